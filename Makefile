@@ -1,0 +1,68 @@
+# Every target makes .venv first if it is missing or older than pyproject.toml or constraints.txt.
+# Needs Python 3.11 or newer and pip; nothing else (the interop target also needs node and npm).
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+STAMP := .venv/.made
+ARGS ?=
+# Messages on the wire are shown; ARGS adds or overrides, e.g. make demo ARGS="--revision 2025-06-18".
+DEMO := --yes --products 3 --messages
+
+.PHONY: help setup demo test fuzz interop check format cover bench constraints clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## make .venv with everything needed
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No python3.11 or python3 found; set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is older than 3.11; set PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## the mission in one minute: 3 products described through sampling, messages shown
+	@$(BIN)/antiphon demo $(DEMO) $(ARGS)
+
+test: $(STAMP) ## all tests but interop and the long fuzz run
+	$(BIN)/pytest -n auto $(ARGS)
+
+fuzz: $(STAMP) ## the long fuzz run: 100,000 mutated frames
+	$(BIN)/pytest -m slow --timeout 900 $(ARGS)
+
+interop: $(STAMP) ## against other implementations (installs them first; needs node and npm)
+	bash tests/interop/setup.sh
+	$(BIN)/pytest -m interop --timeout 120 $(ARGS)
+
+check: $(STAMP) ## format, lint, types, layers, house limits
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright --warnings
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q -p no:randomly tests/test_layout.py tests/test_public_api.py
+
+format: $(STAMP) ## let ruff format and fix what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+cover: $(STAMP) ## branch coverage of the default tests
+	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage report --skip-covered --show-missing
+
+N ?= 5000
+bench: $(STAMP) ## calls a second, in memory and over stdio, one at a time and 32 at once (N=5000 calls each)
+	@$(BIN)/python benchmarks/client.py mem - $(N)
+	@$(BIN)/python benchmarks/client.py stdio '["$(BIN)/python", "benchmarks/server.py", "stdio"]' $(N)
+
+constraints: ## pin anew: newest versions that pyproject.toml allows, into constraints.txt
+	rm -rf .venv-pin && $(PYTHON) -m venv .venv-pin
+	.venv-pin/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.venv-pin/bin/python -m pip freeze --exclude-editable > constraints.txt
+	rm -rf .venv-pin
+
+clean: ## remove what was made here
+	rm -rf .venv .venv-pin build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,174 @@
+"""Antiphon: the Model Context Protocol, in which a server may call back.
+
+Owns the list of public names and nothing else. A name is loaded when it is first used, so that
+``import antiphon`` costs next to nothing and a client never pays for the server.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
+if TYPE_CHECKING:
+    from antiphon.client.client import Client
+    from antiphon.errors import (
+        AntiphonError,
+        CallTimeout,
+        ConfigError,
+        ConnectionClosed,
+        ElicitationUnavailable,
+        HeaderMismatch,
+        InternalError,
+        InvalidParams,
+        InvalidRequest,
+        LocalProtocolError,
+        MethodNotFound,
+        MissingCapability,
+        NotInRevision,
+        ParseError,
+        PeerError,
+        ProtocolError,
+        Rejected,
+        RemoteProtocolError,
+        ResourceNotFound,
+        ResultInvalid,
+        SamplingFailed,
+        SamplingUnavailable,
+        ToolError,
+        UnsupportedVersion,
+        UrlElicitationRequired,
+    )
+    from antiphon.host.host import Host
+    from antiphon.server.app import Server
+    from antiphon.server.context import Context
+    from antiphon.server.elicitation import Elicited
+    from antiphon.server.sampling import Sample
+    from antiphon.wire.common import Annotations, Icon
+    from antiphon.wire.content import (
+        AudioContent,
+        EmbeddedResource,
+        ImageContent,
+        ResourceLink,
+        TextContent,
+        ToolResultContent,
+        ToolUseContent,
+    )
+    from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+    from antiphon.wire.origin import Origin
+    from antiphon.wire.prompts import PromptMessage
+    from antiphon.wire.roots import Root
+    from antiphon.wire.sampling import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ModelHint,
+        ModelPreferences,
+        SamplingMessage,
+        ToolChoice,
+    )
+    from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations
+
+__all__ = [
+    "Annotations",
+    "AntiphonError",
+    "AudioContent",
+    "CallTimeout",
+    "CallToolResult",
+    "Client",
+    "ConfigError",
+    "ConnectionClosed",
+    "Context",
+    "CreateMessageRequestParams",
+    "CreateMessageResult",
+    "ElicitRequestParams",
+    "ElicitResult",
+    "ElicitationUnavailable",
+    "Elicited",
+    "EmbeddedResource",
+    "HeaderMismatch",
+    "Host",
+    "Icon",
+    "ImageContent",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "LocalProtocolError",
+    "MethodNotFound",
+    "MissingCapability",
+    "ModelHint",
+    "ModelPreferences",
+    "NotInRevision",
+    "Origin",
+    "ParseError",
+    "PeerError",
+    "PromptMessage",
+    "ProtocolError",
+    "Rejected",
+    "RemoteProtocolError",
+    "ResourceLink",
+    "ResourceNotFound",
+    "ResultInvalid",
+    "Root",
+    "Sample",
+    "SamplingFailed",
+    "SamplingMessage",
+    "SamplingUnavailable",
+    "Server",
+    "TextContent",
+    "Tool",
+    "ToolAnnotations",
+    "ToolChoice",
+    "ToolError",
+    "ToolResultContent",
+    "ToolUseContent",
+    "UnsupportedVersion",
+    "UrlElicitationRequired",
+]
+
+__version__ = "0.1.0"
+
+# Where each name lives, unless it is an error: those are all in ``antiphon.errors``.
+_HOMES = {
+    "Annotations": "wire.common",
+    "AudioContent": "wire.content",
+    "CallToolResult": "wire.tools",
+    "Client": "client.client",
+    "Context": "server.context",
+    "CreateMessageRequestParams": "wire.sampling",
+    "CreateMessageResult": "wire.sampling",
+    "ElicitRequestParams": "wire.elicitation",
+    "ElicitResult": "wire.elicitation",
+    "Elicited": "server.elicitation",
+    "EmbeddedResource": "wire.content",
+    "Host": "host.host",
+    "Icon": "wire.common",
+    "ImageContent": "wire.content",
+    "ModelHint": "wire.sampling",
+    "ModelPreferences": "wire.sampling",
+    "Origin": "wire.origin",
+    "PromptMessage": "wire.prompts",
+    "ResourceLink": "wire.content",
+    "Root": "wire.roots",
+    "Sample": "server.sampling",
+    "SamplingMessage": "wire.sampling",
+    "Server": "server.app",
+    "TextContent": "wire.content",
+    "Tool": "wire.tools",
+    "ToolAnnotations": "wire.tools",
+    "ToolChoice": "wire.sampling",
+    "ToolResultContent": "wire.content",
+    "ToolUseContent": "wire.content",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first used, and keep it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"antiphon.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return [*__all__, "__version__"]

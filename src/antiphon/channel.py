@@ -1,0 +1,63 @@
+"""The seam between transports and the engine: where frames come from and go to.
+
+A channel carries whole frames (the bytes of one JSON-RPC message, or of one batch) and knows nothing of
+what is in them. This module owns the interface only; ``transports`` implements it, ``engine`` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple, Protocol
+
+from antiphon.errors import ConnectionClosed
+
+__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized"]
+
+MAX_FRAME = 16 * 1024 * 1024
+"""Largest frame taken, in bytes: holds a 12 MiB image in base64, and bounds what one peer can make us hold."""
+
+
+class Frame(NamedTuple):
+    """Bytes to send, and where they belong."""
+
+    data: bytes
+    """One JSON-RPC message (or batch), UTF-8 JSON without a trailing newline."""
+    related_to: int | str | None = None
+    """Id of the peer's request this belongs to. Transports with one stream per request route by it."""
+    final: bool = False
+    """True if this is the reply to ``related_to``: nothing more will follow for that request."""
+
+
+class Oversized(NamedTuple):
+    """Stands in for a received frame that was larger than the limit; its bytes were drained and dropped."""
+
+    size: int
+    """How many bytes were dropped."""
+
+
+class Channel(Protocol):
+    """A two-way stream of frames. Not safe for several receivers; ``send`` may be called from any task of the loop."""
+
+    async def receive(self) -> Sequence[bytes | Oversized]:
+        """Wait for at least one frame and return all that have arrived, in order.
+
+        An empty sequence means the peer has ended; after that ``closed_error`` says why.
+        Cancelling a ``receive`` loses no frame.
+        """
+        ...
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Queue one frame, in order, without blocking.
+
+        Returns ``None``, or, when the peer reads too slowly, an awaitable that ends once there is room again;
+        a sender that can wait should. A frame sent after the end is dropped silently.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End both directions and free every resource. May be called twice, from any task; waits until it is done."""
+        ...
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why the channel ended, for the calls that were in flight."""
+        ...

@@ -1,0 +1,219 @@
+"""Every exception Antiphon raises, and the JSON-RPC codes they travel under.
+
+    AntiphonError
+    ├── PeerError                     an error reply, received from or meant for the peer (code, message, data)
+    │   ├── ParseError                -32700  the frame is not JSON
+    │   ├── InvalidRequest            -32600  not a JSON-RPC request, or not allowed now
+    │   ├── MethodNotFound            -32601
+    │   ├── InvalidParams             -32602
+    │   ├── InternalError             -32603
+    │   ├── ResourceNotFound          -32002  (-32602 from 2026-07-28)
+    │   ├── HeaderMismatch            -32020
+    │   ├── MissingCapability         -32021  the client did not declare what the request needs
+    │   │   ├── SamplingUnavailable           nobody can complete: the client offers no sampling (or not with tools)
+    │   │   └── ElicitationUnavailable        nobody can be asked, or not in this mode
+    │   ├── UnsupportedVersion        -32022
+    │   ├── UrlElicitationRequired    -32042  (2025-11-25 only)
+    │   └── Rejected                  -1      a person, a policy, a limit or a budget said no
+    ├── ProtocolError                 a rule of the protocol was broken on this side of the wire
+    │   ├── LocalProtocolError        by our caller: nothing was sent
+    │   │   └── NotInRevision         the agreed revision has no such thing
+    │   └── RemoteProtocolError       by the peer: what it sent cannot be used
+    ├── ConnectionClosed              the channel ended; for a child process with its exit code and stderr tail
+    ├── CallTimeout (TimeoutError)    the deadline of a call passed
+    ├── ToolError                     raised by a tool: its text becomes a result with ``isError``
+    ├── SamplingFailed                an answer came that cannot be used (wrong shape, too many steps)
+    ├── ResultInvalid                 a tool's structured content does not fit its output schema
+    └── ConfigError                   a file, a command line or a decorator is wrong: names the place
+
+Codes are those of JSON-RPC 2.0 and of the MCP specification; this module maps neither way: ``wire.failure`` does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AntiphonError",
+    "CallTimeout",
+    "ConfigError",
+    "ConnectionClosed",
+    "ElicitationUnavailable",
+    "HeaderMismatch",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "LocalProtocolError",
+    "MethodNotFound",
+    "MissingCapability",
+    "NotInRevision",
+    "ParseError",
+    "PeerError",
+    "ProtocolError",
+    "Rejected",
+    "RemoteProtocolError",
+    "ResourceNotFound",
+    "ResultInvalid",
+    "SamplingFailed",
+    "SamplingUnavailable",
+    "ToolError",
+    "UnsupportedVersion",
+    "UrlElicitationRequired",
+]
+
+
+class AntiphonError(Exception):
+    """Base of every exception this library raises on purpose."""
+
+
+class PeerError(AntiphonError):
+    """An error reply: what the peer answered, or what a handler wants the peer to be told.
+
+    ``code`` is the JSON-RPC error code, ``message`` one sentence, ``data`` anything JSON can carry or ``None``.
+    """
+
+    CODE: ClassVar[int] = -32603
+
+    def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = self.CODE if code is None else code
+        self.data = data
+        self.remote = False
+        """True if the peer sent it to us; such an error is never passed on as our own reply."""
+
+    def __str__(self) -> str:
+        return f"{self.message} (code {self.code})"
+
+
+class ParseError(PeerError):
+    """The frame is not JSON (JSON-RPC 2.0, section 5.1)."""
+
+    CODE = -32700
+
+
+class InvalidRequest(PeerError):
+    """The message is not a valid request, or is not allowed in this state."""
+
+    CODE = -32600
+
+
+class MethodNotFound(PeerError):
+    """The method does not exist, or not in this revision, or its capability was not declared."""
+
+    CODE = -32601
+
+
+class InvalidParams(PeerError):
+    """The params do not fit the method; the message names the place."""
+
+    CODE = -32602
+
+
+class InternalError(PeerError):
+    """The peer failed; the text never carries more than that."""
+
+    CODE = -32603
+
+
+class ResourceNotFound(PeerError):
+    """No resource has this URI; ``data.uri`` repeats it."""
+
+    CODE = -32002
+
+
+class HeaderMismatch(PeerError):
+    """An HTTP header and the body disagree (2026-07-28)."""
+
+    CODE = -32020
+
+
+class MissingCapability(PeerError):
+    """The request needs a client capability that it does not declare (2026-07-28).
+
+    ``data.requiredCapabilities`` has the shape of client capabilities.
+    """
+
+    CODE = -32021
+
+
+class SamplingUnavailable(MissingCapability):
+    """The client offers no sampling (or not with tools), so nobody can complete."""
+
+
+class ElicitationUnavailable(MissingCapability):
+    """The client offers no elicitation, or not this mode of it."""
+
+
+class UnsupportedVersion(PeerError):
+    """The protocol revision of the request is not spoken here; ``data.supported`` lists those that are."""
+
+    CODE = -32022
+
+
+class UrlElicitationRequired(PeerError):
+    """The request cannot be served before a URL elicitation is done (2025-11-25 only)."""
+
+    CODE = -32042
+
+
+class Rejected(PeerError):
+    """A person, a policy, a limit or a budget refused; ``data.reason`` says which, never why in detail."""
+
+    CODE = -1
+
+
+class ProtocolError(AntiphonError):
+    """A rule of the protocol was broken on this side of the wire."""
+
+
+class LocalProtocolError(ProtocolError):
+    """Our caller asked for what the protocol forbids; nothing was sent."""
+
+
+class NotInRevision(LocalProtocolError):
+    """The agreed protocol revision has no such thing; the message names both."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent what cannot be used."""
+
+
+class ConnectionClosed(AntiphonError):
+    """The channel has ended; calls that were in flight will never be answered.
+
+    ``exit_code`` and ``stderr`` (the last lines) are set when the peer was a child process of ours.
+    """
+
+    def __init__(self, message: str, *, exit_code: int | None = None, stderr: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.exit_code = exit_code
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.exit_code is not None:
+            parts.append(f"(exit code {self.exit_code})")
+        text = " ".join(parts)
+        return f"{text}\n--- stderr of the server ---\n{self.stderr}" if self.stderr else text
+
+
+class CallTimeout(AntiphonError, TimeoutError):
+    """The deadline of a call passed. Time in which an ask of that call was being answered does not count."""
+
+
+class ToolError(AntiphonError):
+    """Raise in a tool to tell the model what went wrong: the text becomes a result with ``isError``."""
+
+
+class SamplingFailed(AntiphonError):
+    """An answer to a sampling request came, but cannot be used; the message says why."""
+
+
+class ResultInvalid(AntiphonError):
+    """Structured content does not fit the tool's output schema; the message names the place."""
+
+
+class ConfigError(AntiphonError):
+    """A file, a command line or a decorated function is wrong; the message names the place and the remedy."""

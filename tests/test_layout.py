@@ -1,0 +1,203 @@
+"""The house limits of CONTRIBUTING.md that no linter knows: sizes, mirrors, names, places."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src" / "antiphon"
+MAX_FILE = 500
+MAX_FUNCTION = 50
+DRAWERS = {"common", "helper", "helpers", "manager", "managers", "misc", "shared", "stuff", "util", "utils"}
+REVISION = re.compile("2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28")
+OPEN_ENDS = re.compile(
+    r"\b(TODO|FIXME|XXX)\b|#\s*noqa|#\s*pragma: no cover|pytest\.(skip|xfail)|mark\.(skip|skipif|xfail)"
+)
+# Spelled in pieces so that this file does not find itself.
+PLACES = re.compile(
+    "|".join(
+        [
+            "/" + "work/",
+            "/" + "root/",
+            r"(?<![\w.])/" + r"home/\w",
+            r"(?<!file://)/" + "tmp/",
+            "py" + r"pi\.org",
+            "pythonhosted" + r"\.org",
+            "registry" + r"\.npm",
+            "npm" + r"js\.(org|com)",
+            "proxy" + r"\.golang",
+        ]
+    )
+)
+
+
+def modules() -> list[Path]:
+    """List the modules of the library."""
+    return sorted(SRC.rglob("*.py"))
+
+
+def programs() -> list[Path]:
+    """List every Python file of the repository."""
+    return [path for path in tracked() if path.suffix == ".py"]
+
+
+@cache
+def tracked() -> list[Path]:
+    """List the files git keeps or would keep; in an unpacked archive, all that is there."""
+    if not (ROOT / ".git").exists():
+        folders = ("src", "tests", "docs", "examples", "benchmarks")
+        found = [*ROOT.glob("*.*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+        return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    return sorted(path for name in listed.split("\0") if name and (path := ROOT / name).is_file())
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """Parse a file once."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def named(path: Path) -> str:
+    """Name a file as it is seen from the top of the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Walk over every function of a file, however deep."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of a function from ``def`` to its end, without its docstring."""
+    docstring = function.body[0] if ast.get_docstring(function, clean=False) is not None else None
+    prose = docstring.end_lineno - docstring.lineno + 1 if docstring and docstring.end_lineno else 0
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - prose
+
+
+def prose(path: Path) -> set[int]:
+    """Collect the ids of the string nodes that stand alone: docstrings of every kind."""
+    alone = (node.value for node in ast.walk(tree(path)) if isinstance(node, ast.Expr))
+    return {id(value) for value in alone if isinstance(value, ast.Constant)}
+
+
+def test_no_file_is_longer_than_500_lines():
+    """A file that grows past the limit holds more than one thing."""
+    counted = {named(path): len(path.read_text(encoding="utf-8").splitlines()) for path in programs()}
+    assert {name: lines for name, lines in counted.items() if lines > MAX_FILE} == {}
+
+
+def test_no_function_is_longer_than_50_lines():
+    """Docstrings do not count; there are no exemptions."""
+    found = {f"{named(path)}:{f.lineno} {f.name}": length(f) for path in programs() for f in functions(path)}
+    assert {place: lines for place, lines in found.items() if lines > MAX_FUNCTION} == {}
+
+
+def mirrors(path: Path) -> list[Path]:
+    """Name the test modules that may cover a module: its mirror, or, in a package within a package, the package's."""
+    inside = path.relative_to(SRC)
+    own = ROOT / "tests" / inside.with_name(f"test_{inside.name}")
+    package = own.parent.with_name(f"test_{inside.parent.name}.py")
+    return [own, package] if len(inside.parts) > 2 else [own]
+
+
+def test_every_module_has_a_test_module():
+    """src/antiphon/x/y.py is tested in tests/x/test_y.py."""
+    sought = [path for path in modules() if path.name not in {"__init__.py", "__main__.py"}]
+    missing = [named(path) for path in sought if not any(mirror.is_file() for mirror in mirrors(path))]
+    assert missing == []
+
+
+def test_every_test_module_tests_something():
+    """A mirror without a test is no mirror."""
+    tests = [path for path in programs() if path.name.startswith("test_") and path.is_relative_to(ROOT / "tests")]
+    assert [named(path) for path in tests if not any(f.name.startswith("test_") for f in functions(path))] == []
+
+
+def test_revision_names_stay_in_their_places():
+    """Only wire/revisions, wire/methods.py and protocol/ may know the name of a protocol revision."""
+    places = (SRC / "wire" / "revisions", SRC / "wire" / "methods.py", SRC / "protocol")
+    found: list[str] = []
+    for path in modules():
+        if any(path.is_relative_to(place) for place in places):
+            continue
+        documents = prose(path)
+        for node in ast.walk(tree(path)):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
+            if is_text and REVISION.search(node.value):
+                found.append(f"{named(path)}:{node.lineno} {node.value!r}")
+    assert found == []
+
+
+def test_modules_import_each_name_from_its_home():
+    """The package's root serves users; inside, it would hide who needs whom. Only the version is there."""
+    found: list[str] = []
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom) and node.module == "antiphon" and node.level == 0:
+                found += [f"{named(path)}:{node.lineno} {a.name}" for a in node.names if a.name != "__version__"]
+    assert [place for place in found if not (SRC / f"{place.split()[-1]}.py").is_file()] == []
+
+
+def test_every_module_says_what_it_owns():
+    """A module without a docstring has no owner."""
+    assert [named(path) for path in modules() if not ast.get_docstring(tree(path))] == []
+
+
+def assigned(path: Path) -> set[str]:
+    """Collect the names a module assigns or defines at its top."""
+    names: set[str] = set()
+    for node in tree(path).body:
+        if isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+    return names
+
+
+def test_every_module_lists_its_names():
+    """A module that defines anything says in ``__all__`` what is for others."""
+    sought = [path for path in modules() if path.name != "__main__.py" and assigned(path)]
+    assert [named(path) for path in sought if "__all__" not in assigned(path)] == []
+
+
+def test_no_module_is_a_drawer():
+    """A module is named for what it is about; ``wire/common.py`` is the one exception."""
+    allowed = {SRC / "wire" / "common.py"}
+    found = [path for path in modules() if DRAWERS & {path.stem, path.parent.name}]
+    assert [named(path) for path in found if path not in allowed] == []
+
+
+def test_nothing_is_left_open_or_switched_off():
+    """No marks for later, no silenced checks, no skipped tests."""
+    found: list[str] = []
+    for path in programs():
+        if path == Path(__file__):
+            continue
+        lines = path.read_text(encoding="utf-8").splitlines()
+        found += [f"{named(path)}:{number}" for number, line in enumerate(lines, 1) if OPEN_ENDS.search(line)]
+    assert found == []
+
+
+def test_no_file_names_a_machine_or_a_registry():
+    """What is in the repository works anywhere."""
+    found: list[str] = []
+    for path in tracked():
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        found += [
+            f"{named(path)}:{number} {line.strip()[:80]}" for number, line in enumerate(lines, 1) if PLACES.search(line)
+        ]
+    assert found == []

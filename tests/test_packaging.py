@@ -1,0 +1,78 @@
+"""What the package declares is what it uses, and what is pinned is only versions."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import entry_points, packages_distributions, version
+from pathlib import Path
+
+import antiphon
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Used when the user has it, never required: models as argument and result types.
+OPTIONAL = {"pydantic", "pydantic-core"}
+
+
+def plain(requirement: str) -> str:
+    """Take the name out of a requirement, spelled as package indexes compare names."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s<>=!~;\[]", requirement, maxsplit=1)[0]).lower()
+
+
+def imported() -> set[str]:
+    """Collect the distributions that the library imports anywhere, also inside functions."""
+    modules: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                modules.update(alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules.add(node.module.partition(".")[0])
+    homes = packages_distributions()
+    foreign = modules - sys.stdlib_module_names - {"antiphon"}
+    return {plain(home) for module in foreign for home in homes.get(module, [f"unknown {module}"])}
+
+
+def pins() -> dict[str, str]:
+    """Read constraints.txt: name -> version."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return {plain(line): line.partition("==")[2] for line in lines}
+
+
+def test_every_import_is_declared_and_every_declaration_imported():
+    """A dependency nobody imports is not declared; one that is imported is."""
+    assert {plain(requirement) for requirement in PROJECT["dependencies"]} == imported() - OPTIONAL
+
+
+def test_every_dependency_is_pinned():
+    """The tests run with known versions of all that is declared."""
+    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    assert {plain(requirement) for requirement in declared} <= set(pins())
+
+
+def test_the_pins_are_versions_only():
+    """No address of an index, no path, no hash: just names and versions."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.!+]+", line)] == []
+
+
+def test_every_dependency_is_explained():
+    """A new one needs a row that says why, how big, how slow, and who keeps it."""
+    page = (ROOT / "docs" / "design" / "dependencies.md").read_text(encoding="utf-8")
+    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    assert [name for name in map(plain, declared) if not re.search(rf"^\| [^|]*\b{name}\b", page, re.MULTILINE)] == []
+
+
+def test_the_version_is_the_installed_one():
+    """The version is stated once, in the package."""
+    assert version("antiphon") == antiphon.__version__
+
+
+def test_the_command_is_installed():
+    """``antiphon`` is the main function of the command line."""
+    (command,) = entry_points(group="console_scripts", name="antiphon")
+    assert command.value == "antiphon.cli.main:main"
+    assert callable(command.load())
