@@ -1,0 +1,208 @@
+"""What many messages share: the base of every wire type, ``_meta``, who a peer is and what a client offers.
+
+Owns nothing that belongs to one feature alone. ``ServerCapabilities`` is in ``lifecycle``, because only the handshake
+carries it; ``ClientCapabilities`` is here, because from 2026-07-28 every request does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Raw, Struct, field
+
+__all__ = [
+    "ABSENT",
+    "CLIENT_CAPABILITIES",
+    "CLIENT_INFO",
+    "LOG_LEVEL",
+    "PROGRESS_TOKEN",
+    "PROTOCOL_VERSION",
+    "SERVER_INFO",
+    "SUBSCRIPTION_ID",
+    "Annotations",
+    "CacheScope",
+    "CacheableResult",
+    "ClientCapabilities",
+    "ElicitationCapability",
+    "EmptyParams",
+    "EmptyResult",
+    "Icon",
+    "Implementation",
+    "LoggingLevel",
+    "Meta",
+    "NotificationParams",
+    "PaginatedParams",
+    "PaginatedResult",
+    "ProgressToken",
+    "RequestMeta",
+    "RequestParams",
+    "Result",
+    "Role",
+    "RootsCapability",
+    "RoundParams",
+    "SamplingCapability",
+    "Wire",
+]
+
+PROGRESS_TOKEN = "progressToken"
+PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+
+ABSENT = Raw(b"")
+"""The one value of an undecoded member that is left out. Another empty ``Raw`` would be encoded, and break the JSON."""
+
+Meta = dict[str, Any]
+"""A ``_meta`` object, except that of a request, which is a ``RequestMeta``."""
+
+ProgressToken = int | str
+Role = Literal["user", "assistant"]
+CacheScope = Literal["public", "private"]
+LoggingLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""Severity of a log message, from the least to the most severe (RFC 5424)."""
+
+
+class Wire(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of what travels: frozen, keyword-only, snake_case here and camelCase on the wire.
+
+    A member that holds its default is left out, so an optional one is ``None`` when absent, and a required one never
+    has a default. A member that we do not know is ignored here and kept by ``wire.lossless``.
+    """
+
+
+class Icon(Wire, frozen=True, kw_only=True):
+    """A picture for a server, tool, resource or prompt (2025-11-25 basic, icons)."""
+
+    src: str
+    mime_type: str | None = None
+    sizes: Sequence[str] | None = None
+    theme: Literal["light", "dark"] | None = None
+
+
+class Implementation(Wire, frozen=True, kw_only=True):
+    """Name and version of a program that speaks the protocol. Only for display: anyone may claim any name."""
+
+    name: str
+    version: str
+    title: str | None = None
+    description: str | None = None
+    website_url: str | None = None
+    icons: Sequence[Icon] | None = None
+
+
+class Annotations(Wire, frozen=True, kw_only=True):
+    """Hints on how to use content or a resource; untrusted when the server is."""
+
+    audience: Sequence[Role] | None = None
+    priority: int | float | None = None
+    """0 is optional, 1 is required."""
+    last_modified: str | None = None
+    """ISO 8601."""
+
+
+class RootsCapability(Wire, frozen=True, kw_only=True, gc=False):
+    """The client has roots; ``list_changed`` says that it tells when they change (legacy only)."""
+
+    list_changed: bool | None = None
+
+
+class SamplingCapability(Wire, frozen=True, kw_only=True):
+    """The client can complete. A sub-capability is offered when it is not ``None``, however empty."""
+
+    context: Mapping[str, Any] | None = None
+    tools: Mapping[str, Any] | None = None
+
+
+class ElicitationCapability(Wire, frozen=True, kw_only=True):
+    """The client can ask its user. Neither mode named means form."""
+
+    form: Mapping[str, Any] | None = None
+    url: Mapping[str, Any] | None = None
+
+
+class ClientCapabilities(Wire, frozen=True, kw_only=True):
+    """What a client offers to a server. A capability is offered when it is not ``None``."""
+
+    experimental: Mapping[str, Any] | None = None
+    extensions: Mapping[str, Any] | None = None
+    roots: RootsCapability | None = None
+    sampling: SamplingCapability | None = None
+    elicitation: ElicitationCapability | None = None
+
+
+class RequestMeta(Wire, frozen=True, kw_only=True):
+    """The ``_meta`` of a request (2026-07-28 basic, per-request metadata; before, only ``progress_token``).
+
+    ``traceparent``, ``tracestate`` and ``baggage`` are W3C Trace Context; other keys are dropped by decoding.
+    """
+
+    progress_token: ProgressToken | None = None
+    protocol_version: str | None = field(name=PROTOCOL_VERSION, default=None)
+    client_info: Implementation | None = field(name=CLIENT_INFO, default=None)
+    client_capabilities: ClientCapabilities | None = field(name=CLIENT_CAPABILITIES, default=None)
+    log_level: LoggingLevel | None = field(name=LOG_LEVEL, default=None)
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
+
+
+class RequestParams(Wire, frozen=True, kw_only=True):
+    """Params every request may have, and all that ``ping``, ``server/discover`` and ``roots/list`` have."""
+
+    meta: RequestMeta | None = field(name="_meta", default=None)
+
+
+EmptyParams = RequestParams
+"""Params of a request that needs none."""
+
+
+class PaginatedParams(RequestParams, frozen=True, kw_only=True):
+    """Params of a request for a list: the page to begin at, or the first one."""
+
+    cursor: str | None = None
+
+
+class RoundParams(RequestParams, frozen=True, kw_only=True):
+    """Params of a request that may be retried with answers (2026-07-28 input rounds)."""
+
+    input_responses: dict[str, Raw] | None = None
+    """The client's answers by the key of their ask, undecoded: their type is that of the ask."""
+    request_state: str | None = None
+    """What the server gave with its asks, returned untouched. To a server this is input from a stranger."""
+
+
+class NotificationParams(Wire, frozen=True, kw_only=True):
+    """Params every notification may have."""
+
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+class Result(Wire, frozen=True, kw_only=True):
+    """Members every result of a server may have."""
+
+    meta: Meta | None = field(name="_meta", default=None)
+    result_type: str | None = None
+    """"complete" or "input_required" (2026-07-28); absent is complete. The session writes it."""
+
+
+class EmptyResult(Result, frozen=True, kw_only=True):
+    """A result that says nothing but that it was done."""
+
+
+class CacheableResult(Result, frozen=True, kw_only=True):
+    """A result that may be kept (2026-07-28 caching)."""
+
+    ttl_ms: int | None = None
+    """Milliseconds for which the result may be used again; 0 or absent is not at all."""
+    cache_scope: CacheScope | None = None
+
+
+class PaginatedResult(CacheableResult, frozen=True, kw_only=True):
+    """One page of a list."""
+
+    next_cursor: str | None = None
+    """Where the next page begins; ``None`` on the last one."""

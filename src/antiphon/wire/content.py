@@ -1,0 +1,210 @@
+"""Blocks of content: text, images, audio, resources, and the uses of tools in sampling.
+
+Binary data stays base64 text here, as on the wire; ``of`` encodes and ``.bytes`` decodes it. How a block of an unknown
+type gets into a decoded message is ``unknown``'s business.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import field
+
+from antiphon.wire.common import Annotations, Icon, Meta, Wire
+
+__all__ = [
+    "AudioContent",
+    "Block",
+    "ContentBlock",
+    "EmbeddedResource",
+    "ImageContent",
+    "ResourceContents",
+    "ResourceLink",
+    "SamplingContent",
+    "TextContent",
+    "ToolResultContent",
+    "ToolUseContent",
+    "UnknownContent",
+    "text_of",
+]
+
+
+class Block(Wire, frozen=True, kw_only=True, tag_field="type"):
+    """Base of every block of content, told apart by its ``type`` member."""
+
+
+class TextContent(Block, frozen=True, kw_only=True, tag="text"):
+    """Text, written by or for a model."""
+
+    text: str
+    annotations: Annotations | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Make a block of plain text."""
+        return cls(text=text)
+
+
+class _Binary(Block, frozen=True, kw_only=True):
+    data: str
+    """Base64 (RFC 4648, section 4)."""
+    mime_type: str
+    annotations: Annotations | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+    @classmethod
+    def of(cls, data: bytes, mime_type: str) -> Self:
+        """Make a block of binary data."""
+        return cls(data=_to_base64(data), mime_type=mime_type)
+
+    @property
+    def bytes(self) -> bytes:
+        """The data, decoded; ``ValueError`` when it is not base64."""
+        return _from_base64(self.data)
+
+
+class ImageContent(_Binary, frozen=True, kw_only=True, tag="image"):
+    """A picture."""
+
+
+class AudioContent(_Binary, frozen=True, kw_only=True, tag="audio"):
+    """Sound (from 2025-03-26)."""
+
+
+class ResourceLink(Block, frozen=True, kw_only=True, tag="resource_link"):
+    """A resource that the client may read, not necessarily one that is listed (from 2025-06-18)."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    """Bytes, before any encoding."""
+    annotations: Annotations | None = None
+    icons: Sequence[Icon] | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+class ResourceContents(Wire, frozen=True, kw_only=True):
+    """What a resource holds: exactly one of ``text`` and ``blob``.
+
+    The schema's ``TextResourceContents`` and ``BlobResourceContents`` in one type, since only their members tell them
+    apart.
+    """
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob: str | None = None
+    """Base64 (RFC 4648, section 4)."""
+    meta: Meta | None = field(name="_meta", default=None)
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.blob is None):
+            raise ValueError("Resource contents need either text or blob")
+
+    @classmethod
+    def of(cls, uri: str, data: str | bytes, mime_type: str | None = None) -> Self:
+        """Make the contents of a resource from text or from binary data."""
+        if isinstance(data, str):
+            return cls(uri=uri, text=data, mime_type=mime_type)
+        return cls(uri=uri, blob=_to_base64(data), mime_type=mime_type)
+
+    @property
+    def bytes(self) -> bytes:
+        """The contents as bytes (text as UTF-8); ``ValueError`` when a blob is not base64."""
+        if self.text is not None:
+            return self.text.encode()
+        return _from_base64(self.blob or "")
+
+
+class UnknownContent:
+    """A block of content whose ``type`` this library does not know. Written back as it came.
+
+    No ``Wire`` type: ``unknown.decode`` makes it, and ``envelope.encode`` writes what ``__wire__`` holds.
+    """
+
+    __slots__ = ("fields", "type")
+
+    def __init__(self, type: str, fields: dict[str, Any]) -> None:
+        self.type = type
+        self.fields = fields
+        """Every member but ``type``, as plain JSON."""
+
+    @property
+    def __wire__(self) -> dict[str, Any]:
+        return {"type": self.type, **self.fields}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnknownContent) and self.__wire__ == other.__wire__
+
+    def __hash__(self) -> int:
+        return hash(self.type)
+
+    def __repr__(self) -> str:
+        return f"UnknownContent(type={self.type!r}, fields={self.fields!r})"
+
+
+class EmbeddedResource(Block, frozen=True, kw_only=True, tag="resource"):
+    """A resource together with its contents."""
+
+    resource: ResourceContents
+    annotations: Annotations | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+if TYPE_CHECKING:
+    ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
+else:
+    # A decoder takes only what it can tell apart by itself: ``unknown.decode`` puts the unknown blocks in.
+    ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+
+
+class ToolUseContent(Block, frozen=True, kw_only=True, tag="tool_use"):
+    """The model wants a tool called (sampling from 2025-11-25; only in messages of the assistant)."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any]
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+class ToolResultContent(Block, frozen=True, kw_only=True, tag="tool_result"):
+    """What a tool gave (sampling from 2025-11-25; only in messages of the user, and then nothing else)."""
+
+    tool_use_id: str
+    content: Sequence[ContentBlock]
+    structured_content: Any = None
+    is_error: bool = False
+    meta: Meta | None = field(name="_meta", default=None)
+
+    @property
+    def text(self) -> str:
+        """All blocks of text, joined by newlines."""
+        return text_of(self.content)
+
+
+if TYPE_CHECKING:
+    SamplingContent = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
+else:
+    SamplingContent = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
+
+
+def text_of(blocks: Iterable[object]) -> str:
+    """Join the text of all blocks of text by newlines."""
+    return "\n".join([block.text for block in blocks if isinstance(block, TextContent)])
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _from_base64(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise ValueError(f"Not base64: {error}") from None

@@ -1,0 +1,65 @@
+"""Elicitation: a server asks the client's user, by a form or by an address to visit (from 2025-06-18)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from msgspec import field
+
+from antiphon.wire.common import Meta, NotificationParams, RequestParams, Wire
+
+__all__ = [
+    "ElicitAction",
+    "ElicitRequestParams",
+    "ElicitResult",
+    "ElicitValue",
+    "ElicitationCompleteNotificationParams",
+]
+
+ElicitAction = Literal["accept", "decline", "cancel"]
+ElicitValue = str | int | float | bool | list[str]
+
+
+class ElicitRequestParams(RequestParams, frozen=True, kw_only=True):
+    """Params of ``elicitation/create``.
+
+    The schema's ``ElicitRequestFormParams`` and ``ElicitRequestURLParams`` in one type, because "a missing mode means
+    form". A form has ``requested_schema``: an object with flat properties. A URL has ``url`` and, only at 2025-11-25,
+    ``elicitation_id``.
+    """
+
+    message: str
+    mode: Literal["form", "url"] = "form"
+    requested_schema: dict[str, Any] | None = None
+    url: str | None = None
+    elicitation_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode == "form" and self.requested_schema is None:
+            raise ValueError("Object missing required field `requestedSchema`")
+        if self.mode == "url" and self.url is None:
+            raise ValueError("Object missing required field `url`")
+
+    @classmethod
+    def form(cls, message: str, requested_schema: dict[str, Any]) -> Self:
+        """Ask for values that fit a schema."""
+        return cls(message=message, requested_schema=requested_schema)
+
+    @classmethod
+    def visit(cls, message: str, url: str, *, elicitation_id: str | None = None) -> Self:
+        """Ask for a visit to an address, where what happens stays between the user and the server."""
+        return cls(message=message, mode="url", url=url, elicitation_id=elicitation_id)
+
+
+class ElicitResult(Wire, frozen=True, kw_only=True):
+    """What the user did. ``content`` holds the values of a form that was accepted."""
+
+    action: ElicitAction
+    content: dict[str, ElicitValue] | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+class ElicitationCompleteNotificationParams(NotificationParams, frozen=True, kw_only=True):
+    """Params of ``notifications/elicitation/complete`` (2025-11-25 only)."""
+
+    elicitation_id: str

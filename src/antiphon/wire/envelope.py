@@ -1,0 +1,130 @@
+"""One JSON-RPC message as it travels: decode it once, classify it, never look inside its payload.
+
+Owns the envelope and its limits. What ``params`` and ``result`` mean is the business of ``methods`` and the feature
+files.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from antiphon.errors import InvalidRequest, ParseError
+
+__all__ = [
+    "MAX_DEPTH",
+    "Envelope",
+    "ErrorObject",
+    "RequestId",
+    "decode_envelope",
+    "encode",
+    "recover_id",
+    "split_batch",
+    "too_deep",
+]
+
+RequestId = int | str
+
+MAX_DEPTH = 128
+"""Deepest nesting of JSON taken. Real messages nest below 20; recursion in any consumer stays far from its limit."""
+
+
+class ErrorObject(Struct, omit_defaults=True, frozen=True):
+    """The ``error`` member of a reply (JSON-RPC 2.0, section 5.1)."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+class Envelope(Struct, frozen=True):
+    """Any JSON-RPC 2.0 message. ``params`` and ``result`` stay undecoded bytes until the method is known."""
+
+    jsonrpc: Literal["2.0"]
+    id: RequestId | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = Raw(b"")
+    result: Raw = Raw(b"")
+    error: ErrorObject | UnsetType = UNSET
+
+
+class _Id(Struct):
+    id: RequestId | None = None
+
+
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+_decode_id = msgspec.json.Decoder(_Id).decode
+_decode_batch = msgspec.json.Decoder(list[Raw]).decode
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_ONE_KIND = bytes.maketrans(b"[{]}", b"(())")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def _encode_foreign(value: object) -> object:
+    """Encode what is not ours: content of an unknown type as it came."""
+    original = getattr(value, "__wire__", None)
+    if original is None:
+        raise TypeError(f"{type(value).__name__} cannot be sent: it is not JSON and not a wire type")
+    return original
+
+
+encode = msgspec.json.Encoder(enc_hook=_encode_foreign).encode
+"""Encode any wire type to JSON bytes."""
+
+
+def decode_envelope(data: bytes) -> Envelope:
+    """Decode one frame that is not a batch.
+
+    Raises:
+        ParseError: it is not JSON.
+        InvalidRequest: it is JSON, but no JSON-RPC 2.0 message, or nested deeper than ``MAX_DEPTH``.
+    """
+    if too_deep(data):
+        raise InvalidRequest(f"Invalid request: JSON nested deeper than {MAX_DEPTH}")
+    try:
+        return _decode_envelope(data)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"Invalid request: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParseError(f"Parse error: {error}") from None
+
+
+def recover_id(data: bytes) -> RequestId | None:
+    """Find the id of a message that could not be decoded as a whole, or ``None``."""
+    try:
+        return _decode_id(data).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def split_batch(data: bytes) -> list[Raw] | None:
+    """Return the messages of a batch, or ``None`` if the frame is not one (JSON-RPC 2.0, section 6)."""
+    if data[:1] != b"[" and data.lstrip()[:1] != b"[":
+        return None
+    if too_deep(data):
+        raise InvalidRequest(f"Invalid request: JSON nested deeper than {MAX_DEPTH}")
+    try:
+        return _decode_batch(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParseError(f"Parse error: {error}") from None
+
+
+def too_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
+    """Tell whether JSON nests deeper than ``limit``, without decoding it.
+
+    Nesting cannot exceed the number of opening brackets, so nearly every frame is decided by two counts.
+    The rest lose their strings and everything but brackets, and then one layer of empty pairs per pass.
+    """
+    if data.count(b"{") + data.count(b"[") <= limit:
+        return False
+    rest = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)
+    for _ in range(limit):
+        shorter = rest.replace(b"()", b"")
+        if len(shorter) == len(rest):
+            # Malformed: what is never closed counts as nested, the rest is the decoder's to refuse.
+            return rest.count(b"(") > limit
+        rest = shorter
+    return b"(" in rest

@@ -1,0 +1,55 @@
+"""Exceptions to error objects and back: the one place where the two meet.
+
+``to_wire`` never lets the text of an unexpected exception out; ``from_wire`` never raises.
+"""
+
+from __future__ import annotations
+
+from antiphon.errors import (
+    HeaderMismatch,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    MissingCapability,
+    ParseError,
+    PeerError,
+    Rejected,
+    ResourceNotFound,
+    UnsupportedVersion,
+    UrlElicitationRequired,
+)
+from antiphon.wire.envelope import ErrorObject
+
+__all__ = ["from_wire", "to_wire"]
+
+_BY_CODE: dict[int, type[PeerError]] = {
+    kind.CODE: kind
+    for kind in (
+        ParseError,
+        InvalidRequest,
+        MethodNotFound,
+        InvalidParams,
+        InternalError,
+        ResourceNotFound,
+        HeaderMismatch,
+        MissingCapability,
+        UnsupportedVersion,
+        UrlElicitationRequired,
+        Rejected,
+    )
+}
+
+
+def to_wire(error: BaseException) -> ErrorObject:
+    """Turn an exception into what the peer is told. Anything but a ``PeerError`` is "Internal error" and no more."""
+    if isinstance(error, PeerError):
+        return ErrorObject(code=error.code, message=error.message, data=error.data)
+    return ErrorObject(code=InternalError.CODE, message="Internal error")
+
+
+def from_wire(error: ErrorObject) -> PeerError:
+    """Turn an error reply into the exception of its code, or a plain ``PeerError`` for a code we do not know."""
+    received = _BY_CODE.get(error.code, PeerError)(error.message, code=error.code, data=error.data)
+    received.remote = True
+    return received

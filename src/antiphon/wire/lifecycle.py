@@ -1,0 +1,95 @@
+"""How two peers meet and watch over requests: handshake, discovery, capabilities, ping, progress, cancellation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from antiphon.wire.common import (
+    CacheableResult,
+    ClientCapabilities,
+    Implementation,
+    NotificationParams,
+    ProgressToken,
+    RequestParams,
+    Result,
+    Wire,
+)
+
+__all__ = [
+    "CancelledNotificationParams",
+    "ClientCapabilities",
+    "DiscoverResult",
+    "InitializeRequestParams",
+    "InitializeResult",
+    "ListChangedCapability",
+    "ProgressNotificationParams",
+    "ResourcesCapability",
+    "ServerCapabilities",
+]
+
+
+class ListChangedCapability(Wire, frozen=True, kw_only=True, gc=False):
+    """The server has tools, or prompts; ``list_changed`` says that it tells when their list changes."""
+
+    list_changed: bool | None = None
+
+
+class ResourcesCapability(Wire, frozen=True, kw_only=True, gc=False):
+    """The server has resources; it tells when the list changes, or when one that is subscribed to does."""
+
+    list_changed: bool | None = None
+    subscribe: bool | None = None
+
+
+class ServerCapabilities(Wire, frozen=True, kw_only=True):
+    """What a server offers to a client. A capability is offered when it is not ``None``, however empty."""
+
+    experimental: Mapping[str, Any] | None = None
+    extensions: Mapping[str, Any] | None = None
+    logging: Mapping[str, Any] | None = None
+    completions: Mapping[str, Any] | None = None
+    prompts: ListChangedCapability | None = None
+    resources: ResourcesCapability | None = None
+    tools: ListChangedCapability | None = None
+
+
+class InitializeRequestParams(RequestParams, frozen=True, kw_only=True):
+    """Params of ``initialize`` (up to 2025-11-25): what the client would like to speak, and can do."""
+
+    protocol_version: str
+    capabilities: ClientCapabilities
+    client_info: Implementation
+
+
+class InitializeResult(Result, frozen=True, kw_only=True):
+    """Result of ``initialize``: what will be spoken, and what the server can do."""
+
+    protocol_version: str
+    capabilities: ServerCapabilities
+    server_info: Implementation
+    instructions: str | None = None
+
+
+class DiscoverResult(CacheableResult, frozen=True, kw_only=True):
+    """Result of ``server/discover`` (from 2026-07-28). The server names itself in ``meta``, as in every result."""
+
+    supported_versions: Sequence[str]
+    capabilities: ServerCapabilities
+    instructions: str | None = None
+
+
+class CancelledNotificationParams(NotificationParams, frozen=True, kw_only=True):
+    """Params of ``notifications/cancelled``. Without an id (only a task of 2025-11-25 lacks it) it says nothing."""
+
+    request_id: int | str | None = None
+    reason: str | None = None
+
+
+class ProgressNotificationParams(NotificationParams, frozen=True, kw_only=True):
+    """Params of ``notifications/progress``: ``progress`` only grows, in units of the sender's own."""
+
+    progress_token: ProgressToken
+    progress: int | float
+    total: int | float | None = None
+    message: str | None = None

@@ -1,0 +1,33 @@
+"""Log messages from server to client, and their levels (deprecated at 2026-07-28)."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from antiphon.wire.common import LoggingLevel, NotificationParams, RequestParams
+
+__all__ = ["LEVELS", "LoggingLevel", "LoggingMessageNotificationParams", "SetLevelRequestParams", "is_loud_enough"]
+
+LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+"""From the least to the most severe (RFC 5424)."""
+
+_SEVERITY = {level: place for place, level in enumerate(LEVELS)}
+
+
+class SetLevelRequestParams(RequestParams, frozen=True, kw_only=True):
+    """Params of ``logging/setLevel``: send nothing less severe than this."""
+
+    level: LoggingLevel
+
+
+class LoggingMessageNotificationParams(NotificationParams, frozen=True, kw_only=True):
+    """Params of ``notifications/message``. ``data`` is any JSON: a string, or an object with fields."""
+
+    level: LoggingLevel
+    data: Any
+    logger: str | None = None
+
+
+def is_loud_enough(level: LoggingLevel, threshold: LoggingLevel) -> bool:
+    """Tell whether a message of ``level`` passes a client that set ``threshold``."""
+    return _SEVERITY[level] >= _SEVERITY[threshold]

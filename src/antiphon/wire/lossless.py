@@ -1,0 +1,77 @@
+"""Members we do not know survive when a message is relayed or edited: only what changed is written anew.
+
+Owns the merge of a change into the document it came from, on undecoded JSON: what did not change keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.wire.common import Wire
+from antiphon.wire.envelope import encode
+
+__all__ = ["merge"]
+
+Object = dict[str, Raw]
+
+_decode_object = msgspec.json.Decoder(Object).decode
+_decode_array = msgspec.json.Decoder(list[Raw]).decode
+_SPACE = b" \t\r\n"
+
+
+def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
+    """Write a change into the document that ``before`` was decoded from, keeping all else, known to us or not.
+
+    ``original`` itself comes back when nothing changed. Objects are merged by member; arrays by position when their
+    length stayed, and else from both ends; a block of content whose ``type`` changed is a new one.
+    """
+    if after is before:
+        return bytes(original)
+    return bytes(_merge(Raw(original), encode(before), encode(after)))
+
+
+def _merge(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw:
+    if before == after:
+        return original
+    kinds = {bytes(text).lstrip(_SPACE)[:1] for text in (original, before, after)}
+    if kinds == {b"{"}:
+        return _merge_objects(original, before, after)
+    if kinds == {b"["}:
+        return _merge_arrays(original, before, after)
+    return Raw(after)
+
+
+def _merge_objects(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw:
+    document, old, new = _decode_object(original), _decode_object(before), _decode_object(after)
+    if old.get("type") != new.get("type"):
+        return Raw(after)
+    for name in old.keys() - new.keys():
+        document.pop(name, None)
+    for name, value in new.items():
+        if name in old and name in document:
+            document[name] = _merge(document[name], old[name], value)
+        elif name not in old or old[name] != value:
+            document[name] = value
+    return Raw(encode(document))
+
+
+def _merge_arrays(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw:
+    document, old, new = _decode_array(original), _decode_array(before), _decode_array(after)
+    if len(document) != len(old):
+        return Raw(after)
+    if len(old) == len(new):
+        return Raw(encode([_merge(*row) for row in zip(document, old, new, strict=True)]))
+    head = _common_start(old, new)
+    tail = _common_start(old[head:][::-1], new[head:][::-1])
+    kept = len(document) - tail
+    return Raw(encode([*document[:head], *new[head : len(new) - tail], *document[kept:]]))
+
+
+def _common_start(one: list[Raw], other: list[Raw]) -> int:
+    length = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        length += 1
+    return length

@@ -1,0 +1,101 @@
+"""Plain JSON made fit for a type: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
+
+Owns the finding of both, along a plan that is made once per type, since a stranger decides how often it runs. What
+is decoded afterwards, and how the unknown content gets back in, is in ``unknown``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+from msgspec import Struct, inspect
+
+from antiphon.wire.content import Block, UnknownContent
+
+__all__ = ["MAX_UNKNOWN", "Path", "mend"]
+
+MAX_UNKNOWN = 1000
+"""Most unknown blocks in one message. More are left where they are, and the message then does not fit: each costs far
+more time than the bytes it takes, and a real message has a handful."""
+
+Path = tuple[str | int, ...]
+"""The way to a place in a decoded value, by attributes and indices."""
+
+Found = list[tuple[Path, UnknownContent]]
+
+_STAND_IN: Mapping[str, str] = {"type": "text", "text": ""}
+
+
+class _Plan(Struct, frozen=True, kw_only=True):
+    """What to look for at one place."""
+
+    tags: frozenset[str]
+    """Types of content known here; empty where no content may stand."""
+    whole: bool
+    """An integer is meant, and no other number."""
+    items: _Plan | None
+    """What to look for in the items of a list."""
+    tag_field: str | None
+    fields: Mapping[str | None, tuple[tuple[str, str, _Plan], ...]]
+    """By tag (``None`` if there is one type only): member, attribute and plan of what to look into."""
+
+
+def mend(document: Any, kind: type) -> tuple[Any, Found]:
+    """Mend a document, in place as far as it goes; return it with the unknown content and where that was."""
+    found: Found = []
+    plan = _plan_of(kind)
+    return (document if plan is None else _mend(plan, document, (), found)), found
+
+
+def _mend(plan: _Plan, data: Any, path: Path, found: Found) -> Any:
+    if isinstance(data, dict):
+        return _mend_object(plan, cast("dict[str, Any]", data), path, found)
+    if isinstance(data, list):
+        if plan.items is not None:
+            inner = plan.items
+            return [_mend(inner, item, (*path, at), found) for at, item in enumerate(cast("list[Any]", data))]
+    elif plan.whole and isinstance(data, float) and data.is_integer():
+        return int(data)
+    return cast("Any", data)
+
+
+def _mend_object(plan: _Plan, data: dict[str, Any], path: Path, found: Found) -> Any:
+    tag = data.get("type")
+    if plan.tags and isinstance(tag, str) and tag not in plan.tags and len(found) < MAX_UNKNOWN:
+        found.append((path, UnknownContent(tag, {name: value for name, value in data.items() if name != "type"})))
+        return _STAND_IN
+    choice = data.get(plan.tag_field) if plan.tag_field else None
+    if choice is None or isinstance(choice, str):
+        for member, attribute, inner in plan.fields.get(choice, ()):
+            if member in data:
+                data[member] = _mend(inner, data[member], (*path, attribute), found)
+    return data
+
+
+@cache
+def _plan_of(kind: type) -> _Plan | None:
+    return _plan(inspect.type_info(kind))
+
+
+def _plan(node: inspect.Type) -> _Plan | None:
+    """Make the plan for a type, or ``None`` where there is nothing to look for."""
+    members = node.types if isinstance(node, inspect.UnionType) else (node,)
+    structs = [member for member in members if isinstance(member, inspect.StructType)]
+    tagged = len(structs) > 1
+    fields = {each.tag if tagged else None: plans for each in structs if (plans := _plans_of_fields(each))}
+    lists = [member for member in members if isinstance(member, inspect.ListType)]
+    items = _plan(lists[0].item_type) if lists else None
+    tags = frozenset(str(each.tag) for each in structs if issubclass(each.cls, Block))
+    kinds = {type(member) for member in members}
+    whole = inspect.IntType in kinds and inspect.FloatType not in kinds
+    if not (tags or whole or items or fields):
+        return None
+    tag_field = structs[0].tag_field if tagged else None
+    return _Plan(tags=tags, whole=whole, items=items, tag_field=tag_field, fields=cast("Any", fields))
+
+
+def _plans_of_fields(struct: inspect.StructType) -> tuple[tuple[str, str, _Plan], ...]:
+    plans = [(field.encode_name, field.name, _plan(field.type)) for field in struct.fields]
+    return tuple((member, attribute, plan) for member, attribute, plan in plans if plan is not None)

@@ -1,0 +1,214 @@
+"""The method table: every request and notification of the five revisions, one row each.
+
+Owns who may send what, when, and with which types; what a message then does is decided by others. Tasks (2025-11-25,
+an experiment that 2026-07-28 removed) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from msgspec import Struct
+
+from antiphon.wire.common import EmptyResult, NotificationParams, PaginatedParams, RequestParams, Wire
+from antiphon.wire.completion import CompleteRequestParams, CompleteResult
+from antiphon.wire.elicitation import ElicitationCompleteNotificationParams, ElicitRequestParams, ElicitResult
+from antiphon.wire.lifecycle import (
+    CancelledNotificationParams,
+    DiscoverResult,
+    InitializeRequestParams,
+    InitializeResult,
+    ProgressNotificationParams,
+)
+from antiphon.wire.logging import LoggingMessageNotificationParams, SetLevelRequestParams
+from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult
+from antiphon.wire.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    ResourceUpdatedNotificationParams,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
+from antiphon.wire.roots import ListRootsResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.subscriptions import (
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
+
+__all__ = ["METHODS", "Direction", "Kind", "MethodSpec", "Side", "spec"]
+
+Kind = Literal["request", "notification"]
+Side = Literal["client", "server"]
+Direction = Literal["client", "server", "both"]
+
+_FIRST = "2024-11-05"
+_COMPLETIONS = "2025-03-26"
+_ELICITATION = "2025-06-18"
+_URL_ELICITATION = "2025-11-25"
+_LAST_LEGACY = "2025-11-25"
+_MODERN = "2026-07-28"
+
+
+class MethodSpec(Struct, frozen=True, kw_only=True):
+    """What the protocol says about one method."""
+
+    name: str
+    kind: Kind
+    direction: Direction
+    """Who sends it, in the revisions in which it travels as a message of its own."""
+    params: type[Wire]
+    result: type[Wire] | None = None
+    """Type of the result; ``None`` for a notification."""
+    since: str = _FIRST
+    """First revision that has it."""
+    until: str | None = None
+    """Last revision that has it."""
+    needs: str | None = None
+    """Capability, with dots, that the receiver must have declared; see ``needed``."""
+    needs_since: str = _FIRST
+    """First revision in which that capability exists and so is asked for."""
+    client_until: str | None = None
+    """Last revision in which the client sends it, where ``direction`` is "both" and the server goes on."""
+    ask: bool = False
+    """A question of the server's: a request in legacy revisions, an entry of ``inputRequests`` in modern ones."""
+    rounds: bool = False
+    """May be answered by an ``InputRequiredResult`` (modern)."""
+    cacheable: bool = False
+    """Its result may carry ``ttlMs`` and ``cacheScope`` (modern)."""
+
+    def exists_in(self, revision: str) -> bool:
+        """Tell whether a revision has this method at all, be it only inside ``inputRequests``."""
+        return self.since <= revision and (self.until is None or revision <= self.until)
+
+    def sent_by(self, side: Side, revision: str) -> bool:
+        """Tell whether one side may send this as a message of its own in a revision."""
+        if not self.exists_in(revision) or self.direction not in (side, "both"):
+            return False
+        if self.ask and revision >= _MODERN:
+            return False
+        return side == "server" or self.client_until is None or revision <= self.client_until
+
+    def needed(self, revision: str) -> str | None:
+        """Return the capability that the receiver must have declared in this revision, with dots, or ``None``."""
+        return self.needs if revision >= self.needs_since else None
+
+
+def _request(
+    name: str,
+    params: type[Wire],
+    result: type[Wire],
+    *,
+    by: Direction = "client",
+    since: str = _FIRST,
+    until: str | None = None,
+    needs: str | None = None,
+    needs_since: str = _FIRST,
+    rounds: bool = False,
+    cacheable: bool = False,
+) -> MethodSpec:
+    return MethodSpec(
+        name=name,
+        kind="request",
+        direction=by,
+        params=params,
+        result=result,
+        since=since,
+        until=until,
+        needs=needs,
+        needs_since=needs_since,
+        ask=by == "server",
+        rounds=rounds,
+        cacheable=cacheable,
+    )
+
+
+def _notice(
+    name: str,
+    params: type[Wire] = NotificationParams,
+    *,
+    by: Direction = "server",
+    since: str = _FIRST,
+    until: str | None = None,
+    client_until: str | None = None,
+) -> MethodSpec:
+    return MethodSpec(
+        name=name, kind="notification", direction=by, params=params, since=since, until=until, client_until=client_until
+    )
+
+
+_LIFECYCLE = (
+    _request("initialize", InitializeRequestParams, InitializeResult, until=_LAST_LEGACY),
+    _notice("notifications/initialized", by="client", until=_LAST_LEGACY),
+    _request("server/discover", RequestParams, DiscoverResult, since=_MODERN, cacheable=True),
+    _request("ping", RequestParams, EmptyResult, by="both", until=_LAST_LEGACY),
+    _notice("notifications/cancelled", CancelledNotificationParams, by="both"),
+    _notice("notifications/progress", ProgressNotificationParams, by="both", client_until=_LAST_LEGACY),
+    _request("logging/setLevel", SetLevelRequestParams, EmptyResult, until=_LAST_LEGACY, needs="logging"),
+    _notice("notifications/message", LoggingMessageNotificationParams),
+)
+
+_TOOLS = (
+    _request("tools/list", PaginatedParams, ListToolsResult, needs="tools", cacheable=True),
+    _request("tools/call", CallToolRequestParams, CallToolResult, needs="tools", rounds=True),
+    _notice("notifications/tools/list_changed"),
+)
+
+_PROMPTS = (
+    _request("prompts/list", PaginatedParams, ListPromptsResult, needs="prompts", cacheable=True),
+    _request("prompts/get", GetPromptRequestParams, GetPromptResult, needs="prompts", rounds=True),
+    _notice("notifications/prompts/list_changed"),
+    # Completion is older than its capability: the first revision has the method and no way to declare it.
+    _request(
+        "completion/complete", CompleteRequestParams, CompleteResult, needs="completions", needs_since=_COMPLETIONS
+    ),
+)
+
+_RESOURCES = (
+    _request("resources/list", PaginatedParams, ListResourcesResult, needs="resources", cacheable=True),
+    _request(
+        "resources/templates/list", PaginatedParams, ListResourceTemplatesResult, needs="resources", cacheable=True
+    ),
+    _request(
+        "resources/read", ReadResourceRequestParams, ReadResourceResult, needs="resources", rounds=True, cacheable=True
+    ),
+    _request(
+        "resources/subscribe", SubscribeRequestParams, EmptyResult, until=_LAST_LEGACY, needs="resources.subscribe"
+    ),
+    _request(
+        "resources/unsubscribe", UnsubscribeRequestParams, EmptyResult, until=_LAST_LEGACY, needs="resources.subscribe"
+    ),
+    _notice("notifications/resources/list_changed"),
+    _notice("notifications/resources/updated", ResourceUpdatedNotificationParams),
+    _request("subscriptions/listen", SubscriptionsListenRequestParams, SubscriptionsListenResult, since=_MODERN),
+    _notice("notifications/subscriptions/acknowledged", SubscriptionsAcknowledgedNotificationParams, since=_MODERN),
+)
+
+_ASKS = (
+    _request("sampling/createMessage", CreateMessageRequestParams, CreateMessageResult, by="server", needs="sampling"),
+    _request(
+        "elicitation/create", ElicitRequestParams, ElicitResult, by="server", since=_ELICITATION, needs="elicitation"
+    ),
+    _notice(
+        "notifications/elicitation/complete",
+        ElicitationCompleteNotificationParams,
+        since=_URL_ELICITATION,
+        until=_URL_ELICITATION,
+    ),
+    _request("roots/list", RequestParams, ListRootsResult, by="server", needs="roots"),
+    _notice("notifications/roots/list_changed", by="client", until=_LAST_LEGACY),
+)
+
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
+    {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS)}
+)
+"""Every method and notification by its name."""
+
+spec = METHODS.get
+"""Find the row of a method, or ``None`` if no revision has it."""

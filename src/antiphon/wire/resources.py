@@ -1,0 +1,103 @@
+"""Resources and their templates: what a server lets a client read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import field
+
+from antiphon.wire.common import (
+    Annotations,
+    CacheableResult,
+    Icon,
+    Meta,
+    NotificationParams,
+    PaginatedResult,
+    RequestParams,
+    RoundParams,
+    Wire,
+)
+from antiphon.wire.content import ResourceContents
+
+__all__ = [
+    "ListResourceTemplatesResult",
+    "ListResourcesResult",
+    "ReadResourceRequestParams",
+    "ReadResourceResult",
+    "Resource",
+    "ResourceContents",
+    "ResourceTemplate",
+    "ResourceUpdatedNotificationParams",
+    "SubscribeRequestParams",
+    "UnsubscribeRequestParams",
+]
+
+
+class Resource(Wire, frozen=True, kw_only=True):
+    """Definition of a resource that can be read."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    """Bytes, before any encoding."""
+    annotations: Annotations | None = None
+    icons: Sequence[Icon] | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+class ResourceTemplate(Wire, frozen=True, kw_only=True):
+    """Definition of a family of resources: a URI with gaps to fill (RFC 6570)."""
+
+    uri_template: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: Annotations | None = None
+    icons: Sequence[Icon] | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+class ListResourcesResult(PaginatedResult, frozen=True, kw_only=True):
+    """Result of ``resources/list``."""
+
+    resources: Sequence[Resource]
+
+
+class ListResourceTemplatesResult(PaginatedResult, frozen=True, kw_only=True):
+    """Result of ``resources/templates/list``."""
+
+    resource_templates: Sequence[ResourceTemplate]
+
+
+class ReadResourceRequestParams(RoundParams, frozen=True, kw_only=True):
+    """Params of ``resources/read``."""
+
+    uri: str
+
+
+class ReadResourceResult(CacheableResult, frozen=True, kw_only=True):
+    """Result of ``resources/read``: several contents when the URI stands for several (a folder)."""
+
+    contents: Sequence[ResourceContents]
+
+
+class SubscribeRequestParams(RequestParams, frozen=True, kw_only=True):
+    """Params of ``resources/subscribe`` (up to 2025-11-25)."""
+
+    uri: str
+
+
+class UnsubscribeRequestParams(RequestParams, frozen=True, kw_only=True):
+    """Params of ``resources/unsubscribe`` (up to 2025-11-25)."""
+
+    uri: str
+
+
+class ResourceUpdatedNotificationParams(NotificationParams, frozen=True, kw_only=True):
+    """Params of ``notifications/resources/updated``: read it again."""
+
+    uri: str

@@ -1,0 +1,45 @@
+"""The form in which each revision says how it differs from the next newer one, and changes several of them share.
+
+Owns no difference itself: those are in the file of their revision. ``lowering`` makes functions of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.errors import NotInRevision
+from antiphon.wire.common import Wire
+from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode
+from antiphon.wire.tools import CallToolResult
+
+__all__ = ["Change", "Difference", "not_in", "without_structure"]
+
+Change = Callable[[Any, str], Any]
+"""Turns a value into what the revision of that name can carry, or raises ``NotInRevision``."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """What one revision cannot carry of what the next newer one can."""
+
+    lacks: Mapping[type[Wire], tuple[str, ...]] = {}
+    """Members that only describe, by attribute: they are left out."""
+    refuses: Mapping[type[Wire], str] = {}
+    """Types that do not exist, with their name for people: to leave them out would change the meaning."""
+    changes: Mapping[type[Wire], Change] = {}
+    """All other conversions."""
+
+
+def not_in(thing: str, revision: str) -> NotInRevision:
+    """Make the error for what a revision cannot carry."""
+    return NotInRevision(f"{thing} cannot be sent: protocol revision {revision} has no such thing")
+
+
+def without_structure(result: CallToolResult) -> CallToolResult:
+    """Leave out structured content; if there is nothing else, it becomes text, so that the result still says it."""
+    content = result.content or [TextContent(text=encode(result.structured_content).decode())]
+    return replace(result, structured_content=None, content=content)

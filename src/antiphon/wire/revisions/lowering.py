@@ -1,0 +1,153 @@
+"""From tables of differences to one function per type that has any.
+
+Owns which types hold which others (``NESTED``), and the making of the functions. Types without a function need no
+conversion at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import is_
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from antiphon.wire import common, completion, content, lifecycle, prompts, resources, roots, sampling, tools
+from antiphon.wire.common import Wire
+from antiphon.wire.revisions.difference import Difference, not_in
+
+__all__ = ["NESTED", "Conversion", "conversions"]
+
+Conversion = Callable[[Any], Any]
+Types = tuple[type[Wire], ...]
+
+_BLOCKS: Types = (
+    content.TextContent,
+    content.ImageContent,
+    content.AudioContent,
+    content.ResourceLink,
+    content.EmbeddedResource,
+)
+_SAMPLING_BLOCKS: Types = (
+    content.TextContent,
+    content.ImageContent,
+    content.AudioContent,
+    content.ToolUseContent,
+    content.ToolResultContent,
+)
+_ANNOTATED: Mapping[str, Types] = {"annotations": (common.Annotations,)}
+
+NESTED: Mapping[type[Wire], Mapping[str, Types]] = {
+    common.ClientCapabilities: {"roots": (common.RootsCapability,)},
+    common.RequestMeta: {
+        "client_capabilities": (common.ClientCapabilities,),
+        "client_info": (common.Implementation,),
+    },
+    completion.CompleteRequestParams: {"ref": (completion.PromptReference,)},
+    content.TextContent: _ANNOTATED,
+    content.ImageContent: _ANNOTATED,
+    content.AudioContent: _ANNOTATED,
+    content.ResourceLink: _ANNOTATED,
+    content.EmbeddedResource: {**_ANNOTATED, "resource": (content.ResourceContents,)},
+    content.ToolResultContent: {"content": _BLOCKS},
+    lifecycle.DiscoverResult: {"capabilities": (lifecycle.ServerCapabilities,)},
+    lifecycle.InitializeRequestParams: {
+        "capabilities": (common.ClientCapabilities,),
+        "client_info": (common.Implementation,),
+    },
+    lifecycle.InitializeResult: {
+        "capabilities": (lifecycle.ServerCapabilities,),
+        "server_info": (common.Implementation,),
+    },
+    prompts.GetPromptResult: {"messages": (prompts.PromptMessage,)},
+    prompts.ListPromptsResult: {"prompts": (prompts.Prompt,)},
+    prompts.Prompt: {"arguments": (prompts.PromptArgument,)},
+    prompts.PromptMessage: {"content": _BLOCKS},
+    resources.ListResourceTemplatesResult: {"resource_templates": (resources.ResourceTemplate,)},
+    resources.ListResourcesResult: {"resources": (resources.Resource,)},
+    resources.ReadResourceResult: {"contents": (content.ResourceContents,)},
+    resources.Resource: _ANNOTATED,
+    resources.ResourceTemplate: _ANNOTATED,
+    roots.ListRootsResult: {"roots": (roots.Root,)},
+    sampling.CreateMessageRequestParams: {"messages": (sampling.SamplingMessage,), "tools": (tools.Tool,)},
+    sampling.CreateMessageResult: {"content": _SAMPLING_BLOCKS},
+    sampling.SamplingMessage: {"content": _SAMPLING_BLOCKS},
+    tools.CallToolResult: {"content": _BLOCKS},
+    tools.ListToolsResult: {"tools": (tools.Tool,)},
+}
+"""Which attributes hold values that some revision carries differently, and of which types those may be."""
+
+
+def conversions(revision: str, differences: Sequence[Difference]) -> Mapping[type, Conversion]:
+    """Make the functions for a revision from the differences that add up to it, the newest first."""
+    made: dict[type, Conversion] = {}
+    settled: set[type] = set()
+
+    def settle(kind: type[Wire]) -> bool:
+        if kind not in settled:
+            settled.add(kind)
+            nested = tuple(name for name, kinds in NESTED.get(kind, {}).items() if any(settle(one) for one in kinds))
+            conversion = _conversion(kind, revision, differences, nested, made)
+            if conversion is not None:
+                made[kind] = conversion
+        return kind in made
+
+    for difference in differences:
+        for kind in (*difference.lacks, *difference.refuses, *difference.changes):
+            settle(kind)
+    for kind in NESTED:
+        settle(kind)
+    return made
+
+
+def _conversion(
+    kind: type[Wire],
+    revision: str,
+    differences: Sequence[Difference],
+    nested: tuple[str, ...],
+    made: Mapping[type, Conversion],
+) -> Conversion | None:
+    refused = next((each.refuses[kind] for each in differences if kind in each.refuses), None)
+    if refused is not None:
+        return _refusal(refused, revision)
+    lacks = tuple(dict.fromkeys(name for each in differences for name in each.lacks.get(kind, ())))
+    changes = tuple(each.changes[kind] for each in differences if kind in each.changes)
+    if not (lacks or changes or nested):
+        return None
+
+    def convert(value: Any) -> Any:
+        changed: dict[str, Any] = {}
+        for name in lacks:
+            if getattr(value, name) is not None:
+                changed[name] = None
+        for name in nested:
+            inner = getattr(value, name)
+            lowered = _lower(inner, made)
+            if lowered is not inner:
+                changed[name] = lowered
+        if changed:
+            value = replace(value, **changed)
+        for change in changes:
+            value = change(value, revision)
+        return value
+
+    return convert
+
+
+def _refusal(thing: str, revision: str) -> Conversion:
+    def refuse(_value: Any) -> Any:
+        raise not_in(thing, revision)
+
+    return refuse
+
+
+def _lower(value: Any, made: Mapping[type, Conversion]) -> Any:
+    """Convert a value, or each of a list; what needs no conversion comes back itself."""
+    convert = made.get(cast("type[Any]", type(value)))
+    if convert is not None:
+        return convert(value)
+    if not isinstance(value, list | tuple):
+        return value
+    items = cast("Sequence[Any]", value)
+    lowered = [_lower(item, made) for item in items]
+    return items if all(map(is_, lowered, items)) else lowered

@@ -1,0 +1,21 @@
+"""Revision 2024-11-05, the first: no audio, annotations of tools, messages with progress, or completions capability."""
+
+from __future__ import annotations
+
+from antiphon.wire.content import AudioContent
+from antiphon.wire.lifecycle import ProgressNotificationParams, ServerCapabilities
+from antiphon.wire.revisions.difference import Difference
+from antiphon.wire.tools import Tool
+
+__all__ = ["DIFFERENCE", "NAME"]
+
+NAME = "2024-11-05"
+
+DIFFERENCE = Difference(
+    lacks={
+        ProgressNotificationParams: ("message",),
+        ServerCapabilities: ("completions",),
+        Tool: ("annotations",),
+    },
+    refuses={AudioContent: "Audio"},
+)

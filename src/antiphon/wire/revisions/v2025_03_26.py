@@ -1,0 +1,56 @@
+"""Revision 2025-03-26: no elicitation, structured content, links or titles; ``_meta`` in params and results only."""
+
+from __future__ import annotations
+
+from antiphon.wire.common import Annotations, ClientCapabilities, Implementation
+from antiphon.wire.completion import CompleteRequestParams, PromptReference
+from antiphon.wire.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+)
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.prompts import Prompt, PromptArgument
+from antiphon.wire.resources import Resource, ResourceTemplate
+from antiphon.wire.revisions.difference import Difference, without_structure
+from antiphon.wire.roots import Root
+from antiphon.wire.tools import CallToolResult, Tool
+
+__all__ = ["DIFFERENCE", "NAME"]
+
+NAME = "2025-03-26"
+
+
+def _unstructured(result: CallToolResult, _revision: str) -> CallToolResult:
+    return result if result.structured_content is None else without_structure(result)
+
+
+DIFFERENCE = Difference(
+    lacks={
+        Annotations: ("last_modified",),
+        AudioContent: ("meta",),
+        ClientCapabilities: ("elicitation",),
+        CompleteRequestParams: ("context",),
+        EmbeddedResource: ("meta",),
+        ImageContent: ("meta",),
+        Implementation: ("title",),
+        Prompt: ("title", "meta"),
+        PromptArgument: ("title",),
+        PromptReference: ("title",),
+        Resource: ("title", "meta"),
+        ResourceContents: ("meta",),
+        ResourceTemplate: ("title", "meta"),
+        Root: ("meta",),
+        TextContent: ("meta",),
+        Tool: ("title", "output_schema", "meta"),
+    },
+    refuses={
+        ElicitRequestParams: "Elicitation",
+        ElicitResult: "Elicitation",
+        ResourceLink: "A link to a resource",
+    },
+    changes={CallToolResult: _unstructured},
+)

@@ -1,0 +1,106 @@
+"""Revision 2025-11-25, the newest with a handshake: no rounds, no cache hints, structured content is an object."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from antiphon.wire.common import CacheableResult, ClientCapabilities, Result, RoundParams, Wire
+from antiphon.wire.content import ToolResultContent
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.envelope import encode
+from antiphon.wire.lifecycle import ServerCapabilities
+from antiphon.wire.methods import METHODS
+from antiphon.wire.revisions.difference import Difference, not_in, without_structure
+from antiphon.wire.rounds import InputRequiredResult
+from antiphon.wire.tools import CallToolResult, Tool
+
+__all__ = ["DIFFERENCE", "NAME"]
+
+NAME = "2025-11-25"
+
+
+def _lacks() -> dict[type[Wire], tuple[str, ...]]:
+    types = [kind for row in METHODS.values() for kind in (row.params, row.result) if kind]
+    lacks: dict[type[Wire], tuple[str, ...]] = {}
+    for kind in types:
+        if issubclass(kind, CacheableResult):
+            lacks[kind] = ("result_type", "ttl_ms", "cache_scope")
+        elif issubclass(kind, Result):
+            lacks[kind] = ("result_type",)
+        elif issubclass(kind, RoundParams):
+            lacks[kind] = ("input_responses", "request_state")
+    return lacks
+
+
+def _is_object(value: Any) -> bool:
+    """Tell whether a value is a JSON object: plain, encoded already, or something that encodes to one."""
+    if isinstance(value, dict):
+        return True
+    data = value if isinstance(value, Raw) else encode(value)
+    return bytes(memoryview(data)[:16]).lstrip().startswith(b"{")
+
+
+def _structured_object(result: CallToolResult, _revision: str) -> CallToolResult:
+    if result.structured_content is None or _is_object(result.structured_content):
+        return result
+    return without_structure(result)
+
+
+def _structured_object_of_use(result: ToolResultContent, _revision: str) -> ToolResultContent:
+    if result.structured_content is None or _is_object(result.structured_content):
+        return result
+    return replace(result, structured_content=None)
+
+
+def _schemas_of_objects(tool: Tool, _revision: str) -> Tool:
+    """Fit both schemas to the older form: an object, whose properties are schemas and not true or false."""
+    changed: dict[str, Any] = {}
+    if _has_boolean_properties(tool.input_schema):
+        changed["input_schema"] = _spelled_out(tool.input_schema)
+    if tool.output_schema is not None:
+        if tool.output_schema.get("type") != "object":
+            changed["output_schema"] = None
+        elif _has_boolean_properties(tool.output_schema):
+            changed["output_schema"] = _spelled_out(tool.output_schema)
+    return replace(tool, **changed) if changed else tool
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+
+
+def _has_boolean_properties(schema: dict[str, Any]) -> bool:
+    return any(isinstance(value, bool) for value in _properties(schema).values())
+
+
+def _spelled_out(schema: dict[str, Any]) -> dict[str, Any]:
+    # JSON Schema 2020-12, core 4.3.2: true is {}, false is {"not": {}}.
+    spelled: dict[bool, dict[str, Any]] = {True: {}, False: {"not": {}}}
+    fitted = {name: spelled[value] if isinstance(value, bool) else value for name, value in _properties(schema).items()}
+    return {**schema, "properties": fitted}
+
+
+def _url_with_id(params: ElicitRequestParams, revision: str) -> ElicitRequestParams:
+    if params.mode == "url" and params.elicitation_id is None:
+        raise not_in("A URL elicitation without an elicitationId", revision)
+    return params
+
+
+DIFFERENCE = Difference(
+    lacks={
+        **_lacks(),
+        ClientCapabilities: ("extensions",),
+        ServerCapabilities: ("extensions",),
+    },
+    refuses={InputRequiredResult: "A result that asks for input"},
+    changes={
+        CallToolResult: _structured_object,
+        ElicitRequestParams: _url_with_id,
+        Tool: _schemas_of_objects,
+        ToolResultContent: _structured_object_of_use,
+    },
+)

@@ -1,0 +1,48 @@
+"""Revision 2026-07-28: what only legacy revisions have is left out, and cache hints are always given."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from antiphon.wire.common import CacheableResult, RootsCapability
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.lifecycle import CancelledNotificationParams
+from antiphon.wire.methods import METHODS
+from antiphon.wire.revisions.difference import Difference, not_in
+from antiphon.wire.roots import ListRootsResult
+from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.tools import Tool
+
+__all__ = ["DIFFERENCE", "NAME"]
+
+NAME = "2026-07-28"
+
+
+def _with_cache_hints(result: CacheableResult, _revision: str) -> CacheableResult:
+    """Say that a result must not be kept, unless its maker said more (server/utilities/caching: both are required)."""
+    if result.ttl_ms is not None and result.cache_scope is not None:
+        return result
+    return replace(result, ttl_ms=result.ttl_ms or 0, cache_scope=result.cache_scope or "private")
+
+
+def with_request_id(cancelled: CancelledNotificationParams, revision: str) -> CancelledNotificationParams:
+    """Refuse a cancellation of nothing: only tasks, and so 2025-11-25 alone, have a use for it."""
+    if cancelled.request_id is None:
+        raise not_in("A cancellation without a requestId", revision)
+    return cancelled
+
+
+DIFFERENCE = Difference(
+    lacks={
+        CreateMessageRequestParams: ("meta",),
+        ElicitRequestParams: ("meta", "elicitation_id"),
+        ElicitResult: ("meta",),
+        ListRootsResult: ("meta",),
+        RootsCapability: ("list_changed",),
+        Tool: ("execution",),
+    },
+    changes={
+        CancelledNotificationParams: with_request_id,
+        **{row.result: _with_cache_hints for row in METHODS.values() if row.cacheable and row.result},
+    },
+)

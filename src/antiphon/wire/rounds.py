@@ -1,0 +1,55 @@
+"""Rounds: a server answers a call with questions, and the client repeats the call with answers (from 2026-07-28).
+
+Owns the result that asks; the retry's members are in ``common.RoundParams``. Asks and answers stay undecoded here:
+``methods.METHODS[ask.method]`` has the types of both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from antiphon.wire.common import ABSENT, Meta, Wire
+
+__all__ = ["INPUT_REQUIRED", "InputRequest", "InputRequiredResult", "InputResponses", "result_type_of"]
+
+INPUT_REQUIRED = "input_required"
+
+InputResponses = dict[str, Raw]
+"""Answers by the key of their ask."""
+
+
+class InputRequest(Wire, frozen=True, kw_only=True):
+    """One ask: the method and params that a legacy server would send as a request."""
+
+    method: str
+    params: Raw = ABSENT
+
+
+class InputRequiredResult(Wire, frozen=True, kw_only=True, tag_field="resultType", tag=INPUT_REQUIRED):
+    """Result of a call that needs answers first: asks, state or both. Writes its own ``resultType``."""
+
+    input_requests: dict[str, InputRequest] | None = None
+    request_state: str | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+    @property
+    def result_type(self) -> str:
+        """Always "input_required"."""
+        return INPUT_REQUIRED
+
+
+class _Peek(Struct, frozen=True, rename="camel"):
+    result_type: str | None = None
+
+
+_peek = msgspec.json.Decoder(_Peek).decode
+
+
+def result_type_of(result: Raw | bytes) -> str | None:
+    """Look at ``resultType`` of an undecoded result, without decoding the rest; absent is ``None``.
+
+    Raises:
+        msgspec.ValidationError: the result is no object, or its ``resultType`` no string.
+    """
+    return _peek(result).result_type

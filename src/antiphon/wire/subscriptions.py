@@ -1,0 +1,40 @@
+"""Subscriptions: one long request under which a server tells what changes (from 2026-07-28)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.wire.common import NotificationParams, RequestParams, Result, Wire
+
+__all__ = [
+    "SubscriptionFilter",
+    "SubscriptionsAcknowledgedNotificationParams",
+    "SubscriptionsListenRequestParams",
+    "SubscriptionsListenResult",
+]
+
+
+class SubscriptionFilter(Wire, frozen=True, kw_only=True):
+    """What the client wants to hear of, or what of it the server will tell."""
+
+    tools_list_changed: bool | None = None
+    prompts_list_changed: bool | None = None
+    resources_list_changed: bool | None = None
+    resource_subscriptions: Sequence[str] | None = None
+    """URIs."""
+
+
+class SubscriptionsListenRequestParams(RequestParams, frozen=True, kw_only=True):
+    """Params of ``subscriptions/listen``."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsAcknowledgedNotificationParams(NotificationParams, frozen=True, kw_only=True):
+    """Params of ``notifications/subscriptions/acknowledged``: the first message under a subscription."""
+
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsListenResult(Result, frozen=True, kw_only=True):
+    """Result of ``subscriptions/listen``, at its end. ``meta`` holds the subscription's id, as all its messages do."""

@@ -1,0 +1,89 @@
+"""Tools: what a server can do for a model, the call, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from msgspec import Raw, field
+
+from antiphon.wire.common import ABSENT, Icon, Meta, PaginatedResult, RequestMeta, Result, RoundParams, Wire
+from antiphon.wire.content import ContentBlock, text_of
+from antiphon.wire.envelope import encode
+
+__all__ = [
+    "CallToolRequestParams",
+    "CallToolResult",
+    "ListToolsResult",
+    "Tool",
+    "ToolAnnotations",
+    "ToolExecution",
+    "raw_arguments",
+]
+
+
+class ToolAnnotations(Wire, frozen=True, kw_only=True, gc=False):
+    """Hints about what a tool does; untrusted when the server is (from 2025-03-26)."""
+
+    title: str | None = None
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
+class ToolExecution(Wire, frozen=True, kw_only=True, gc=False):
+    """Whether a tool may, or must, run as a task (2025-11-25). Antiphon calls no tool that must."""
+
+    task_support: Literal["forbidden", "optional", "required"] | None = None
+
+
+class Tool(Wire, frozen=True, kw_only=True):
+    """Definition of a tool. Both schemas are JSON Schema (2020-12 where they do not say otherwise)."""
+
+    name: str
+    input_schema: dict[str, Any]
+    title: str | None = None
+    description: str | None = None
+    output_schema: dict[str, Any] | None = None
+    annotations: ToolAnnotations | None = None
+    execution: ToolExecution | None = None
+    icons: Sequence[Icon] | None = None
+    meta: Meta | None = field(name="_meta", default=None)
+
+
+class ListToolsResult(PaginatedResult, frozen=True, kw_only=True):
+    """Result of ``tools/list``."""
+
+    tools: Sequence[Tool]
+
+
+def raw_arguments(arguments: Mapping[str, Any] | None) -> Raw:
+    """Encode the arguments of a call, or leave them out when there are none."""
+    return ABSENT if arguments is None else Raw(encode(arguments))
+
+
+class CallToolRequestParams(RoundParams, frozen=True, kw_only=True):
+    """Params of ``tools/call``. The arguments stay undecoded until the tool, and so their type, is known."""
+
+    name: str
+    arguments: Raw = ABSENT
+
+    @classmethod
+    def of(cls, name: str, arguments: Mapping[str, Any] | None = None, *, meta: RequestMeta | None = None) -> Self:
+        """Make the params of a call from plain values."""
+        return cls(name=name, arguments=raw_arguments(arguments), meta=meta)
+
+
+class CallToolResult(Result, frozen=True, kw_only=True):
+    """Result of ``tools/call``. A tool that failed says so by ``is_error``: that is for the model, and no exception."""
+
+    content: Sequence[ContentBlock]
+    structured_content: Any = None
+    """An object; from 2026-07-28 any JSON, of which ``null`` cannot be told from absent."""
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """All blocks of text, joined by newlines."""
+        return text_of(self.content)

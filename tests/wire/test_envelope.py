@@ -1,0 +1,312 @@
+"""Envelopes: what counts as a message, and that no bytes whatever raise anything but the two errors meant for them."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from antiphon.errors import InvalidRequest, ParseError
+from antiphon.wire.content import UnknownContent
+from antiphon.wire.envelope import (
+    MAX_DEPTH,
+    ErrorObject,
+    decode_envelope,
+    encode,
+    recover_id,
+    split_batch,
+    too_deep,
+)
+
+REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+SURROGATE = rb"\ud800"
+
+
+def frame(**members):
+    """Encode a request with members changed or added; ``...`` removes one."""
+    return json.dumps({name: value for name, value in {**REQUEST, **members}.items() if value is not ...}).encode()
+
+
+def nested(depth: int, pair: str = "[]") -> bytes:
+    """Make JSON of exactly this depth."""
+    opening, closing = ('{"a":', "}") if pair == "{}" else ("[", "]")
+    return (opening * depth + "1" + closing * depth).encode()
+
+
+def test_a_request_has_id_and_method():
+    """Params stay undecoded, byte for byte."""
+    envelope = decode_envelope(b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"b": 1.0,"a":[ ]}}')
+    assert (envelope.id, envelope.method, envelope.error) == (7, "m", UNSET)
+    assert bytes(envelope.params) == b'{"b": 1.0,"a":[ ]}'
+
+
+def test_a_notification_has_no_id():
+    """Absent is not null."""
+    assert decode_envelope(frame(id=...)).id is UNSET
+    assert decode_envelope(frame(id=None)).id is None
+
+
+def test_params_may_be_left_out():
+    """Then they are empty, and so is the result."""
+    envelope = decode_envelope(frame())
+    assert not envelope.params
+    assert not envelope.result
+
+
+def test_a_result():
+    """A reply has an id and a result, undecoded, and no method."""
+    envelope = decode_envelope(b'{"jsonrpc":"2.0","id":"a","result":{"x":[]}}')
+    assert (envelope.id, envelope.method, bytes(envelope.result)) == ("a", UNSET, b'{"x":[]}')
+
+
+@pytest.mark.parametrize("head", [b'"id":1,', b'"id":null,', b""])
+def test_an_error(head):
+    """An error reply may come with any id, null or none."""
+    envelope = decode_envelope(b'{"jsonrpc":"2.0",' + head + b'"error":{"code":-1,"message":"m","data":{"r":1}}}')
+    assert envelope.error == ErrorObject(code=-1, message="m", data={"r": 1})
+
+
+def test_unknown_members_are_ignored():
+    """A message may carry more than we know."""
+    assert decode_envelope(frame(extra={"x": 1})).method == "ping"
+
+
+def test_the_last_of_duplicate_keys_wins():
+    """As in every common decoder: what one layer checked is what the next one sees."""
+    assert decode_envelope(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"a","method":"b"}').id == 2
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**53, 2**63, 10**25])
+def test_integer_ids(number):
+    """Integers of any usual size come back as they were."""
+    assert decode_envelope(frame(id=number)).id == number
+
+
+@pytest.mark.parametrize("odd", [1.5, 1.0, True, [], {}, [1], 10**4000])
+def test_odd_ids_are_invalid_requests(odd):
+    """An id is a string or an integer: 2025-11-25 basic, requests."""
+    with pytest.raises(InvalidRequest):
+        decode_envelope(
+            msgspec.json.encode({**REQUEST, "id": odd}) if odd != 10**4000 else b'{"id":' + b"9" * 4000 + b"}"
+        )
+
+
+@pytest.mark.parametrize("text", ["", "a", "1", "\u0000", "é", "\U0001f600", "x" * 1000])
+def test_string_ids(text):
+    """Any string is an id."""
+    assert decode_envelope(frame(id=text)).id == text
+
+
+INVALID = [
+    b"null",
+    b"1",
+    b'"x"',
+    b"[]",
+    b"{}",
+    b"[1]",
+    frame(jsonrpc=...),
+    frame(jsonrpc="1.0"),
+    frame(jsonrpc=2.0),
+    frame(method=1),
+    frame(method=None),
+    frame(method=..., error="no"),
+    frame(method=..., error={"code": "1", "message": "m"}),
+    frame(method=..., error={"code": 1}),
+]
+
+
+@pytest.mark.parametrize("data", INVALID)
+def test_json_that_is_no_message_is_an_invalid_request(data):
+    """-32600: well-formed, but no JSON-RPC 2.0."""
+    with pytest.raises(InvalidRequest):
+        decode_envelope(data)
+
+
+MALFORMED = [
+    b"",
+    b" ",
+    b"{",
+    b"}",
+    b'{"jsonrpc":"2.0"',
+    b"hello",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf" + frame(),
+    frame() + b"x",
+    frame() + frame(),
+    b'{"jsonrpc":"2.0","method":"\xff"}',
+    b'{"jsonrpc":"2.0","method":"\x00"}',
+    b'{"jsonrpc":"2.0","method":"m","params":{"a":NaN}}',
+    b'{"jsonrpc":"2.0","method":"m","params":{"a":01}}',
+    b'{"jsonrpc":"2.0","method":"m","params":{a:1}}',
+    b'{"jsonrpc":"2.0","method":"m","params":[1,}',
+    b'{"jsonrpc":"2.0","method":"' + SURROGATE + b'"}',
+    b'{"jsonrpc":"2.0","method":"m","params":["' + SURROGATE + b'"]}',
+]
+
+
+@pytest.mark.parametrize("data", MALFORMED)
+def test_what_is_not_json_is_a_parse_error(data):
+    """-32700, wherever in the frame the fault is."""
+    with pytest.raises(ParseError):
+        decode_envelope(data)
+
+
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_the_limit_of_depth_is_exact(pair):
+    """128 levels are taken, the message's own among them, and 129 are not."""
+    assert not too_deep(nested(MAX_DEPTH, pair))
+    assert too_deep(nested(MAX_DEPTH + 1, pair))
+    fits = b'{"jsonrpc":"2.0","method":"m","params":' + nested(MAX_DEPTH - 1, pair) + b"}"
+    assert decode_envelope(fits).method == "m"
+    with pytest.raises(InvalidRequest, match="128"):
+        decode_envelope(fits.replace(b"1", b"[1]"))
+
+
+def test_brackets_in_strings_are_no_depth():
+    """Neither are escaped quotes an end."""
+    text = json.dumps(["[" * 500, '"' + "{" * 500, "\\", "[" * 500]).encode()
+    assert not too_deep(text)
+    assert not too_deep(b"[" + text + b"]", 2)
+    assert too_deep(b"[" + text + b"]", 1)
+
+
+def test_breadth_is_no_depth():
+    """Many brackets side by side are counted as deep as they are."""
+    wide = b"[" + b",".join([nested(60)] * 50) + b"]"
+    assert not too_deep(wide, 61)
+    assert too_deep(wide, 60)
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":' * 100_000, b'["' * 100_000, b'{"a":[' * 100_000])
+def test_deep_and_never_closed(data):
+    """What is never closed is refused without recursion."""
+    with pytest.raises(InvalidRequest):
+        decode_envelope(data)
+
+
+@pytest.mark.parametrize("data", [b'"' + b'\\"[' * 50_000, b'"' + b"\\" * 100_001 + b"[" * 200, b'["\\' * 50_000])
+def test_a_string_that_never_ends_costs_linear_time(data):
+    """Every quote in it might be taken for the beginning of another string, to be searched to the end again."""
+    with pytest.raises((InvalidRequest, ParseError)):
+        decode_envelope(data)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def depth_of(value: object) -> int:
+    """Count levels the slow and obvious way."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
+
+
+@settings(deadline=None)
+@given(json_values, st.integers(0, 6), st.booleans())
+def test_depth_is_what_it_is(value, limit, ascii_only):
+    """For every document and limit the quick count agrees with walking it."""
+    data = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    assert too_deep(data, limit) == (depth_of(value) > limit)
+
+
+def outcome(read, data: bytes) -> str:
+    """Say what comes of reading a frame; any other exception fails the test."""
+    try:
+        read(data)
+    except ParseError:
+        return "parse error"
+    except InvalidRequest:
+        return "invalid request"
+    return "read"
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200) | st.text(alphabet='[]{}",:\\ud801 null', max_size=200).map(str.encode))
+def test_no_bytes_raise_anything_else(data):
+    """Frames come from strangers: each is a message, or one of two errors; a batch or not."""
+    assert outcome(decode_envelope, data) != "read"
+    assert outcome(split_batch, data)
+    assert recover_id(data) is None or isinstance(recover_id(data), int | str)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.binary(min_size=1, max_size=3), st.booleans())
+def test_no_mutation_raises_anything_else(place, noise, insert):
+    """Damage to a good message gives a message or one of two errors."""
+    good = b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":["b",1,null]}}'
+    damaged = good[:place] + noise + good[place if insert else place + len(noise) :]
+    assert outcome(decode_envelope, good) == "read"
+    assert outcome(decode_envelope, damaged)
+
+
+@settings(deadline=None)
+@given(json_values)
+def test_any_params_pass_undecoded(value):
+    """An envelope never looks inside."""
+    data = json.dumps({**REQUEST, "params": value}).encode()
+    assert json.loads(bytes(decode_envelope(data).params)) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "id"),
+    [
+        (b'{"id":1,"method":3}', 1),
+        (b'{"method":[],"id":"a"}', "a"),
+        (b'{"id":null}', None),
+        (b'{"id":true}', None),
+        (b'{"id":1', None),
+        (b"[1]", None),
+        (b'{"id":5,"params":' + nested(200) + b"}", 5),
+        (b'{"id":5,"params":' + b"[" * 100_000, None),
+    ],
+)
+def test_the_id_of_a_bad_message(data, id):
+    """It is found where the frame is JSON at all, so that the error reply reaches who waits for it."""
+    assert recover_id(data) == id
+
+
+@pytest.mark.parametrize("data", [frame(), b"", b" ", b"1", b'"["', b" {}"])
+def test_a_frame_that_is_no_batch(data):
+    """Only an array is one."""
+    assert split_batch(data) is None
+
+
+def test_a_batch_is_split():
+    """Each member stays undecoded; an empty batch is a batch."""
+    assert split_batch(b"[]") == []
+    parts = split_batch(b' \r\n\t[{"a": 1},\n 2,"x"]')
+    assert [bytes(part) for part in parts or ()] == [b'{"a": 1}', b"2", b'"x"']
+
+
+@pytest.mark.parametrize("data", [b"[1", b"[1]]", b"[,]", b"[\xff]", b"[" * 100])
+def test_a_batch_that_is_not_json(data):
+    """-32700, as for any frame."""
+    with pytest.raises(ParseError):
+        split_batch(data)
+
+
+def test_a_batch_may_be_too_deep():
+    """The array counts as a level."""
+    assert split_batch(b"[" + nested(MAX_DEPTH - 1) + b"]")
+    with pytest.raises(InvalidRequest):
+        split_batch(b"[" + nested(MAX_DEPTH) + b"]")
+
+
+def test_foreign_content_is_written_as_it_came():
+    """Whatever knows its wire form may be part of a message; anything else may not."""
+    assert encode({"content": UnknownContent("x", {"y": 1})}) == b'{"content":{"type":"x","y":1}}'
+    with pytest.raises(TypeError, match="object"):
+        encode({"content": object()})
+
+
+def test_an_error_without_data_has_no_data():
+    """A default is left out."""
+    assert encode(ErrorObject(code=1, message="m")) == b'{"code":1,"message":"m"}'

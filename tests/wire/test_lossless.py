@@ -1,0 +1,124 @@
+"""A change is written into the document it came from, and the rest keeps its bytes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.structs import replace
+
+from antiphon.wire.content import ImageContent, TextContent
+from antiphon.wire.lossless import merge
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+from antiphon.wire.tools import CallToolResult
+from antiphon.wire.unknown import decode
+
+ORIGINAL = b"""{ "x-odd": 1.00, "maxTokens": 5, "metadata": {"a": 1e2, "b": [1, 2]},
+ "messages": [{"role": "user", "content": {"type": "text", "text": "hi", "x-c": [ ]}, "x-m": 2},
+              {"role": "assistant", "content": [{"type": "hologram", "deep": 1.0}], "x-m": 3}] }"""
+BEFORE = decode(ORIGINAL, CreateMessageRequestParams)
+FIRST, SECOND = BEFORE.messages
+
+
+def changed(**members) -> dict:
+    """Merge a change and read the document it gives."""
+    return json.loads(merge(ORIGINAL, BEFORE, replace(BEFORE, **members)))
+
+
+def test_no_change_gives_the_same_bytes():
+    """Whether it is the same value or an equal one, from bytes or from ``Raw``."""
+    assert merge(ORIGINAL, BEFORE, BEFORE) == ORIGINAL
+    assert merge(ORIGINAL, BEFORE, replace(BEFORE)) == ORIGINAL
+    assert merge(Raw(ORIGINAL), BEFORE, decode(ORIGINAL, CreateMessageRequestParams)) == ORIGINAL
+
+
+def test_only_what_changed_is_written_anew():
+    """Numbers and spaces of the rest stay as they were written."""
+    data = merge(ORIGINAL, BEFORE, replace(BEFORE, max_tokens=7))
+    assert b'"maxTokens":7' in data
+    for kept in (b'"x-odd":1.00', b'{"a": 1e2, "b": [1, 2]}', b'"deep": 1.0', b'"x-c": [ ]'):
+        assert kept in data
+
+
+def test_a_member_is_added_and_removed():
+    """What the change sets is there, what it takes away is not."""
+    document = changed(system_prompt="be brief", metadata=None)
+    assert document["systemPrompt"] == "be brief"
+    assert "metadata" not in document
+    assert document["x-odd"] == 1.0
+
+
+def test_unknown_members_survive_beside_a_change():
+    """At every depth on the way to it."""
+    first = replace(FIRST, content=TextContent(text="ho"))
+    assert changed(messages=[first, SECOND])["messages"] == [
+        {"role": "user", "content": {"type": "text", "text": "ho", "x-c": []}, "x-m": 2},
+        {"role": "assistant", "content": [{"type": "hologram", "deep": 1.0}], "x-m": 3},
+    ]
+
+
+def test_open_objects_are_merged_too():
+    """A key that is gone is gone."""
+    assert changed(metadata={"b": [1, 3], "c": None})["metadata"] == {"b": [1, 3], "c": None}
+
+
+def test_a_new_kind_of_block_is_a_new_block():
+    """Unknown members belonged to the old one."""
+    first = replace(FIRST, content=ImageContent.of(b"x", "image/png"))
+    content = changed(messages=[first, SECOND])["messages"][0]["content"]
+    assert content == {"type": "image", "data": "eA==", "mimeType": "image/png"}
+
+
+def test_a_list_that_grew_or_shrank_keeps_its_ends():
+    """Messages before and after the place of the change keep what we do not know of them."""
+    new = SamplingMessage(role="user", content=TextContent(text="new"))
+    marks = [message.get("x-m") for message in changed(messages=[FIRST, new, SECOND])["messages"]]
+    assert marks == [2, None, 3]
+    assert [message["x-m"] for message in changed(messages=[SECOND])["messages"]] == [3]
+    assert [message["x-m"] for message in changed(messages=[FIRST])["messages"]] == [2]
+    assert changed(messages=[])["messages"] == []
+
+
+def test_a_default_that_was_written_out_stays():
+    """``isError: false`` is no change; changing it is one."""
+    original = b'{"content":[],"isError":false,"x":1}'
+    before = decode(original, CallToolResult)
+    assert merge(original, before, replace(before, structured_content={"a": 1})) == (
+        b'{"content":[],"isError":false,"x":1,"structuredContent":{"a":1}}'
+    )
+    assert json.loads(merge(original, before, replace(before, is_error=True)))["isError"] is True
+    failed = b'{"content":[],"isError":true,"x":1}'
+    assert merge(failed, decode(failed, CallToolResult), before) == b'{"content":[],"x":1}'
+
+
+def test_true_and_one_are_not_the_same():
+    """Equality is that of JSON, not that of Python."""
+    assert changed(metadata={"a": 100.0, "b": [True, 2]})["metadata"]["b"] == [True, 2]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=6,
+)
+json_objects = st.dictionaries(st.sampled_from(["a", "b", "type"]), json_values, max_size=3)
+
+
+@settings(deadline=None)
+@given(json_objects, json_objects)
+def test_any_change_of_open_data_arrives(old, new):
+    """Merging one document into another gives the other, where nothing is unknown."""
+    original = json.dumps({"content": [], "structuredContent": old}).encode()
+    before = decode(original, CallToolResult)
+    merged = merge(original, before, replace(before, structured_content=new))
+    assert json.loads(merged) == {"content": [], "structuredContent": new}
+
+
+@pytest.mark.parametrize("text", [b'{"content":[{"type":"text","text":"a","y":1}]}', b'\n {"content" : [ ] } '])
+def test_spaces_around_the_document(text):
+    """A document may begin and end with them."""
+    before = decode(text, CallToolResult)
+    assert json.loads(merge(text, before, replace(before, is_error=True))) == {**json.loads(text), "isError": True}

@@ -1,0 +1,83 @@
+"""The method table against the schemas."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.wire.methods import METHODS, spec
+from tests.support import mcp_schema
+
+
+@pytest.mark.parametrize("revision", mcp_schema.NAMES)
+def test_table_has_what_the_schema_has(revision):
+    """Every method of a revision is in the table with the right life span, and nothing else is."""
+    ours = {name for name, row in METHODS.items() if row.exists_in(revision)}
+    assert ours == set(mcp_schema.messages(revision))
+
+
+@pytest.mark.parametrize("revision", mcp_schema.NAMES)
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_each_side_sends_what_the_schema_lets_it(revision, side):
+    """The schema's unions of requests and notifications per side agree with ``sent_by``."""
+    definitions = mcp_schema.definitions(revision)
+    by_definition = {name: method for method, name in mcp_schema.messages(revision).items()}
+    allowed = set()
+    for union in (f"{side.title()}Request", f"{side.title()}Notification"):
+        schema = definitions.get(union, {})
+        for option in schema.get("anyOf", [schema]):
+            if "$ref" in option:
+                allowed.add(by_definition.get(option["$ref"].rpartition("/")[2]))
+            elif "properties" in option:
+                allowed.add(option["properties"]["method"]["const"])
+    assert {name for name, row in METHODS.items() if row.sent_by(side, revision)} == allowed - {None}
+
+
+def test_only_answered_methods_have_results():
+    """A request has a type of result, a notification none."""
+    assert {row.kind for row in METHODS.values() if row.result} == {"request"}
+    assert {row.kind for row in METHODS.values() if not row.result} == {"notification"}
+
+
+def test_rounds_are_what_the_schema_says():
+    """Only the requests whose response may be ``InputRequiredResult`` may be answered by rounds."""
+    definitions = mcp_schema.definitions(mcp_schema.MODERN)
+    asking = {
+        method
+        for method, name in mcp_schema.messages(mcp_schema.MODERN).items()
+        if "InputRequiredResult" in str(definitions.get(f"{name.removesuffix('Request')}ResultResponse"))
+    }
+    assert {name for name, row in METHODS.items() if row.rounds} == asking
+
+
+def test_cacheable_results_are_what_the_schema_says():
+    """Only results with a required ``ttlMs`` are cacheable."""
+    definitions = mcp_schema.definitions(mcp_schema.MODERN)
+    cacheable = {
+        name
+        for name, row in METHODS.items()
+        if row.result and "ttlMs" in definitions.get(row.result.__name__, {}).get("properties", {})
+    }
+    assert {name for name, row in METHODS.items() if row.cacheable} == cacheable
+
+
+def test_asks_are_what_the_schema_says():
+    """The requests that may stand in ``inputRequests`` are the asks of the table."""
+    union = mcp_schema.definitions(mcp_schema.MODERN)["InputRequest"]["anyOf"]
+    by_definition = {name: method for method, name in mcp_schema.messages(mcp_schema.MODERN).items()}
+    assert {row.name for row in METHODS.values() if row.ask} == {
+        by_definition[option["$ref"].rpartition("/")[2]] for option in union
+    }
+
+
+def test_completion_needs_its_capability_only_where_it_exists():
+    """2024-11-05 has completion but no capability for it."""
+    complete = METHODS["completion/complete"]
+    assert complete.needed("2024-11-05") is None
+    assert complete.needed("2025-03-26") == "completions"
+
+
+def test_an_unknown_method_has_no_row():
+    """What no revision has is not found, and neither are tasks."""
+    assert spec("tools/list") is METHODS["tools/list"]
+    assert spec("tools/destroy") is None
+    assert spec("tasks/get") is None

@@ -1,0 +1,53 @@
+"""Who asks: identities that spelling cannot change and a name cannot forge."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.wire.origin import describe_target, identify
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "HTTPS://Shop.Example/mcp",
+        "https://shop.example:443/mcp",
+        "https://user:secret@shop.example/mcp",
+        "https://shop.example/mcp#top",
+    ],
+)
+def test_spellings_of_one_url_are_one_identity(other: str):
+    """Case of the host, default port, credentials and fragment do not make another server."""
+    assert identify(other) == identify("https://shop.example/mcp")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "http://shop.example/mcp",
+        "https://shop.example/mcp2",
+        "https://shop.example/mcp?tenant=2",
+        "https://a.example/mcp",
+    ],
+)
+def test_another_place_is_another_identity(other: str):
+    """Scheme, host, path and query do."""
+    assert identify(other) != identify("https://shop.example/mcp")
+
+
+def test_a_command_line_is_its_words():
+    """Where one word ends and the next begins counts."""
+    assert identify(["python", "a b"]) != identify(["python", "a", "b"])
+    assert identify(["python", "a"]).startswith("command:")
+
+
+def test_a_url_is_never_the_identity_of_a_command():
+    """The kind is part of the identity."""
+    assert identify("https://x/")[:4] == "url:"
+    assert identify(["https://x/"])[:8] == "command:"
+
+
+def test_a_target_is_shown_without_its_credentials():
+    """What a person sees may end up on a screenshot."""
+    assert describe_target("https://user:secret@shop.example:8443/mcp?x=1") == "https://shop.example:8443/mcp?x=1"
+    assert describe_target(["python", "my server.py"]) == "python 'my server.py'"

@@ -1,0 +1,34 @@
+"""Resources and templates."""
+
+from __future__ import annotations
+
+from antiphon.wire.common import Annotations
+from antiphon.wire.content import ResourceContents
+from antiphon.wire.envelope import encode
+from antiphon.wire.resources import ReadResourceResult, Resource, ResourceTemplate
+from antiphon.wire.unknown import decode
+
+
+def test_a_resource_comes_back():
+    """With everything that describes it."""
+    resource = Resource(
+        uri="file:///a",
+        name="a",
+        mime_type="text/plain",
+        size=0,
+        annotations=Annotations(audience=["user"], priority=0),
+    )
+    assert decode(encode(resource), Resource) == resource
+    assert b'"size":0' in encode(resource)
+    assert b'"priority":0' in encode(resource)
+
+
+def test_a_template_has_gaps():
+    """Its URI is no URI yet."""
+    assert encode(ResourceTemplate(uri_template="a://{b}", name="b")) == b'{"uriTemplate":"a://{b}","name":"b"}'
+
+
+def test_a_result_holds_text_and_blobs():
+    """Side by side."""
+    result = ReadResourceResult(contents=[ResourceContents.of("a:b", "x"), ResourceContents.of("a:c", b"y")])
+    assert [part.bytes for part in decode(encode(result), ReadResourceResult).contents] == [b"x", b"y"]

@@ -1,0 +1,16 @@
+"""Subscriptions."""
+
+from __future__ import annotations
+
+from antiphon.wire.envelope import encode
+from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
+from antiphon.wire.unknown import decode
+
+
+def test_a_filter_names_what_is_wanted():
+    """And is written even when it wants nothing."""
+    wanted = SubscriptionFilter(tools_list_changed=True, resource_subscriptions=["a:b"])
+    params = SubscriptionsListenRequestParams(notifications=wanted)
+    assert encode(params) == b'{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}}'
+    assert decode(encode(params), SubscriptionsListenRequestParams) == params
+    assert encode(SubscriptionsListenRequestParams(notifications=SubscriptionFilter())) == b'{"notifications":{}}'

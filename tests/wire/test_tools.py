@@ -1,0 +1,49 @@
+"""Tools, calls and their results."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.wire.common import RequestMeta
+from antiphon.wire.content import ImageContent, TextContent
+from antiphon.wire.envelope import encode
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, raw_arguments
+from antiphon.wire.unknown import decode
+
+
+def test_arguments_stay_undecoded():
+    """Byte for byte, until the tool is known."""
+    assert bytes(decode(b'{"name":"t","arguments":{"b": 1.0}}', CallToolRequestParams).arguments) == b'{"b": 1.0}'
+
+
+def test_arguments_that_were_left_out_are_left_out():
+    """Absent is neither null nor an empty object."""
+    assert encode(CallToolRequestParams.of("t")) == b'{"name":"t"}'
+    assert encode(decode(b'{"name":"t"}', CallToolRequestParams)) == b'{"name":"t"}'
+    assert not raw_arguments(None)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"a": [1, {"b": None}]}])
+def test_a_call_is_made_from_plain_values(arguments):
+    """A client gives a mapping."""
+    params = CallToolRequestParams.of("t", arguments, meta=RequestMeta(progress_token=1))
+    back = decode(encode(params), dict)
+    assert back == {"name": "t", "arguments": arguments, "_meta": {"progressToken": 1}}
+
+
+def test_schemas_are_kept_as_they_are():
+    """JSON Schema is data: unknown keywords, booleans and all."""
+    schema = {"type": "object", "properties": {"a": True}, "$defs": {"b": False}, "x": None}
+    assert decode(encode(Tool(name="t", input_schema=schema)), Tool).input_schema == schema
+
+
+def test_the_text_of_a_result():
+    """All text, and nothing else."""
+    blocks = [TextContent.of("a"), ImageContent.of(b"", "image/png"), TextContent.of("b")]
+    assert CallToolResult(content=blocks).text == "a\nb"
+
+
+def test_content_is_written_even_when_empty():
+    """It is required."""
+    assert encode(CallToolResult(content=[])) == b'{"content":[]}'
+    assert encode(CallToolResult(content=[], is_error=True)) == b'{"content":[],"isError":true}'
