@@ -1,0 +1,1 @@
+"""The only place that owns tasks: the running loop around a session."""

@@ -1,0 +1,54 @@
+"""Run a handler where it is called, and learn at once when it first has to wait.
+
+Most handlers never wait, and a task for each would cost more than they do. So the task that reads frames runs
+them itself. The moment one waits, ``waits`` is called: that task now belongs to the handler, and its owner lets
+another take over the reading.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from typing import Any, TypeVar
+
+__all__ = ["drive"]
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+@types.coroutine
+def drive(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> Generator[Any, Any, T]:
+    """Await ``handler`` in a context of its own; call ``waits(subject)`` before it is suspended for the first time.
+
+    The context (``contextvars``) is a copy, so that what one handler sets is not seen by the next in the same task.
+    """
+    context = copy_context()
+    try:
+        pending = context.run(handler.send, None)
+    except StopIteration as stop:
+        return stop.value
+    try:
+        waits(subject)
+    except BaseException:
+        handler.close()
+        raise
+    return (yield from _go_on(handler, context, pending))
+
+
+def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> Generator[Any, Any, T]:
+    while True:
+        try:
+            value = yield pending
+        except GeneratorExit:
+            handler.close()
+            raise
+        except BaseException as error:
+            step, argument = handler.throw, error
+        else:
+            step, argument = handler.send, value
+        try:
+            pending = context.run(step, argument)
+        except StopIteration as stop:
+            return stop.value

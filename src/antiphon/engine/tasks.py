@@ -1,0 +1,63 @@
+"""The tasks of one connection: started here, and each of them stopped once.
+
+A second ``cancel`` would interrupt the cleanup that the first one began, so this module remembers who was told. What
+the tasks do is the connection's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+__all__ = ["Tasks"]
+
+Task = asyncio.Task[None]
+
+
+class Tasks:
+    """A set of running tasks; a task leaves it when it is done."""
+
+    __slots__ = ("_loop", "_running", "_told")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._running: set[Task] = set()
+        self._told: set[Task] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __contains__(self, task: object) -> bool:
+        return task in self._running
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Task:
+        """Run ``work`` in a task of its own."""
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def stop(self, task: asyncio.Task[Any], reason: str | None = None) -> None:
+        """Cancel a task, unless it was told before and may be cleaning up."""
+        if task not in self._told and not task.done():
+            self._told.add(task)
+            task.add_done_callback(self._told.discard)
+            task.cancel(reason)
+
+    def stop_all(self, spare: asyncio.Task[Any] | None) -> None:
+        """Cancel every task but one."""
+        for task in list(self._running):
+            if task is not spare:
+                self.stop(task)
+
+    async def wait_stopped(self, spare: asyncio.Task[Any] | None, patience: float) -> None:
+        """Give all tasks but one, which were told to stop, ``patience`` seconds to clean up; then insist, and go."""
+        others = [task for task in self._running if task is not spare]
+        if others:
+            _, stubborn = await asyncio.wait(others, timeout=patience)
+            for task in stubborn:
+                task.cancel()
+
+    def _done(self, task: Task) -> None:
+        self._running.discard(task)

@@ -1,0 +1,119 @@
+"""Our requests that wait for a reply: who waits, for how long, and what they are told.
+
+Owns the futures and their deadlines; what is sent and received is the connection's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from msgspec import Raw
+
+from antiphon.engine.deadlines import Deadlines, Timed
+from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError
+from antiphon.protocol.events import Outgoing, Replied
+from antiphon.wire.envelope import RequestId
+from antiphon.wire.failure import from_wire
+from antiphon.wire.lifecycle import ProgressNotificationParams
+
+__all__ = ["OnProgress", "Waiter", "Waiting"]
+
+OnProgress = Callable[[ProgressNotificationParams], object]
+
+
+class Waiter(Timed):
+    """One request of ours that waits."""
+
+    __slots__ = ("future", "on_progress", "outgoing")
+
+    def __init__(
+        self, outgoing: Outgoing, future: asyncio.Future[Raw], timeout: float | None, on_progress: OnProgress | None
+    ) -> None:
+        super().__init__(timeout)
+        self.outgoing = outgoing
+        self.future = future
+        self.on_progress = on_progress
+
+    def let_go(self) -> None:
+        """Say that nobody will look at what the request came to, so that an error of it is not reported as lost."""
+        if self.future.done() and not self.future.cancelled():
+            self.future.exception()
+
+
+class Waiting:
+    """The table of our waiting requests. ``gave_up`` is called with each request whose deadline passed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, gave_up: Callable[[Outgoing], object]) -> None:
+        self._loop = loop
+        self._gave_up = gave_up
+        self._waiters: dict[RequestId, Waiter] = {}
+        self._deadlines = Deadlines(loop, self._expired)
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def add(self, outgoing: Outgoing, timeout: float | None, on_progress: OnProgress | None) -> Waiter:
+        """Enter a request that was just sent; the caller awaits ``future`` and then calls ``end``."""
+        waiter = Waiter(outgoing, self._loop.create_future(), timeout, on_progress)
+        self._waiters[outgoing.id] = waiter
+        if timeout is not None:
+            self._deadlines.start(waiter)
+        return waiter
+
+    def end(self, waiter: Waiter) -> None:
+        """Take a request out of the table."""
+        self._waiters.pop(waiter.outgoing.id, None)
+        if waiter.timeout is not None:
+            self._deadlines.end(waiter)
+
+    def replied(self, event: Replied) -> None:
+        """Wake whoever waits for this reply."""
+        waiter = self._waiters.get(event.outgoing.id)
+        if waiter is None or waiter.future.done():
+            return
+        if event.result is not None:
+            waiter.future.set_result(event.result)
+        elif event.error is not None:
+            waiter.future.set_exception(from_wire(event.error))
+        else:
+            waiter.future.set_exception(RemoteProtocolError(event.problem or "The reply cannot be read"))
+
+    def progressed(self, params: ProgressNotificationParams) -> object:
+        """Tell whoever waits about progress; returns what their callback returned."""
+        waiter = self._waiters.get(params.progress_token)
+        if waiter is None or waiter.on_progress is None or waiter.future.done():
+            return None
+        return waiter.on_progress(params)
+
+    def fail(self, id: RequestId, error: AntiphonError) -> None:
+        """Let one request fail."""
+        waiter = self._waiters.get(id)
+        if waiter is not None and not waiter.future.done():
+            waiter.future.set_exception(error)
+
+    def fail_all(self, error: Callable[[], AntiphonError]) -> None:
+        """Let every request fail, each with an exception of its own."""
+        self._deadlines.close()
+        for waiter in list(self._waiters.values()):
+            if not waiter.future.done():
+                waiter.future.set_exception(error())
+
+    def pause(self) -> list[Waiter]:
+        """Stop the clock of every request that waits now; hand the result to ``resume`` once."""
+        waiters = list(self._waiters.values())
+        for waiter in waiters:
+            self._deadlines.pause(waiter)
+        return waiters
+
+    def resume(self, waiters: Iterable[Waiter]) -> None:
+        """Let the clocks stopped by one ``pause`` go on."""
+        for waiter in waiters:
+            self._deadlines.resume(waiter)
+
+    def _expired(self, timed: Timed) -> None:
+        if not isinstance(timed, Waiter) or timed.future.done():
+            return
+        self._gave_up(timed.outgoing)
+        name = timed.outgoing.method.name
+        timed.future.set_exception(CallTimeout(f"{name} was not answered within {timed.timeout:g} s"))

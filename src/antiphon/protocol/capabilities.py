@@ -1,0 +1,80 @@
+"""May this side send that now? Capability gates for both directions, as pure functions.
+
+Owns what a capability permits; what was declared comes from the handshake or from the request (2026-07-28).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability, Wire
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.lifecycle import ServerCapabilities
+from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.revisions import Revision
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["declares", "missing_for_ask", "offers", "servable"]
+
+
+def declares(capabilities: Wire | None, path: str) -> bool:
+    """Tell whether a capability such as ``"resources.subscribe"`` was declared: present, and not ``false``."""
+    value: Any = capabilities
+    for name in path.split("."):
+        value = getattr(value, name, None)
+        if value is None or value is False:
+            return False
+    return True
+
+
+def servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[str]:
+    """Name every request a server with these capabilities serves at this revision; the rest is -32601."""
+    return frozenset(
+        spec.name
+        for spec in METHODS.values()
+        if spec.kind == "request" and spec.sent_by("client", revision.name) and offers(capabilities, spec, revision)
+    )
+
+
+def offers(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
+    """Tell whether a server that declared ``capabilities`` serves ``method`` at this revision."""
+    needed = method.needed(revision.name)
+    return needed is None or declares(capabilities, needed)
+
+
+def missing_for_ask(
+    method: MethodSpec, params: Wire | None, declared: ClientCapabilities | None
+) -> ClientCapabilities | None:
+    """Return the capabilities an ask needs and the client lacks, in the shape of ``requiredCapabilities``, or ``None``.
+
+    Source: 2025-11-25 client/sampling and client/elicitation, "Capabilities"; 2026-07-28 basic/patterns/mrtr.
+    """
+    has = declared or ClientCapabilities()
+    if isinstance(params, CreateMessageRequestParams):
+        return _missing_for_sampling(params, has)
+    if isinstance(params, ElicitRequestParams):
+        return _missing_for_elicitation(params, has)
+    if method.needs == "roots" and has.roots is None:
+        return ClientCapabilities(roots=RootsCapability())
+    return None
+
+
+def _missing_for_sampling(params: CreateMessageRequestParams, has: ClientCapabilities) -> ClientCapabilities | None:
+    needs_tools = params.tools is not None or params.tool_choice is not None
+    if has.sampling is None:
+        return ClientCapabilities(sampling=SamplingCapability(tools={} if needs_tools else None))
+    if needs_tools and has.sampling.tools is None:
+        return ClientCapabilities(sampling=SamplingCapability(tools={}))
+    return None
+
+
+def _missing_for_elicitation(params: ElicitRequestParams, has: ClientCapabilities) -> ClientCapabilities | None:
+    if params.mode == "url":
+        if has.elicitation is None or has.elicitation.url is None:
+            return ClientCapabilities(elicitation=ElicitationCapability(url={}))
+        return None
+    # 2025-11-25 client/elicitation: "an empty capabilities object is equivalent to declaring support for form mode
+    # only".
+    if has.elicitation is None or (has.elicitation.form is None and has.elicitation.url is not None):
+        return ClientCapabilities(elicitation=ElicitationCapability(form={}))
+    return None

@@ -1,0 +1,289 @@
+"""The client's side of one peer: opening in either era, our requests, and which asks of the server are served.
+
+The era is a property of the server: it is found once, by ``probe`` or by decree, and kept (2026-07-28
+basic/versioning).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Raw, structs
+
+from antiphon.errors import (
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    MethodNotFound,
+    NotInRevision,
+    PeerError,
+    RemoteProtocolError,
+)
+from antiphon.protocol.capabilities import declares, missing_for_ask, offers
+from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Replied, Request
+from antiphon.protocol.frames import prepend, result_frame
+from antiphon.protocol.session import Session, read_params, shortened
+from antiphon.protocol.states import Phase
+from antiphon.wire.common import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROGRESS_TOKEN,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+    ClientCapabilities,
+    Implementation,
+    NotificationParams,
+    RequestMeta,
+    Wire,
+)
+from antiphon.wire.envelope import Envelope, RequestId, encode
+from antiphon.wire.lifecycle import (
+    CancelledNotificationParams,
+    DiscoverResult,
+    InitializeRequestParams,
+    InitializeResult,
+    ServerCapabilities,
+)
+from antiphon.wire.logging import LoggingLevel
+from antiphon.wire.methods import METHODS, MethodSpec, Side
+from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, revision
+
+__all__ = ["ClientSession", "is_modern_error"]
+
+_SESSION_WRITES = {PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL}
+"""Members of ``_meta`` that are the session's to write, not a caller's."""
+
+
+def is_modern_error(error: PeerError) -> bool:
+    """Tell whether an error reply to the probe identifies a modern server (2026-07-28 basic/transports/stdio).
+
+    The codes -32020 to -32022 exist in no legacy revision; everything else is a legacy server's way of not knowing
+    the method.
+    """
+    return -32022 <= error.code <= -32020
+
+
+def _named(meta: dict[str, Any] | None) -> Implementation | None:
+    """Read who the server says it is; a claim that cannot be read is no claim."""
+    try:
+        return msgspec.convert((meta or {}).get(SERVER_INFO), Implementation | None)
+    except msgspec.ValidationError:
+        return None
+
+
+class ClientSession(Session):
+    """The rules for one server. See ``Session`` for how it is driven.
+
+    Open it with ``probe`` and ``discovered``, or with ``initialize`` and ``initialized``; until then nothing else may
+    be sent.
+    """
+
+    side: ClassVar[Side] = "client"
+
+    def __init__(self, info: Implementation, capabilities: ClientCapabilities) -> None:
+        super().__init__()
+        self.phase = Phase.NEW
+        self.server_info: Implementation | None = None
+        """What the server says it is; not verified by anybody."""
+        self.server_capabilities = ServerCapabilities()
+        self.instructions: str | None = None
+        self.log_level: LoggingLevel | None = None
+        """The log level every modern request asks for."""
+        self._info = info
+        self._capabilities = capabilities
+        self._modern_meta = b""
+
+    # --- opening ------------------------------------------------------------------------------------------------
+
+    def probe(self, wanted: Revision = LATEST) -> Outgoing:
+        """Ask the server what it is, as a modern client would.
+
+        The result goes to ``discovered``; an error is judged by ``is_modern_error``.
+        """
+        meta = self._meta_for(wanted)
+        return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode(meta), None)
+
+    def discovered(self, result: DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
+        """Take the answer to the probe; return the modern revision agreed on, or ``None`` if it takes a handshake.
+
+        Raises:
+            RemoteProtocolError: no revision is spoken by both sides.
+        """
+        both = [one for one in allowed if one.name in result.supported_versions]
+        if not both:
+            raise RemoteProtocolError(
+                f"No common protocol revision: the server speaks {', '.join(result.supported_versions) or 'none'}, "
+                f"we allow {', '.join(one.name for one in allowed)}"
+            )
+        best = max(both, key=lambda one: one.order)
+        if not best.modern:
+            return None
+        self._become(best, result.capabilities, _named(result.meta), result.instructions)
+        self._modern_meta = encode(self._meta_for(best))[1:-1]
+        self.phase = Phase.READY
+        return best
+
+    def initialize(self, wanted: Revision = LATEST_LEGACY) -> Outgoing:
+        """Begin the handshake of the legacy revisions, offering ``wanted``."""
+        if self.phase is not Phase.NEW or any(each.method.name == "initialize" for each in self.outgoing.values()):
+            raise LocalProtocolError("initialize may be sent once")
+        params = InitializeRequestParams(
+            protocol_version=wanted.name, capabilities=self._capabilities, client_info=self._info
+        )
+        return self._open(METHODS["initialize"], encode(wanted.lower(params)), None)
+
+    def initialized(self, result: InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
+        """Take the answer to ``initialize``; return the notification that completes the handshake.
+
+        Raises:
+            RemoteProtocolError: the server chose a revision we do not speak.
+        """
+        agreed = revision(result.protocol_version)
+        if agreed is None or agreed.modern or agreed not in allowed:
+            raise RemoteProtocolError(
+                f"The server answered with protocol revision {result.protocol_version!r}; "
+                f"we allow {', '.join(one.name for one in allowed)}"
+            )
+        self._become(agreed, result.capabilities, result.server_info, result.instructions)
+        self.phase = Phase.READY
+        return self.notify(METHODS["notifications/initialized"], NotificationParams())
+
+    def _become(
+        self, agreed: Revision, capabilities: ServerCapabilities, info: Implementation | None, instructions: str | None
+    ) -> None:
+        self.revision = agreed
+        self.server_capabilities = capabilities
+        self.server_info = info
+        self.instructions = instructions
+
+    def _meta_for(self, wanted: Revision) -> RequestMeta:
+        return RequestMeta(
+            protocol_version=wanted.name,
+            client_info=self._info,
+            client_capabilities=wanted.lower(self._capabilities),
+            log_level=self.log_level,
+        )
+
+    def set_log_level(self, level: LoggingLevel | None) -> None:
+        """Choose the log level that modern requests carry from now on; ``None`` asks for no log messages."""
+        self.log_level = level
+        if self.revision is not None and self.revision.modern:
+            self._modern_meta = encode(self._meta_for(self.revision))[1:-1]
+
+    # --- our requests -------------------------------------------------------------------------------------------
+
+    def request(
+        self, spec: MethodSpec, params: Wire, *, wants_progress: bool = False, meta: dict[str, Any] | None = None
+    ) -> Outgoing:
+        """Send a request; ``meta`` are further members of ``_meta``, under the caller's own prefixed names.
+
+        ``_meta`` is otherwise the session's to write: one that is in the params already is not sent.
+
+        Raises:
+            LocalProtocolError: the session is not open.
+            NotInRevision: the agreed revision has no such method, or cannot carry the params.
+            MethodNotFound: the server did not declare the capability; nothing was sent.
+        """
+        agreed = self.revision
+        if agreed is None or self.phase is not Phase.READY:
+            raise LocalProtocolError(f"{spec.name} cannot be sent before the session is open")
+        if not spec.sent_by("client", agreed.name):
+            raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
+        if not offers(self.server_capabilities, spec, agreed):
+            raise MethodNotFound(f"The server does not offer {spec.needs}, so {spec.name} was not sent")
+        if getattr(params, "meta", None) is not None:
+            params = structs.replace(params, meta=None)
+        encoded = encode(agreed.lower(params))
+        id = next(self._ids)
+        members = self._meta_members(id, wants_progress, meta)
+        if members:
+            encoded = prepend(b'"_meta":{%b}' % members, encoded)
+        return self._open(spec, encoded, None, id=id, wants_progress=wants_progress)
+
+    def _meta_members(self, id: int, wants_progress: bool, meta: dict[str, Any] | None) -> bytes:
+        members = self._modern_meta
+        if meta:
+            own = encode({name: value for name, value in meta.items() if name not in _SESSION_WRITES})[1:-1]
+            members = b",".join(part for part in (members, own) if part)
+        if wants_progress:
+            token = b'"progressToken":%d' % id
+            return b"%b,%b" % (members, token) if members else token
+        return members
+
+    # --- what the server asks -----------------------------------------------------------------------------------
+
+    @property
+    def _is_modern(self) -> bool:
+        return self.revision is not None and self.revision.modern
+
+    def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
+        if self._is_modern:
+            # 2026-07-28 basic/transports/stdio: "The client MUST NOT write JSON-RPC responses."
+            return Ignored(f"not answered, since this revision forbids it: {error.message}")
+        return super()._refuse(id, error)
+
+    def _request(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+        if self._is_modern:
+            # 2026-07-28 basic/transports/stdio: "The server MUST NOT write JSON-RPC requests"; and we write no replies.
+            return Ignored(f"the server sent the request {shortened(method)}, which this revision forbids")
+        try:
+            return self._accept(envelope, id, method)
+        except PeerError as error:
+            return self._refuse(id, error)
+
+    def _accept(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+        spec = METHODS.get(method)
+        agreed = self.revision or LATEST_LEGACY
+        if spec is None or spec.kind != "request" or not spec.sent_by("server", agreed.name):
+            raise MethodNotFound(f"Method not found: {shortened(method)}")
+        if method == "ping":
+            return Answered(result_frame(id, b"{}"))
+        if self.phase is not Phase.READY:
+            raise InvalidRequest(f"Not initialized: {method} came before the handshake was complete")
+        if spec.needs is not None and not declares(self._capabilities, spec.needs):
+            raise MethodNotFound(f"Method not found: {spec.name}: this client does not offer it")
+        params = read_params(envelope, spec)
+        self._check_ask(spec, params)
+        meta = getattr(params, "meta", None)
+        request = Request(id, spec, params, envelope.params, agreed, meta=meta, capabilities=self._capabilities)
+        self.incoming[id] = request
+        return request
+
+    def _check_ask(self, spec: MethodSpec, params: Wire) -> None:
+        missing = missing_for_ask(spec, params, self._capabilities)
+        if missing is not None:
+            # 2025-11-25 client/sampling: an undeclared `tools` or `toolChoice` MUST be answered with an error;
+            # client/elicitation: an undeclared mode is -32602.
+            raise InvalidParams(f"Invalid params: this client does not offer {msgspec.to_builtins(missing)}")
+        # 2025-11-25 client/sampling, Association; roots/list and ping are always answered.
+        if spec.name in ("sampling/createMessage", "elicitation/create") and not self.outgoing:
+            raise InvalidParams(f"Invalid request: {spec.name} outside of any request of this client's")
+
+    def check_input_request(self, spec: MethodSpec, params: Wire) -> None:
+        """Check that an entry of ``inputRequests`` asks only for what we declared (2026-07-28 basic/patterns/mrtr).
+
+        Raises:
+            RemoteProtocolError: it asks for more.
+        """
+        if missing_for_ask(spec, params, self._capabilities) is not None:
+            raise RemoteProtocolError(f"The server asks for {spec.name}, which this client did not declare")
+
+    # --- what the server tells ----------------------------------------------------------------------------------
+
+    def _other_notification(self, event: Notified) -> Event:
+        agreed = self.revision or LATEST_LEGACY
+        if not event.method.sent_by("server", agreed.name):
+            return Ignored(f"{event.method.name} is not the server's to send in revision {agreed.name}")
+        return event
+
+    def _cancel_arrived(self, params: CancelledNotificationParams) -> Event:
+        if not self._is_modern:
+            return super()._cancel_arrived(params)
+        # 2026-07-28 basic/patterns/cancellation: it names a request of ours, a subscription that the server ends.
+        outgoing = self.outgoing.get(params.request_id) if params.request_id is not None else None
+        if outgoing is None or outgoing.method.name != "subscriptions/listen":
+            return Ignored("cancelled: no such subscription")
+        del self.outgoing[outgoing.id]
+        return Replied(outgoing, Raw(b"{}"), None)

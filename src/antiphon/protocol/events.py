@@ -1,0 +1,188 @@
+"""What a session reports about one frame, and the two records that live as long as a request does.
+
+Events are data. A session returns exactly one per message; ``engine`` acts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from antiphon.wire.common import RequestMeta
+from antiphon.wire.envelope import ErrorObject, RequestId
+from antiphon.wire.lifecycle import ClientCapabilities
+from antiphon.wire.methods import MethodSpec
+from antiphon.wire.revisions import Revision
+
+__all__ = [
+    "Answered",
+    "Batch",
+    "BatchReplies",
+    "Cancelled",
+    "Event",
+    "Ignored",
+    "Notified",
+    "Outgoing",
+    "Replied",
+    "Request",
+]
+
+
+class Request:
+    """A request of the peer's, from its arrival until it is answered.
+
+    The event "a request arrived" is the request itself.
+    """
+
+    __slots__ = (
+        "batch",
+        "cancelled",
+        "capabilities",
+        "children",
+        "id",
+        "meta",
+        "method",
+        "on_cancel",
+        "params",
+        "progress",
+        "raw",
+        "revision",
+    )
+
+    def __init__(
+        self,
+        id: RequestId,
+        method: MethodSpec,
+        params: Any,
+        raw: Raw,
+        revision: Revision,
+        *,
+        meta: RequestMeta | None,
+        capabilities: ClientCapabilities | None,
+    ) -> None:
+        self.id = id
+        self.method = method
+        self.params = params
+        """The decoded params, of the type ``method.params``."""
+        self.raw = raw
+        """The params as they came, for members that the type does not know."""
+        self.revision = revision
+        self.meta = meta
+        self.capabilities = capabilities
+        """What the client can do: declared in the handshake, or by this very request (2026-07-28)."""
+        self.cancelled = False
+        self.on_cancel: Callable[[str | None], object] | None = None
+        """Set by whoever runs the request, to stop it when the peer withdraws it or is gone; given the reason."""
+        self.children: set[RequestId] | None = None
+        """Ids of our asks that belong to this request and are not answered yet."""
+        self.batch: BatchReplies | None = None
+        """Where the reply is collected if the request came in a batch."""
+        self.progress: float | None = None
+        """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
+
+
+class BatchReplies:
+    """Collects the replies to one batch: they go out together, once none is missing (JSON-RPC 2.0, section 6)."""
+
+    __slots__ = ("missing", "replies")
+
+    def __init__(self, missing: int) -> None:
+        self.missing = missing
+        self.replies: list[bytes] = []
+
+    def add(self, reply: bytes | None) -> bytes | None:
+        """Note one reply (``None``: its request was cancelled); return the frame to send if it was the last."""
+        self.missing -= 1
+        if reply is not None:
+            self.replies.append(reply)
+        if self.missing or not self.replies:
+            return None
+        return b"[" + b",".join(self.replies) + b"]"
+
+
+class Outgoing:
+    """A request of ours that waits for its reply."""
+
+    __slots__ = ("data", "id", "method", "parent", "progress", "wants_progress")
+
+    def __init__(
+        self, id: RequestId, method: MethodSpec, parent: Request | None, wants_progress: bool, data: bytes
+    ) -> None:
+        self.id = id
+        """Serves as the progress token as well."""
+        self.method = method
+        self.parent = parent
+        """The peer's request it belongs to, if any."""
+        self.wants_progress = wants_progress
+        self.data = data
+        """The frame to send."""
+        self.progress: float | None = None
+        """The last progress value received."""
+
+
+class Notified:
+    """A notification arrived and is allowed now."""
+
+    __slots__ = ("method", "params", "raw")
+
+    def __init__(self, method: MethodSpec, params: Any, raw: Raw) -> None:
+        self.method = method
+        self.params = params
+        self.raw = raw
+
+
+class Replied:
+    """The reply to a request of ours arrived: exactly one of ``result``, ``error`` and ``problem`` is set."""
+
+    __slots__ = ("error", "outgoing", "problem", "result")
+
+    def __init__(
+        self, outgoing: Outgoing, result: Raw | None, error: ErrorObject | None, problem: str | None = None
+    ) -> None:
+        self.outgoing = outgoing
+        self.result = result
+        self.error = error
+        self.problem = problem
+        """Why the reply cannot be read."""
+
+
+class Cancelled:
+    """The peer cancelled a request that is being served; no reply to it will be sent."""
+
+    __slots__ = ("reason", "request")
+
+    def __init__(self, request: Request, reason: str | None) -> None:
+        self.request = request
+        self.reason = reason
+
+
+class Answered:
+    """The session answered by itself (handshake, ping, refusal): ``reply`` must be sent, nothing else is to be done."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self, reply: bytes) -> None:
+        self.reply = reply
+
+
+class Ignored:
+    """The message needs no answer and has no effect; ``reason`` says why, for the debug log."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Batch:
+    """Several messages that came in one frame (2025-03-26 only); their replies go out in one frame as well."""
+
+    __slots__ = ("events",)
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+
+
+Event = Request | Notified | Replied | Cancelled | Answered | Ignored | Batch

@@ -1,0 +1,318 @@
+"""The server's side of one peer: handshake, discovery, and which requests are served when.
+
+A legacy client opens with ``initialize`` and the session remembers what was agreed. A modern request brings everything
+with it. Both may share one channel (2026-07-28 basic/versioning, "Backward Compatibility").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.errors import (
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    MethodNotFound,
+    MissingCapability,
+    NotInRevision,
+    PeerError,
+    UnsupportedVersion,
+)
+from antiphon.protocol.capabilities import missing_for_ask, servable
+from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
+from antiphon.protocol.frames import prepend, result_frame
+from antiphon.protocol.results import ModernResults
+from antiphon.protocol.session import Session, read_params, shortened
+from antiphon.protocol.states import ALLOWED_BEFORE_READY, TRANSITIONS, Phase
+from antiphon.wire.common import (
+    PROTOCOL_VERSION,
+    ClientCapabilities,
+    Implementation,
+    RequestMeta,
+    RequestParams,
+    Wire,
+)
+from antiphon.wire.envelope import Envelope, RequestId, encode
+from antiphon.wire.lifecycle import DiscoverResult, InitializeRequestParams, InitializeResult, ServerCapabilities
+from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
+from antiphon.wire.methods import METHODS, MethodSpec, Side
+from antiphon.wire.revisions import REVISIONS, Revision
+
+__all__ = ["ServerSession"]
+
+_DISCOVER_TTL_MS = 3_600_000
+"""How long a client may keep what ``server/discover`` said: an hour, as in the specification's example."""
+
+_NO_REVISION = f"Invalid params: _meta must have {PROTOCOL_VERSION}"
+
+
+class _PeekMeta(msgspec.Struct):
+    protocol_version: Any = msgspec.field(name=PROTOCOL_VERSION, default=None)
+
+
+class _Peek(msgspec.Struct):
+    meta: _PeekMeta | None = msgspec.field(name="_meta", default=None)
+
+
+_peek = msgspec.json.Decoder(_Peek).decode
+
+
+class ServerSession(Session):
+    """The rules for one client. See ``Session`` for how it is driven."""
+
+    side: ClassVar[Side] = "server"
+
+    def __init__(
+        self,
+        info: Implementation,
+        capabilities: ServerCapabilities,
+        instructions: str | None = None,
+        revisions: Sequence[Revision] = REVISIONS,
+    ) -> None:
+        super().__init__()
+        self.phase = Phase.NEW
+        self.client: InitializeRequestParams | None = None
+        """What a legacy client said of itself in the handshake."""
+        self.log_level: LoggingLevel | None = None
+        """The level a legacy client has set; ``None`` sends everything."""
+        self._info = info
+        self._capabilities = capabilities
+        self._instructions = instructions
+        newest_first = sorted(revisions, key=lambda one: one.order, reverse=True)
+        self._revisions = {one.name: one for one in newest_first}
+        self._newest_legacy = next((one for one in newest_first if not one.modern), None)
+        self._servable = {one.name: servable(capabilities, one) for one in revisions}
+        self._has_modern_client = False
+        self._modern_results = ModernResults(info)
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def _request(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+        try:
+            return self._accept(envelope, id, method)
+        except PeerError as error:
+            return self._refuse(id, error)
+
+    def _accept(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+        spec = METHODS.get(method)
+        if spec is None or spec.kind != "request":
+            self._check_served(envelope, method)
+            raise _not_found(method)
+        try:
+            params: RequestParams = read_params(envelope, spec)
+        except InvalidParams:
+            # A revision, a phase or a method that does not fit is said first: it may be why the params do not.
+            self._check_served(envelope, method)
+            raise
+        meta = params.meta
+        if meta is None or meta.protocol_version is None:
+            return self._legacy(id, spec, params, envelope.params)
+        agreed = self._modern_revision(meta.protocol_version)
+        declared = meta.client_capabilities
+        return self._modern(Request(id, spec, params, envelope.params, agreed, meta=meta, capabilities=declared))
+
+    def _modern(self, request: Request) -> Event:
+        name = request.method.name
+        self._has_modern_client = True
+        if name not in self._servable[request.revision.name]:
+            raise _not_found(name)
+        if request.capabilities is None:
+            raise InvalidParams("Invalid params: _meta must have io.modelcontextprotocol/clientCapabilities")
+        if name == "server/discover":
+            return self._answer(request, self._discovered())
+        self.incoming[request.id] = request
+        return request
+
+    def _legacy(self, id: RequestId, spec: MethodSpec, params: RequestParams, raw: Raw) -> Event:
+        name = spec.name
+        if name == "initialize":
+            return self._initialize(id, params)
+        agreed = self.revision or self._legacy_revision(name, params.meta)
+        if name not in self._servable[agreed.name]:
+            self._check_discover(name)
+            raise _not_found(name)
+        request = Request(id, spec, params, raw, agreed, meta=params.meta, capabilities=self.client_capabilities)
+        if name == "ping":
+            return self._answer(request, Raw(b"{}"))
+        self.incoming[id] = request
+        return request
+
+    def _answer(self, request: Request, result: Wire | Raw) -> Answered:
+        return Answered(result_frame(request.id, self._encode_result(request, result)))
+
+    def _initialize(self, id: RequestId, params: RequestParams) -> Event:
+        following = TRANSITIONS.get((self.phase, "initialize"))
+        if following is None:
+            raise InvalidRequest("Already initialized")
+        if not isinstance(params, InitializeRequestParams):
+            raise InvalidParams("Invalid params of initialize")
+        agreed = self._negotiate(params.protocol_version)
+        self.phase, self.client, self.revision = following, params, agreed
+        result = InitializeResult(
+            protocol_version=agreed.name,
+            capabilities=self._capabilities,
+            server_info=self._info,
+            instructions=self._instructions,
+        )
+        return Answered(result_frame(id, encode(agreed.lower(result))))
+
+    def _negotiate(self, requested: str) -> Revision:
+        if self._newest_legacy is None:
+            # 2026-07-28 basic/versioning: a modern server names the versions it supports in its error to initialize.
+            raise UnsupportedVersion("This server speaks no revision with a handshake", data=self._supported(requested))
+        found = self._revisions.get(requested)
+        return found if found is not None and not found.modern else self._newest_legacy
+
+    def _supported(self, requested: str) -> dict[str, object]:
+        return {"supported": list(self._revisions), "requested": requested}
+
+    def _discovered(self) -> DiscoverResult:
+        return DiscoverResult(
+            supported_versions=list(self._revisions),
+            capabilities=self._capabilities,
+            instructions=self._instructions,
+            ttl_ms=_DISCOVER_TTL_MS,
+            cache_scope="public",
+        )
+
+    # --- which era, and which revision, does a request belong to? -------------------------------------------------
+
+    def _modern_revision(self, requested: object) -> Revision:
+        if not isinstance(requested, str):
+            raise InvalidParams(f"{_NO_REVISION}, a string")
+        known = self._revisions.get(requested)
+        if known is None or not known.modern:
+            raise UnsupportedVersion("Unsupported protocol version", data=self._supported(requested))
+        return known
+
+    def _legacy_revision(self, method: str, meta: RequestMeta | None = None) -> Revision:
+        """Return the revision by which a request without one is served while no handshake has taken place."""
+        self._check_discover(method)
+        if self._newest_legacy is None or (meta and (meta.client_capabilities or meta.client_info)):
+            # 2026-07-28 basic, _meta: "A request missing any required field is malformed; ... MUST reject ... -32602"
+            raise InvalidParams(_NO_REVISION)
+        if method not in ALLOWED_BEFORE_READY:
+            raise InvalidRequest(f"Not initialized: send initialize before {shortened(method)}")
+        return self._newest_legacy
+
+    def _check_discover(self, method: str) -> None:
+        if method == "server/discover":
+            raise InvalidParams(_NO_REVISION)
+
+    def _check_served(self, envelope: Envelope, method: str) -> None:
+        """Raise what is wrong with a request besides its params: its revision, the phase, or its method."""
+        try:
+            meta = _peek(envelope.params or b"{}").meta
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            meta = None
+        if meta is not None and meta.protocol_version is not None:
+            agreed = self._modern_revision(meta.protocol_version)
+        else:
+            agreed = self.revision or self._legacy_revision(method)
+        if method not in self._servable[agreed.name]:
+            self._check_discover(method)
+            raise _not_found(method)
+
+    # --- answers ------------------------------------------------------------------------------------------------
+
+    def _has_null_ids(self) -> bool:
+        return super()._has_null_ids() and not (self.revision is None and self._has_modern_client)
+
+    def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:
+        if request.revision.modern:
+            return self._modern_results.encode(request, result)
+        return super()._encode_result(request, result)
+
+    # --- notifications ------------------------------------------------------------------------------------------
+
+    def _other_notification(self, event: Notified) -> Event:
+        name = event.method.name
+        if self.revision is None or not event.method.sent_by("client", self.revision.name):
+            return Ignored(f"{name} is not the client's to send now")
+        if name == "notifications/initialized":
+            following = TRANSITIONS.get((self.phase, name))
+            if following is None:
+                return Ignored(f"{name} out of order")
+            self.phase = following
+        return event
+
+    def log(self, params: LoggingMessageNotificationParams, request: Request | None = None) -> bytes | None:
+        """Encode a log message, or return ``None`` where the client does not want it.
+
+        2026-07-28 server/utilities/logging: nothing is sent unless the request carries a ``logLevel`` and is still
+        being served. 2025-11-25 server/utilities/logging: nothing is sent unless the capability is declared.
+        """
+        if self._capabilities.logging is None:
+            return None
+        if request is not None and request.revision.modern:
+            wanted = request.meta.log_level if request.meta is not None else None
+            is_live = self.incoming.get(request.id) is request
+            if not is_live or wanted is None or not is_loud_enough(params.level, wanted):
+                return None
+        elif self.log_level is not None and not is_loud_enough(params.level, self.log_level):
+            return None
+        return self.notify(METHODS["notifications/message"], params, request)
+
+    # --- asks ---------------------------------------------------------------------------------------------------
+
+    def check_ask(self, spec: MethodSpec, params: Wire | None, request: Request) -> None:
+        """Check, before anything is sent, that the client of ``request`` can answer this ask.
+
+        Raises:
+            NotInRevision: the request's revision has no such ask.
+            MissingCapability: the client did not declare it; ``data.requiredCapabilities`` says what.
+        """
+        self._check_ask(spec, params, request.revision, request.capabilities)
+
+    def _check_ask(
+        self, spec: MethodSpec, params: Wire | None, agreed: Revision, declared: ClientCapabilities | None
+    ) -> None:
+        if not spec.exists_in(agreed.name):
+            raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
+        if params is not None:
+            agreed.lower(params)
+        missing = missing_for_ask(spec, params, declared)
+        if missing is not None:
+            needed = {"requiredCapabilities": msgspec.to_builtins(missing)}
+            raise MissingCapability(f"The client does not offer what {spec.name} needs", data=needed)
+
+    def ask(self, spec: MethodSpec, params: Wire, request: Request | None, *, wants_progress: bool = False) -> Outgoing:
+        """Send a request to a legacy client, as a child of the request of its that it belongs to.
+
+        Only ``ping`` and ``roots/list`` may belong to none (``request=None``).
+
+        Raises:
+            LocalProtocolError: the handshake is not complete, or the request was answered already, or is needed.
+            NotInRevision: the revision has no such ask, or, being modern, none that travels as a request.
+            MissingCapability: see ``check_ask``.
+        """
+        agreed = self.revision if request is None else request.revision
+        # 2025-11-25 basic/lifecycle: before "initialized" a server sends no requests but pings.
+        is_early = self.phase is Phase.NEW or (self.phase is Phase.ANSWERED and spec.name != "ping")
+        if agreed is None or (is_early and not agreed.modern):
+            raise LocalProtocolError(f"{spec.name} cannot be sent before the handshake is complete")
+        if not spec.sent_by("server", agreed.name):
+            raise NotInRevision(f"revision {agreed.name} has no {spec.name} that a server sends")
+        if request is None and spec.ask and spec.name != "roots/list":
+            raise LocalProtocolError(f"{spec.name} must belong to a request of the client's")
+        if request is not None and self.incoming.get(request.id) is not request:
+            raise LocalProtocolError(f"{spec.name} belongs to a request that has ended")
+        self._check_ask(spec, params, agreed, self.client_capabilities if request is None else request.capabilities)
+        encoded = encode(agreed.lower(params))
+        id = next(self._ids)
+        if wants_progress:
+            encoded = prepend(b'"_meta":{"progressToken":%d}' % id, encoded)
+        return self._open(spec, encoded, request, id=id, wants_progress=wants_progress)
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities | None:
+        """What a legacy client declared in the handshake."""
+        return self.client.capabilities if self.client is not None else None
+
+
+def _not_found(method: str) -> MethodNotFound:
+    return MethodNotFound(f"Method not found: {shortened(method)}")

@@ -1,0 +1,323 @@
+"""The rules both sides share: correlation, replies, cancellation, progress, malformed input, batches.
+
+A session turns one frame into one event and one intention into one frame. It never waits, never reads a clock and
+never raises for what the peer sent. ``ServerSession`` and ``ClientSession`` add what only their side may do.
+After every call that returns bytes the caller must send them, in that order.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from math import isfinite
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from antiphon.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    NotInRevision,
+    ParseError,
+    PeerError,
+)
+from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
+from antiphon.protocol.frames import error_frame, notification_frame, request_frame, result_frame
+from antiphon.wire.common import Wire
+from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode, split_batch
+from antiphon.wire.failure import to_wire
+from antiphon.wire.lifecycle import CancelledNotificationParams, ProgressNotificationParams
+from antiphon.wire.methods import METHODS, MethodSpec, Side
+from antiphon.wire.revisions import Revision
+from antiphon.wire.unknown import decode
+
+__all__ = ["MAX_BATCH", "Session", "read_params", "shortened"]
+
+MAX_BATCH = 256
+"""Most messages taken in one batch; each may start work, so the frame size alone bounds too little."""
+
+_MAX_ECHO = 100
+"""Most characters of a peer's own text that an error repeats."""
+
+
+class _Remains(msgspec.Struct):
+    """What can still be read of a message that does not fit: whose it is, and whether it is a reply."""
+
+    id: Any = None
+    method: Any = None
+    result: Raw = Raw(b"")
+    error: Raw = Raw(b"")
+
+
+_decode_remains = msgspec.json.Decoder(_Remains).decode
+
+
+def _remains_of(data: bytes) -> _Remains:
+    try:
+        return _decode_remains(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Remains()
+
+
+class Session:
+    """One peer, as seen from one side. Use ``ServerSession`` or ``ClientSession``."""
+
+    side: ClassVar[Side]
+    """Which side this is."""
+
+    def __init__(self) -> None:
+        self.revision: Revision | None = None
+        """The agreed revision; ``None`` before the handshake. On a server modern requests carry their own."""
+        self.incoming: dict[RequestId, Request] = {}
+        """The peer's requests that are being served."""
+        self.outgoing: dict[RequestId, Outgoing] = {}
+        """Our requests that wait for a reply."""
+        self._ids = count(1)
+
+    # --- what arrives -------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> Event:
+        """Take one frame and say what it means. Never raises."""
+        try:
+            envelope = decode_envelope(data)
+        except (InvalidRequest, ParseError) as error:
+            return self._not_a_message(data, error)
+        return self._message(envelope)
+
+    def oversized(self, size: int, limit: int) -> Event:
+        """Take note of a frame that was dropped for its size: its id is unknown, so the reply carries none."""
+        return self._refuse(None, InvalidRequest(f"Invalid request: frame of {size} bytes, the limit is {limit}"))
+
+    def _message(self, envelope: Envelope) -> Event:
+        if envelope.method is not UNSET:
+            if envelope.id is UNSET:
+                return self._notification(envelope, envelope.method)
+            if envelope.id is None:
+                # 2025-11-25 basic: "Unlike base JSON-RPC, the ID MUST NOT be null."
+                return self._refuse(None, InvalidRequest("Invalid request: id must be a string or an integer"))
+            if envelope.id in self.incoming:
+                return self._refuse(envelope.id, InvalidRequest("Invalid request: this id is in use"))
+            return self._request(envelope, envelope.id, envelope.method)
+        if envelope.result or envelope.error is not UNSET:
+            return self._reply_arrived(envelope)
+        id = envelope.id if envelope.id is not UNSET else None
+        return self._refuse(id, InvalidRequest("Invalid request: neither method, result nor error"))
+
+    def _not_a_message(self, data: bytes, error: PeerError) -> Event:
+        try:
+            batch = split_batch(data)
+        except PeerError as worse:
+            return self._refuse(None, worse)
+        return self._unreadable(data, error) if batch is None else self._batch(batch)
+
+    def _unreadable(self, data: bytes, error: PeerError) -> Event:
+        """Refuse a message that cannot be read. A reply is never answered: whoever waits for it is told instead."""
+        remains = _remains_of(data)
+        id: RequestId | None = remains.id if type(remains.id) in (int, str) else None
+        if remains.method is not None or not (remains.result or remains.error):
+            return self._refuse(id, error)
+        outgoing = self._settle(id) if id is not None else None
+        if outgoing is None:
+            return Ignored(f"a reply that cannot be read, to no request of ours: {error.message}")
+        return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {error.message}")
+
+    def _batch(self, messages: list[Raw]) -> Event:
+        if not messages:
+            return self._refuse(None, InvalidRequest("Invalid request: empty batch"))
+        if self.revision is None or not self.revision.batches:
+            return self._refuse(None, InvalidRequest("Invalid request: this revision has no batches"))
+        if len(messages) > MAX_BATCH:
+            return self._refuse(None, InvalidRequest(f"Invalid request: more than {MAX_BATCH} messages in a batch"))
+        return Batch([self._member(bytes(message)) for message in messages])
+
+    def _member(self, data: bytes) -> Event:
+        try:
+            return self._message(decode_envelope(data))
+        except PeerError as error:
+            return self._unreadable(data, error)
+
+    def _request(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+        raise AssertionError("each side defines which requests it serves")
+
+    def _notification(self, envelope: Envelope, method: str) -> Event:
+        spec = METHODS.get(method)
+        if spec is None or spec.kind != "notification":
+            return Ignored(f"unknown notification {shortened(method)}")
+        try:
+            params = decode(envelope.params, spec.params)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return Ignored(f"{method}: {error}")
+        if isinstance(params, CancelledNotificationParams):
+            return self._cancel_arrived(params)
+        if isinstance(params, ProgressNotificationParams):
+            return self._progress_arrived(spec, params, envelope.params)
+        return self._other_notification(Notified(spec, params, envelope.params))
+
+    def _other_notification(self, event: Notified) -> Event:
+        raise AssertionError("each side defines which notifications it takes")
+
+    def _cancel_arrived(self, params: CancelledNotificationParams) -> Event:
+        request = None if params.request_id is None else self.incoming.get(params.request_id)
+        if request is None:
+            return Ignored("cancelled: no such request, or answered already")
+        # 2025-11-25 basic/utilities/cancellation: "The initialize request MUST NOT be cancelled"; it is never in here.
+        del self.incoming[request.id]
+        request.cancelled = True
+        return Cancelled(request, params.reason)
+
+    def _progress_arrived(self, spec: MethodSpec, params: ProgressNotificationParams, raw: Raw) -> Event:
+        outgoing = self.outgoing.get(params.progress_token)
+        if outgoing is None or not outgoing.wants_progress:
+            return Ignored("progress: unknown token, or the request has ended")
+        if outgoing.progress is not None and params.progress <= outgoing.progress:
+            return Ignored("progress: the value did not increase")
+        outgoing.progress = params.progress
+        return Notified(spec, params, raw)
+
+    def _reply_arrived(self, envelope: Envelope) -> Event:
+        if envelope.id is UNSET or envelope.id is None:
+            return Ignored("a reply without an id")
+        outgoing = self._settle(envelope.id)
+        if outgoing is None:
+            return Ignored("a reply to no request of ours, or a late one")
+        if envelope.error is not UNSET:
+            return Replied(outgoing, None, envelope.error)
+        return Replied(outgoing, envelope.result, None)
+
+    def _settle(self, id: RequestId) -> Outgoing | None:
+        """Take a request of ours out of the tables, or return ``None`` if it is in none."""
+        outgoing = self.outgoing.pop(id, None)
+        if outgoing is not None and outgoing.parent is not None and outgoing.parent.children is not None:
+            outgoing.parent.children.discard(id)
+        return outgoing
+
+    # --- what we answer -----------------------------------------------------------------------------------------
+
+    def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
+        return Answered(error_frame(id, to_wire(error), null_id=self._has_null_ids()))
+
+    def _has_null_ids(self) -> bool:
+        """Tell whether an error about what had no readable id carries ``null``; until a revision is agreed it does."""
+        return self.revision is None or self.revision.null_id
+
+    def reply(self, request: Request, result: Wire | Raw) -> bytes | None:
+        """Answer a request of the peer's; ``None`` if it was cancelled or answered before.
+
+        Raises:
+            NotInRevision: the result has something the request's revision cannot carry; the request is still open.
+            Exception: the result cannot be encoded; the request is still open.
+        """
+        if self.incoming.get(request.id) is not request:
+            return None
+        encoded = self._encode_result(request, result)
+        del self.incoming[request.id]
+        return result_frame(request.id, encoded)
+
+    def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:
+        if isinstance(result, Raw):
+            return bytes(result)
+        return encode(request.revision.lower(result))
+
+    def reply_error(self, request: Request, error: BaseException) -> bytes | None:
+        """Answer a request of the peer's with an error; ``None`` if it was cancelled or answered before.
+
+        What a peer of ours answered to us (``PeerError.remote``) is told to nobody, like any error we did not expect.
+        """
+        if self.incoming.get(request.id) is not request:
+            return None
+        del self.incoming[request.id]
+        if isinstance(error, PeerError) and error.remote:
+            error = InternalError("Internal error")
+        failure = request.revision.adapt_error(to_wire(error))
+        try:
+            return error_frame(request.id, failure, null_id=False)
+        except (TypeError, ValueError, RecursionError, msgspec.EncodeError):
+            # The message or the data, which are a handler's, hold what JSON cannot: half a surrogate pair, an object.
+            return error_frame(request.id, to_wire(InternalError("Internal error")), null_id=False)
+
+    # --- what we send -------------------------------------------------------------------------------------------
+
+    def _open(
+        self,
+        spec: MethodSpec,
+        params: bytes,
+        parent: Request | None,
+        *,
+        id: int | None = None,
+        wants_progress: bool = False,
+    ) -> Outgoing:
+        if id is None:
+            id = next(self._ids)
+        outgoing = Outgoing(id, spec, parent, wants_progress, request_frame(id, spec.name, params))
+        self.outgoing[id] = outgoing
+        if parent is not None:
+            if parent.children is None:
+                parent.children = set()
+            parent.children.add(id)
+        return outgoing
+
+    def notify(self, spec: MethodSpec, params: Wire, request: Request | None = None) -> bytes:
+        """Encode a notification at the revision of ``request``, or else of the session.
+
+        Raises:
+            NotInRevision: the revision has no such notification, or not from this side.
+            LocalProtocolError: nothing was agreed yet.
+        """
+        revision = self.revision if request is None else request.revision
+        if revision is None:
+            raise LocalProtocolError(f"{spec.name} cannot be sent before the handshake")
+        if spec.kind != "notification" or not spec.sent_by(self.side, revision.name):
+            raise NotInRevision(f"revision {revision.name} has no {spec.name} that a {self.side} sends")
+        return notification_frame(spec.name, encode(revision.lower(params)))
+
+    def progress(self, request: Request, progress: float, total: float | None, message: str | None) -> bytes | None:
+        """Report progress on a request of the peer's.
+
+        Returns ``None`` if nobody asked for it, the request has ended, or the value did not increase.
+        """
+        token = request.meta.progress_token if request.meta is not None else None
+        if token is None or self.incoming.get(request.id) is not request:
+            return None
+        # 2025-11-25 basic/utilities/progress: "The progress value MUST increase with each notification"
+        if request.progress is not None and progress <= request.progress:
+            return None
+        if isinstance(progress, float) and not isfinite(progress):
+            return None
+        if isinstance(total, float) and not isfinite(total):
+            total = None
+        request.progress = progress
+        params = ProgressNotificationParams(progress_token=token, progress=progress, total=total, message=message)
+        return self.notify(METHODS["notifications/progress"], params, request)
+
+    def cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
+        """Give up a request of ours; return the notification to send.
+
+        Returns ``None`` if it was answered already, or is one that may not be cancelled.
+        """
+        outgoing = self._settle(id)
+        if outgoing is None or outgoing.method.name == "initialize":
+            return None
+        if self.revision is None and outgoing.method.name == "server/discover":
+            # Nobody has said yet that they know this method: a probe that stays unanswered is let go of silently.
+            return None
+        params = CancelledNotificationParams(request_id=id, reason=reason)
+        return notification_frame("notifications/cancelled", encode(params))
+
+
+def read_params(envelope: Envelope, spec: MethodSpec) -> Any:
+    """Decode the params of a request.
+
+    Raises:
+        InvalidParams: they do not fit; the message names the place.
+    """
+    try:
+        return decode(envelope.params, spec.params)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidParams(f"Invalid params: {error}") from None
+
+
+def shortened(text: str) -> str:
+    """Return a peer's own text as far as an error should repeat it."""
+    return text if len(text) <= _MAX_ECHO else f"{text[:_MAX_ECHO]}..."
