@@ -1,0 +1,182 @@
+"""A child process and its process group: started, signalled, and reaped, with nothing left behind.
+
+Owns the process; its three streams belong to whoever started it. On POSIX the child leads a group (and session) of its
+own, so that a signal reaches what it has started as well: ``npx`` and its like put shells in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from antiphon.errors import ConfigError
+
+__all__ = ["Child"]
+
+POSIX = os.name == "posix"
+TERMINATE = signal.SIGTERM
+KILL = signal.SIGKILL if POSIX else signal.SIGTERM
+LOOK_AGAIN = 0.01
+"""Seconds between two looks whether a group is empty: nobody tells us, as its members are not our children."""
+
+
+class Child:
+    """A running process. Its ``on_exit`` is called once, in the loop, when it has ended and has been reaped.
+
+    What is left of its group then is told to terminate, and killed after ``grace`` seconds.
+
+    Raises:
+        ConfigError: it cannot be started; the message names the command.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | Path | None,
+        grace: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._grace = grace
+        self.on_exit: Callable[[], None] = lambda: None
+        self._exit = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._group_gone = False
+        self._pidfd: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.process: subprocess.Popen[bytes] = _start(command, env, cwd)
+        self._watch()
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, ``-n`` if signal n ended it, ``None`` while it runs."""
+        return self.process.returncode
+
+    async def end(self) -> None:
+        """See to it that the child and its group are gone. Its standard input should have been closed.
+
+        2025-11-25 basic/lifecycle, shutdown, stdio: wait for the server to exit, "sending SIGTERM if the server does
+        not exit within a reasonable time", then "SIGKILL if the server does not exit within a reasonable time after
+        SIGTERM". Each wait is ``grace`` seconds. Call ``kill`` afterwards, also if this is cancelled.
+        """
+        for number in (TERMINATE, KILL):
+            if not await self._exits():
+                self._signal(number)
+        if await self._exits():
+            await self._empty.wait()
+
+    def kill(self) -> None:
+        """Kill the group and reap the child, now. Blocks for the moment that takes; at most a second."""
+        self._signal(KILL)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.returncode is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1.0)
+                self._exited()
+
+    def _watch(self) -> None:
+        """Have ``_exited`` called when the child ends: through a pidfd where there is one, else by a thread."""
+        if hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):
+                self._pidfd = os.pidfd_open(self.process.pid)
+                self._loop.add_reader(self._pidfd, self._exited)
+                return
+        threading.Thread(target=self._wait, name="antiphon-child", daemon=True).start()
+
+    def _wait(self) -> None:
+        self.process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._exited)
+
+    def _exited(self) -> None:
+        if self._exit.is_set():
+            return
+        self._exit.set()
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        # Before the child is reaped its number, which is the group's, cannot become somebody else's.
+        self._signal(TERMINATE)
+        self.process.poll()
+        self._look_at_group(self._loop.time() + self._grace)
+        self.on_exit()
+
+    async def _exits(self) -> bool:
+        """Wait for the child's end for as long as it is given; return whether it came."""
+        try:
+            async with asyncio.timeout(self._grace):
+                await self._exit.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _look_at_group(self, until: float) -> None:
+        """See whether anything is left of the group, now and again, and kill it when its time is up."""
+        if not self._group_lives():
+            self._empty.set()
+        elif self._loop.time() < until:
+            self._timer = self._loop.call_later(LOOK_AGAIN, self._look_at_group, until)
+        else:
+            self._signal(KILL)
+            self._group_gone = True
+            self._empty.set()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to the group. The child is in it for good: it leads its session, and such cannot leave."""
+        if POSIX and not self._group_gone:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+        elif not POSIX and self.returncode is None:
+            self.process.terminate()
+
+    def _group_lives(self) -> bool:
+        """Tell whether anything is left of the group; once it is not, its number is never used again."""
+        if not POSIX or self._group_gone:
+            return False
+        with contextlib.suppress(ChildProcessError):
+            # Orphans come to us if we are the init process of a container: reap those of this group.
+            while self.returncode is not None and os.waitpid(-self.process.pid, os.WNOHANG)[0]:
+                pass
+        try:
+            os.killpg(self.process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            self._group_gone = True
+        return not self._group_gone
+
+
+def _start(command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None) -> subprocess.Popen[bytes]:
+    if isinstance(command, str) or not command:
+        raise ConfigError(f"a command is a list, the program and its arguments, and not {command!r}")
+    # Windows finds npx.cmd and its like only by its full name.
+    program = command[0] if POSIX else shutil.which(command[0], path=env.get("PATH")) or command[0]
+    try:
+        return subprocess.Popen(
+            [program, *command[1:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=cwd,
+            env=env,
+            start_new_session=POSIX,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(_why_not(command[0], cwd, error)) from error
+
+
+def _why_not(program: str, cwd: str | Path | None, error: OSError | ValueError) -> str:
+    if cwd is not None and not Path(cwd).is_dir():
+        return f"the server {program!r} cannot be started in {str(cwd)!r}: there is no such directory"
+    if isinstance(error, FileNotFoundError):
+        return f"the server {program!r} cannot be started: there is no such program (is it installed, and in PATH?)"
+    return f"the server {program!r} cannot be started: {error}"

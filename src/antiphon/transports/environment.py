@@ -1,0 +1,33 @@
+"""What a child process sees of our environment: by default what programs need to run, and none of our secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+__all__ = ["child_environment"]
+
+POSIX = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
+
+WINDOWS = frozenset({
+    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME",
+    "USERPROFILE", "WINDIR",
+})  # fmt: skip
+
+
+def child_environment(
+    extra: Mapping[str, str] | None, *, inherit: bool = False, ours: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the environment for a child: a safe part of ``ours`` (all of it if ``inherit``), and ``extra`` over it."""
+    kept = {name: value for name, value in ours.items() if inherit or _is_safe(name, value)}
+    return kept | dict(extra or {})
+
+
+def _is_safe(name: str, value: str) -> bool:
+    # "()" begins a function that old shells export, and run when they start (CVE-2014-6271).
+    if value.startswith("()"):
+        return False
+    if os.name == "nt":
+        return name.upper() in WINDOWS
+    return name in POSIX or name.startswith("LC_")

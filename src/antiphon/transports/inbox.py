@@ -1,0 +1,85 @@
+"""Frames that have arrived and wait for the one who receives them.
+
+Owns the waiting, the end, and the bound on what is held; where the frames come from is the business of its users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from antiphon.channel import Oversized
+
+__all__ = ["FRAME_COST", "HIGH_WATER", "Frames", "Inbox"]
+
+Frames = list[bytes | Oversized]
+
+HIGH_WATER = 1024 * 1024
+"""Bytes held before the source is told to pause. Four of the largest reads (256 KiB) asyncio and uvloop make."""
+
+FRAME_COST = 64
+"""Bytes counted for each frame besides its own: about what a short bytes object and its place in a list take."""
+
+
+class Inbox:
+    """Hold frames for one receiver; ``pause`` the source above ``HIGH_WATER`` bytes, ``resume`` it once empty."""
+
+    __slots__ = ("_frames", "_held", "_pause", "_paused", "_resume", "_waiter", "ended")
+
+    def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self._pause = pause
+        self._resume = resume
+        self._frames: Frames = []
+        self._held = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._paused = False
+        self.ended = False
+        """Whether the end was announced; frames may still wait before it."""
+
+    def put(self, frames: Frames) -> None:
+        """Add frames. After the end they are dropped."""
+        if self.ended:
+            return
+        if self._waiter is not None and not self._waiter.done():
+            # Somebody will take them in the next pass of the loop: not worth counting.
+            self._frames = frames
+            self._waiter.set_result(None)
+            return
+        self._frames += frames
+        self._held += sum(map(len, frames)) + FRAME_COST * len(frames)
+        if self._held > HIGH_WATER and not self._paused:
+            self._paused = True
+            self._pause()
+
+    def end(self, *, drop: bool = False) -> None:
+        """Announce the end: what waits is still received, unless ``drop``. Nothing is held back any more."""
+        self.ended = True
+        if drop:
+            self._frames, self._held = [], 0
+        if self._paused:
+            self._unpause()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def take(self) -> Frames:
+        """Wait for frames and return all there are; an empty list at the end. Cancelling it loses nothing.
+
+        Raises:
+            RuntimeError: somebody else is waiting already.
+        """
+        if not self._frames and not self.ended:
+            if self._waiter is not None:
+                raise RuntimeError("two tasks receive from one channel")
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        frames, self._frames, self._held = self._frames, [], 0
+        if self._paused:
+            self._unpause()
+        return frames
+
+    def _unpause(self) -> None:
+        self._paused = False
+        self._resume()

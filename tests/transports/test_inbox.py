@@ -1,0 +1,107 @@
+"""Waiting for frames: nothing is lost, nothing waits for ever, not too much is held."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from antiphon.transports.inbox import FRAME_COST, HIGH_WATER, Inbox
+
+
+class Source:
+    """Notes what an inbox asks of its source."""
+
+    def __init__(self):
+        self.asked: list[str] = []
+        self.inbox = Inbox(lambda: self.asked.append("pause"), lambda: self.asked.append("resume"))
+
+
+async def waiting(inbox):
+    """Start a receiver and let it come to its wait."""
+    task = asyncio.create_task(inbox.take())
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_all_that_has_arrived_comes_at_once():
+    """One take returns every frame, in order."""
+    inbox = Source().inbox
+    inbox.put([b"1", b"2"])
+    inbox.put([b"3"])
+    assert await inbox.take() == [b"1", b"2", b"3"]
+
+
+async def test_a_waiting_receiver_is_woken():
+    """Frames put later wake the one who waits."""
+    inbox = Source().inbox
+    task = await waiting(inbox)
+    inbox.put([b"1"])
+    inbox.put([b"2"])
+    assert await task == [b"1", b"2"]
+
+
+async def test_the_end_comes_after_the_frames():
+    """What arrived before the end is still received; then there is nothing, again and again."""
+    inbox = Source().inbox
+    inbox.put([b"1"])
+    inbox.end()
+    inbox.put([b"too late"])
+    assert [await inbox.take() for _ in range(3)] == [[b"1"], [], []]
+
+
+async def test_the_end_wakes_a_receiver():
+    """Nobody waits beyond the end."""
+    inbox = Source().inbox
+    task = await waiting(inbox)
+    inbox.end()
+    assert await task == []
+
+
+async def test_cancelling_a_receiver_loses_nothing():
+    """Even if the frames came in the moment of the cancellation."""
+    inbox = Source().inbox
+    task = await waiting(inbox)
+    inbox.put([b"1"])
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert await inbox.take() == [b"1"]
+
+
+async def test_only_one_may_receive():
+    """A second receiver is a mistake of the caller's, and is told so."""
+    inbox = Source().inbox
+    task = await waiting(inbox)
+    with pytest.raises(RuntimeError, match="two tasks receive"):
+        await inbox.take()
+    inbox.end()
+    await task
+
+
+async def test_the_source_is_paused_when_too_much_waits_and_resumed_when_taken():
+    """Back-pressure counts bytes, and asks once."""
+    source = Source()
+    source.inbox.put([bytes(HIGH_WATER - FRAME_COST)])
+    assert source.asked == []
+    source.inbox.put([b"x"])
+    source.inbox.put([b"y"])
+    assert source.asked == ["pause"]
+    await source.inbox.take()
+    assert source.asked == ["pause", "resume"]
+
+
+async def test_many_tiny_frames_count_too():
+    """A flood of short frames is held back like one long one."""
+    source = Source()
+    source.inbox.put([b"{"] * (HIGH_WATER // FRAME_COST))
+    assert source.asked == ["pause"]
+
+
+async def test_the_end_lets_the_source_go_on():
+    """A source that is to be drained must not stay paused."""
+    source = Source()
+    source.inbox.put([bytes(HIGH_WATER)])
+    source.inbox.end(drop=True)
+    assert source.asked == ["pause", "resume"]
+    assert await source.inbox.take() == []
