@@ -1,0 +1,127 @@
+"""Why a value does not fit its type, in words that a model or a person can act on.
+
+Owns the sentences. ``msgspec``, ``pydantic`` and ``jsonschema-rs`` find the misfits; here their reports become a place
+("items[2].price") and a problem ("expected number >= 0").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+__all__ = ["Mismatch", "MismatchError", "describe", "join_path", "suggest", "within"]
+
+MAX_TEXT = 300
+"""Longest problem told: a report may quote what the peer sent, which may be long."""
+
+_KINDS = {"missing required": "missing", "contains unknown": "unknown"}
+_JSON_NAMES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
+
+
+class Mismatch(NamedTuple):
+    """A place (empty for the whole value) and what is wrong there."""
+
+    place: str
+    problem: str
+    kind: str = "invalid"
+    """``invalid``, or ``missing`` or ``unknown`` when it is about the member itself."""
+
+    def sentence(self, noun: str = "") -> str:
+        """Say it in one sentence; ``noun`` stands before the place (``argument "count": expected integer``)."""
+        label = f'{noun} "{self.place}"'.strip()
+        if self.kind != "invalid":
+            return f"{self.kind} {label}{self.problem}"
+        return f"{label}: {self.problem}" if self.place else self.problem
+
+
+class MismatchError(ValueError):
+    """A value does not fit its type. The text names the place."""
+
+    def __init__(self, mismatch: Mismatch) -> None:
+        super().__init__(mismatch.sentence())
+        self.mismatch = mismatch
+
+
+def describe(error: Exception) -> Mismatch:
+    """Read the report of one of the three libraries (of several misfits: the first)."""
+    if isinstance(error, MismatchError):
+        return error.mismatch
+    if isinstance(error, msgspec.ValidationError):
+        return _of_msgspec(str(error))
+    if hasattr(error, "instance_path"):
+        return _of_jsonschema(error)
+    if hasattr(error, "errors"):
+        return _of_pydantic(error)
+    return Mismatch("", _short(f"not JSON: {error}"))
+
+
+def join_path(steps: Iterable[str | int]) -> str:
+    """Write a path as JavaScript would: ``items[2].price``."""
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return _short(text)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Say which known name was probably meant, or which there are."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    close = get_close_matches(name[:MAX_TEXT], names, n=1)
+    if close:
+        return f'; did you mean "{close[0]}"?'
+    return "; known: " + ", ".join(f'"{one}"' for one in names[:20]) if names else "; none is taken"
+
+
+def within(outer: str, mismatch: Mismatch) -> Mismatch:
+    """Put a mismatch found inside of a member under the name of that member."""
+    inner = mismatch.place
+    place = outer + (inner if not inner or inner.startswith("[") else f".{inner}")
+    return mismatch._replace(place=place)
+
+
+def _of_msgspec(text: str) -> Mismatch:
+    # "problem - at `$.path`", "problem - at `key` in `$.path`", or the problem alone.
+    problem, at, path = text.rpartition(" - at `")
+    if not at:
+        problem, path = text, ""
+    is_key = path.startswith("key` in `")
+    place = path.removeprefix("key` in `").removesuffix("`").removeprefix("$").removeprefix(".")
+    member = re.fullmatch(r"Object (missing required|contains unknown) field `(.*)`", problem, re.DOTALL)
+    if member is not None:
+        whole = f"{place}.{member[2]}" if place else member[2]
+        return Mismatch(_short(whole), "", _KINDS[member[1]])
+    problem = re.sub(r"`([^`]*)`", lambda quoted: _json_name(quoted[1]), problem)
+    problem = re.sub(r"(?<=\d)\.0(?!\d)", "", problem)
+    problem = problem[:1].lower() + problem[1:]
+    return Mismatch(_short(place), _short(f"key: {problem}" if is_key else problem))
+
+
+def _json_name(name: str) -> str:
+    return " or ".join(_JSON_NAMES.get(part, part) for part in name.split(" | "))
+
+
+def _of_pydantic(error: Any) -> Mismatch:
+    first: Mapping[str, Any] = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = join_path(first["loc"])
+    if first["type"] == "missing":
+        return Mismatch(place, "", "missing")
+    message = str(first["msg"])
+    return Mismatch(place, _short(message[:1].lower() + message[1:]))
+
+
+def _of_jsonschema(error: Any) -> Mismatch:
+    place = join_path(error.instance_path)
+    message = str(error.message)
+    required = re.fullmatch(r'"(.*)" is a required property', message, re.DOTALL)
+    if required is not None:
+        return Mismatch(join_path([*error.instance_path, required[1]]), "", "missing")
+    return Mismatch(place, _short(message))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

@@ -1,0 +1,331 @@
+"""``Server``: what an author builds. Decorators fill registries; a connection is opened for every client.
+
+Owns the server's identity, its registries and what all its connections share. Serving is ``handlers``' business, the
+meaning of a function's signature ``tools``', ``resources``' and ``prompts``'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar, Unpack, cast, overload
+
+from antiphon.channel import Channel
+from antiphon.engine.connection import Connection
+from antiphon.errors import ConfigError
+from antiphon.protocol.events import Notified, Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.completion import Completions
+from antiphon.server.context import Context
+from antiphon.server.handlers import Handlers, not_found
+from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate, RateLimiter
+from antiphon.server.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
+from antiphon.server.pages import Pages
+from antiphon.server.prompts import Prompt
+from antiphon.server.registry import Registry
+from antiphon.server.resources import Resource, ResourceTemplate
+from antiphon.server.rounds import Rounds
+from antiphon.server.sealed_state import Seal
+from antiphon.server.subscriptions import ListKind, Subscriptions
+from antiphon.server.tools import Tool
+from antiphon.wire.common import Icon, Implementation
+from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
+from antiphon.wire.resources import ReadResourceResult
+from antiphon.wire.revisions import REVISIONS, Revision
+
+__all__ = ["Server"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
+
+_GRACE = 2.0
+"""Seconds that running handlers have to finish after a client has ended its side: a piped script's last answers."""
+
+
+class Server:
+    """An MCP server. Add features with the decorators, then ``run`` it.
+
+    ``name`` and ``version`` say what it is; ``instructions`` tell a model how to use it. ``lifespan``: an async
+    context manager ``(server) -> state``, entered once for all connections; ``Context.state`` is what it yields.
+    ``tool_rate`` bounds how often a client may call tools (``None``: without limit). ``page_size``: most entries of a
+    list sent at once. ``keys``: 32 bytes each, to seal the state of calls that ask, for servers of several processes;
+    by default one is made. ``parked_for``: seconds a call waits for its answers at 2026-07-28. ``max_parked``: most
+    calls that wait so. ``error_details``: send the text of unexpected exceptions of tools to the client; by default
+    it learns only their type.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0",
+        title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        instructions: str | None = None,
+        lifespan: Lifespan | None = None,
+        tool_rate: Rate | None = DEFAULT_TOOL_RATE,
+        page_size: int = 1_000,
+        keys: Sequence[bytes] = (),
+        parked_for: float = 600.0,
+        max_parked: int = 10_000,
+        error_details: bool = False,
+        revisions: Sequence[Revision] = REVISIONS,
+    ) -> None:
+        self.info = Implementation(
+            name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
+        )
+        self.name = name
+        self.instructions = instructions
+        self.state: Any = None
+        """What the lifespan yielded, while the server runs."""
+        self.tools: Registry[Tool] = Registry("tool")
+        self.resources: Registry[Resource] = Registry("resource")
+        self.templates: Registry[ResourceTemplate] = Registry("resource template")
+        self.prompts: Registry[Prompt] = Registry("prompt")
+        self.completions = Completions(self.prompts, self.templates)
+        self.subscriptions = Subscriptions()
+        self.pages = Pages(self, page_size)
+        self.rounds = Rounds(self, Seal(keys), ttl=parked_for, limit=max_parked)
+        self._handlers = Handlers(self).table()
+        self._revisions = tuple(revisions)
+        self._lifespan = lifespan
+        self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
+        self._error_details = error_details
+        self._stack: AsyncExitStack | None = None
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watch()
+
+    # --- decorators ---------------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+    def tool(self, function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
+        """Make a function a tool: schema from its signature, description and argument docs from its docstring.
+
+        Use as ``@server.tool`` or ``@server.tool(title="...")``; see ``ToolOptions``.
+
+        Raises:
+            ConfigError: the signature cannot be a tool's; the message names the place and the remedy.
+        """
+        return _decorate(lambda given: self.add_tool(Tool.from_function(given, **options)), function)
+
+    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Make a function a resource, or with ``{gaps}`` in the URI (RFC 6570) a family of resources.
+
+        The gaps are the function's parameters. See ``ResourceOptions``.
+
+        Raises:
+            ConfigError: the template is malformed, or its gaps and the parameters differ.
+        """
+        return lambda given: _decorate(lambda function: self._add_resource(function, uri, options), given)
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(self, /, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
+    def prompt(self, function: F | None = None, /, **options: Unpack[PromptOptions]) -> F | Callable[[F], F]:
+        """Make a function a prompt: its parameters are the arguments, its result the messages.
+
+        Raises:
+            ConfigError: the signature cannot be a prompt's; the message names the place and the remedy.
+        """
+        return _decorate(lambda given: self.add_prompt(Prompt.from_function(given, **options)), function)
+
+    def complete(self, of: str, argument: str) -> Callable[[F], F]:
+        """Make a function complete an argument: ``of`` is a prompt's name or a template's URI.
+
+        The function takes what was typed so far and returns the values that fit, the best first.
+        """
+
+        def register(given: F) -> F:
+            self.completions.add(of, argument, given)
+            return given
+
+        return register
+
+    def add_tool(self, tool: Tool) -> None:
+        """Add a tool made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
+        self.tools.add(tool.name, tool)
+
+    def add_prompt(self, prompt: Prompt) -> None:
+        """Add a prompt made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
+        self.prompts.add(prompt.name, prompt)
+
+    def _add_resource(self, function: Callable[..., Any], uri: str, options: ResourceOptions) -> None:
+        if "{" not in uri:
+            self.resources.add(uri, Resource.from_function(function, uri, **options))
+            return
+        if "size" in options:
+            raise ConfigError(f"{uri}: a template has no size; leave size= out")
+        rest = cast("TemplateOptions", options)
+        self.templates.add(uri, ResourceTemplate.from_function(function, uri, **rest))
+
+    # --- changes ------------------------------------------------------------------------------------------------
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the clients that subscribed to it that a resource has changed. May be called from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.subscriptions.resource_updated, uri)
+
+    def _watch(self) -> None:
+        pending: set[ListKind] = set()
+
+        def tell() -> None:
+            kinds = list(pending)
+            pending.clear()
+            for kind in kinds:
+                self.subscriptions.list_changed(kind)
+
+        def changed(kind: ListKind) -> None:
+            if self._loop is not None:
+                if not pending:
+                    self._loop.call_soon_threadsafe(tell)
+                pending.add(kind)
+
+        self.tools.on_change(lambda: changed("tools"))
+        self.prompts.on_change(lambda: changed("prompts"))
+        self.resources.on_change(lambda: changed("resources"))
+        self.templates.on_change(lambda: changed("resources"))
+
+    # --- serving ------------------------------------------------------------------------------------------------
+
+    def run(self, transport: str = "stdio") -> None:
+        """Serve until the client ends it, or until interrupted. Blocks; call it last.
+
+        ``transport``: ``"stdio"``: the client is the parent process, standard output is the protocol's, and what is
+        printed goes to standard error.
+        """
+        from antiphon.server.run import run
+
+        run(self, transport)
+
+    def capabilities(self) -> ServerCapabilities:
+        """Say what this server offers, from what has been added to it so far."""
+        has_resources = len(self.resources) + len(self.templates) > 0
+        return ServerCapabilities(
+            tools=ListChangedCapability(list_changed=True) if len(self.tools) else None,
+            prompts=ListChangedCapability(list_changed=True) if len(self.prompts) else None,
+            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
+            completions={} if len(self.completions) else None,
+            logging={},
+        )
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Hold the server open: the lifespan is entered with the first user and left with the last."""
+        self._users += 1
+        try:
+            if self._users == 1:
+                await self._open()
+            yield
+        finally:
+            self._users -= 1
+            if self._users == 0:
+                await self._close()
+
+    async def _open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.rounds.closed = False
+        self._stack = AsyncExitStack()
+        if self._lifespan is not None:
+            self.state = await self._stack.enter_async_context(self._lifespan(self))
+
+    async def _close(self) -> None:
+        tasks = self.rounds.close()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_GRACE)
+        self._loop = None
+        if self._stack is not None:
+            stack, self._stack = self._stack, None
+            await stack.aclose()
+        self.state = None
+
+    def connect(self, channel: Channel) -> Connection[ServerSession]:
+        """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``."""
+        session = ServerSession(self.info, self.capabilities(), self.instructions, self._revisions)
+
+        def notified(event: Notified) -> None:
+            if event.method.name == "notifications/initialized":
+                peer.ready.set()
+
+        peer = Connection(
+            channel,
+            session,
+            self._handlers,
+            notified=notified,
+            ended=lambda: self.subscriptions.leave(peer),
+            grace=_GRACE,
+        )
+        self.subscriptions.join(peer)
+        return peer
+
+    async def serve(self, channel: Channel) -> None:
+        """Serve one client over a channel until it ends."""
+        async with self.serving():
+            peer = self.connect(channel)
+            peer.start()
+            try:
+                await peer.wait_ended()
+            finally:
+                self.subscriptions.close(peer)
+                await peer.close()
+
+    # --- for the handlers ---------------------------------------------------------------------------------------
+
+    async def read_resource(self, uri: str, context: Context) -> ReadResourceResult:
+        """Read a resource of this server's: a fixed one, else the first template that fits.
+
+        Raises:
+            ResourceNotFound: nothing serves this URI.
+        """
+        fixed = self.resources.get(uri)
+        if fixed is not None:
+            return await fixed.read(uri, context)
+        for template in self.templates:
+            variables = template.match(uri)
+            if variables is not None:
+                return await template.read(uri, context)
+        raise not_found(uri)
+
+    def tool_wait(self, peer: Connection[ServerSession]) -> float:
+        """Take a place in the tool rate of a peer; return the seconds to wait for it."""
+        if self._limiter is None:
+            return 0.0
+        return self._limiter.take(peer.principal or id(peer))
+
+    def describe_failure(self, name: str, error: Exception) -> str:
+        """Say to a client that a tool has failed, and no more than it may know."""
+        kind = type(error).__name__
+        return f"{name} failed: {kind}: {error}" if self._error_details else f"{name} failed: {kind}"
+
+    @staticmethod
+    def name_of(request: Request) -> str:
+        """Return what a request is about: a tool's or prompt's name, or a URI."""
+        return getattr(request.params, "name", None) or getattr(request.params, "uri", "")
+
+    @staticmethod
+    def arguments_of(request: Request) -> bytes:
+        """Return the arguments of a request as JSON bytes, empty if it has none."""
+        arguments = getattr(request.params, "arguments", None)
+        if isinstance(arguments, dict):
+            from antiphon.wire.envelope import encode
+
+            return encode(arguments)
+        return bytes(arguments or b"")
+
+
+def _decorate(register: Callable[[F], object], function: F | None) -> Any:
+    """Register a function and give it back; without one, return the decorator that will."""
+
+    def decorate(given: F) -> F:
+        register(given)
+        return given
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,50 @@
+"""One way to ask the client: checked before it is sent, put as the era wants, decoded when it comes back."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import DecodeError
+
+from antiphon.errors import ElicitationUnavailable, MissingCapability, RemoteProtocolError, SamplingUnavailable
+from antiphon.server.call import Call
+from antiphon.wire.common import Wire
+from antiphon.wire.methods import METHODS
+from antiphon.wire.unknown import decode
+
+__all__ = ["ask"]
+
+R = TypeVar("R", bound=Wire)
+
+_UNAVAILABLE: dict[str, type[MissingCapability]] = {
+    "sampling/createMessage": SamplingUnavailable,
+    "elicitation/create": ElicitationUnavailable,
+}
+
+
+async def ask(
+    call: Call, method: str, params: Wire, result: type[R], *, key: str | None = None, timeout: float | None = None
+) -> R:
+    """Ask the client and wait for its answer, however long a person thinks.
+
+    ``key`` names the ask on the wire where it travels in rounds. ``timeout`` is in seconds; ``None`` waits as long as
+    the call lives.
+
+    Raises:
+        SamplingUnavailable, ElicitationUnavailable, MissingCapability: the client did not declare it; nothing was sent.
+        NotInRevision: the client's revision has no such ask, or cannot carry it; nothing was sent.
+        Rejected, PeerError: the client answered with an error.
+        CallTimeout: no answer came in time.
+        RemoteProtocolError: the answer cannot be read.
+    """
+    spec = METHODS[method]
+    try:
+        call.check(spec, params)
+    except MissingCapability as error:
+        kind = _UNAVAILABLE.get(method, MissingCapability)
+        raise kind(error.message, data=error.data) from None
+    raw = await call.ask(spec, params, key, timeout)
+    try:
+        return decode(raw, result)
+    except DecodeError as error:
+        raise RemoteProtocolError(f"The client's answer to {method} cannot be read: {error}") from None

@@ -1,0 +1,96 @@
+"""One run of a handler: whose request it serves now, and how it asks the client back.
+
+``Call`` is the legacy and the plain case: one request, alive as long as the handler. ``rounds.RoundCall`` is the modern
+case, in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import LocalProtocolError
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.limits import PROGRESS_RATE, Bucket
+from antiphon.wire.common import Wire
+from antiphon.wire.methods import MethodSpec
+
+if TYPE_CHECKING:
+    from antiphon.server.app import Server
+
+__all__ = ["Call"]
+
+
+class Call:
+    """A handler that runs for a request."""
+
+    __slots__ = ("_reports", "clock", "connection", "first", "request", "server")
+
+    def __init__(self, server: Server, connection: Connection[ServerSession], request: Request) -> None:
+        self.server = server
+        self.connection = connection
+        self.first = request
+        """The request that began the call."""
+        self.request: Request | None = request
+        """The request that is live now; ``None`` between rounds."""
+        self.clock: asyncio.Timeout | None = None
+        """The handler's own deadline, if it has one; it stands still while an ask is out."""
+        self._reports: Bucket | None = None
+
+    @property
+    def facts(self) -> Request:
+        """The request to read facts from: the live one, or else the last known."""
+        return self.request or self.first
+
+    def check(self, spec: MethodSpec, params: Wire) -> None:
+        """Raise ``NotInRevision`` or ``MissingCapability`` if the client cannot answer this ask."""
+        self.connection.session.check_ask(spec, params, self.facts)
+
+    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
+        """Ask the client and return its answer undecoded: here, by a request tied to the one being served."""
+        if self.request is None:
+            raise LocalProtocolError("The call has ended")
+        # 2025-11-25 basic/lifecycle: before "initialized" a server sends nothing but pings and log messages.
+        await self.connection.ready.wait()
+        outgoing = self.connection.session.ask(spec, params, self.request)
+        with self.human_time():
+            return await self.connection.request(outgoing, timeout=timeout)
+
+    @contextmanager
+    def human_time(self) -> Generator[None]:
+        """Let the handler's own deadline stand still: an ask of it is out."""
+        clock = self.clock
+        when = clock.when() if clock is not None else None
+        if clock is None or when is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        remaining = when - loop.time()
+        clock.reschedule(None)
+        try:
+            yield
+        finally:
+            clock.reschedule(loop.time() + remaining)
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Report progress to the request that is live now."""
+        if self.request is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if self._reports is None:
+            self._reports = Bucket(PROGRESS_RATE, now)
+        if self._reports.try_take(now) or progress == total:
+            await self.send(self.connection.session.progress(self.request, progress, total, message))
+
+    async def send(self, data: bytes | None) -> None:
+        """Send a notification of this call's, waiting while the peer reads too slowly."""
+        if data is not None:
+            wait = self.connection.send(data, self.request)
+            if wait is not None:
+                await wait

@@ -1,0 +1,50 @@
+"""What a docstring says about a function: the description, and a word on each argument.
+
+Owns what becomes of the parts of a docstring. Reading the sections of Google, NumPy and Sphinx style is
+docstring-parser's, which is loaded only for a docstring that has a section on arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["Docs", "read_docstring"]
+
+_ARGUMENTS = (
+    r"^(?:(?:Args|Arguments|Parameters|Params)[ \t]*:[ \t]*$"
+    r"|Parameters[ \t]*\n-{3,}[ \t]*$"
+    r"|:(?:param|parameter|arg|argument)\b[^:\n]*:)"
+)
+# Sections a caller has no use for, to their end: arguments stand in the schema, exceptions are not for models.
+_CUT = (
+    r"^(?:(?:Args|Arguments|Parameters|Params|Raises)[ \t]*:[ \t]*\n(?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*"
+    r"|(?:Parameters|Raises)[ \t]*\n-{3,}[ \t]*(?:\n(?!.+\n-{3,}[ \t]*$).*)*(?:\n|\Z)"
+    r"|:(?:param|parameter|arg|argument|type|raises?|rtype)\b[^:\n]*:.*(?:\n[ \t]+\S.*)*(?:\n|\Z))"
+)
+
+
+class Docs(NamedTuple):
+    """A description (``None`` if there is none) and the words on each argument, by its name."""
+
+    description: str | None
+    arguments: Mapping[str, str]
+
+
+def read_docstring(text: str | None) -> Docs:
+    """Split a docstring into the description and the arguments.
+
+    What it says on results, examples and the like stays in the description as it is written, because a model reads it
+    with profit. Text without a section on arguments is the description as it stands.
+    """
+    cleaned = inspect.cleandoc(text).strip() if text else ""
+    if not re.search(_ARGUMENTS, cleaned, re.MULTILINE):
+        return Docs(cleaned or None, {})
+    from docstring_parser import parse
+
+    # The parser takes the indentation of the second line for that of the whole.
+    found = parse("\n" + cleaned).params
+    arguments = {p.arg_name.lstrip("*"): " ".join(p.description.split()) for p in found if p.description}
+    return Docs(re.sub(_CUT, "", cleaned, flags=re.MULTILINE).strip() or None, arguments)

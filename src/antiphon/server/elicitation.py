@@ -1,0 +1,56 @@
+"""Elicitation from a handler: a type to a form, the user's answer to a value of that type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from antiphon.errors import RemoteProtocolError
+from antiphon.server.ask import ask
+from antiphon.server.call import Call
+from antiphon.server.forms import Form
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+
+__all__ = ["Elicited", "elicit_form", "elicit_visit"]
+
+
+class Elicited:
+    """What the user did with a question."""
+
+    __slots__ = ("action", "value")
+
+    def __init__(self, action: Literal["accept", "decline", "cancel"], value: Any) -> None:
+        self.action = action
+        """``accept``, ``decline`` (said no) or ``cancel`` (closed it)."""
+        self.value = value
+        """The form's values if it was accepted, in the type that was asked for; else ``None``."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user agreed."""
+        return self.action == "accept"
+
+    def __repr__(self) -> str:
+        return f"Elicited(action={self.action!r}, value={self.value!r})"
+
+
+async def elicit_form(
+    call: Call, message: str, form: type | Mapping[str, Any], *, key: str | None, timeout: float | None
+) -> Elicited:
+    """Ask for a form to be filled in. See ``Context.elicit``."""
+    asked = Form.of(form)
+    params = ElicitRequestParams.form(message, asked.schema)
+    result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
+    if result.action != "accept":
+        return Elicited(result.action, None)
+    try:
+        return Elicited("accept", asked.read(result.content or {}))
+    except ValueError as error:
+        raise RemoteProtocolError(f"The client's answer does not fit the form: {error}") from None
+
+
+async def elicit_visit(call: Call, message: str, url: str, *, key: str | None, timeout: float | None) -> Elicited:
+    """Ask for an address to be visited. See ``Context.elicit_url``."""
+    params = ElicitRequestParams.visit(message, url)
+    result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
+    return Elicited(result.action, None)

@@ -1,0 +1,164 @@
+"""What a server answers: one function for each method it serves. The table is data; the work is the features'.
+
+A call whose handler may ask back runs where its era wants: modern ones in ``Rounds``, all others where they arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from antiphon.engine.connection import Connection, Handler, Later
+from antiphon.errors import InvalidParams, MissingCapability, PeerError, ResourceNotFound, ToolError
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.arguments import ArgumentError
+from antiphon.server.call import Call
+from antiphon.server.context import Context
+from antiphon.server.tools import Tool
+from antiphon.wire.common import EmptyResult, Wire
+from antiphon.wire.completion import CompleteRequestParams
+from antiphon.wire.content import TextContent
+from antiphon.wire.logging import SetLevelRequestParams
+from antiphon.wire.prompts import GetPromptRequestParams
+from antiphon.wire.resources import ReadResourceRequestParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+
+if TYPE_CHECKING:
+    from antiphon.server.app import Server
+
+__all__ = ["Handlers"]
+
+log = logging.getLogger("antiphon.server")
+
+Peer = Connection[ServerSession]
+
+
+class Handlers:
+    """The functions of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def table(self) -> Mapping[str, Handler]:
+        """Return every method a server may serve; its capabilities and the revision decide which are served."""
+        pages, subscriptions = self._server.pages, self._server.subscriptions
+        return {
+            "tools/list": pages.tools,
+            "tools/call": self.call_tool,
+            "resources/list": pages.resources,
+            "resources/templates/list": pages.templates,
+            "resources/read": self.read_resource,
+            "resources/subscribe": subscriptions.subscribe,
+            "resources/unsubscribe": subscriptions.unsubscribe,
+            "subscriptions/listen": subscriptions.listen,
+            "prompts/list": pages.prompts,
+            "prompts/get": self.get_prompt,
+            "completion/complete": self.complete,
+            "logging/setLevel": self.set_level,
+        }
+
+    # --- tools --------------------------------------------------------------------------------------------------
+
+    def call_tool(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, CallToolResult] | Later:
+        """Serve ``tools/call``."""
+        params: CallToolRequestParams = request.params
+        tool = self._server.tools.get(params.name)
+        if tool is None:
+            raise InvalidParams(f"Unknown tool: {params.name}")
+        wait = self._server.tool_wait(peer)
+        if not tool.wants_context:
+            return self._run(tool, params.arguments, None, request, wait)
+        return self._serve(
+            request, peer, lambda call: self._run(tool, params.arguments, call, request, wait), tool.name
+        )
+
+    async def _run(
+        self, tool: Tool, arguments: Raw, call: Call | None, request: Request, wait: float
+    ) -> CallToolResult:
+        if wait:
+            await asyncio.sleep(wait)
+        try:
+            if tool.timeout is not None:
+                return await self._run_timed(tool, arguments, call)
+            return await tool.call(arguments, Context(call) if call is not None else None)
+        except ToolError as error:
+            return _failed(str(error))
+        except ArgumentError as error:
+            # 2025-11-25 server/tools: input validation errors are tool execution errors, so that the model can
+            # correct itself.
+            if request.revision.argument_errors_are_results:
+                return _failed(error.message)
+            raise
+        except PeerError as error:
+            if error.remote or (isinstance(error, MissingCapability) and not request.revision.modern):
+                return _failed(error.message)
+            raise
+        except Exception as error:
+            log.exception("tool %r failed", tool.name)
+            return _failed(self._server.describe_failure(tool.name, error))
+
+    async def _run_timed(self, tool: Tool, arguments: Raw, call: Call | None) -> CallToolResult:
+        clock = asyncio.timeout(tool.timeout)
+        try:
+            async with clock:
+                if call is not None:
+                    call.clock = clock
+                return await tool.call(arguments, Context(call) if call is not None else None)
+        except TimeoutError:
+            if clock.expired():
+                raise ToolError(f"{tool.name} did not finish within {tool.timeout:g} s") from None
+            raise
+
+    def _serve(
+        self,
+        request: Request,
+        peer: Peer,
+        body: Callable[[Call], CoroutineType[Any, Any, Any]],
+        name: str,
+    ) -> CoroutineType[Any, Any, Any] | Later:
+        if request.revision.modern:
+            return self._server.rounds.serve(peer, request, body, name)
+        return body(Call(self._server, peer, request))
+
+    # --- resources, prompts, completion -------------------------------------------------------------------------
+
+    def read_resource(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
+        """Serve ``resources/read``."""
+        params: ReadResourceRequestParams = request.params
+        return self._serve(
+            request, peer, lambda call: self._server.read_resource(params.uri, Context(call)), params.uri
+        )
+
+    def get_prompt(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
+        """Serve ``prompts/get``."""
+        params: GetPromptRequestParams = request.params
+        prompt = self._server.prompts.get(params.name)
+        if prompt is None:
+            raise InvalidParams(f"Unknown prompt: {params.name}")
+        return self._serve(request, peer, lambda call: prompt.get(params.arguments, Context(call)), params.name)
+
+    async def complete(self, request: Request, peer: Peer) -> Wire:
+        """Serve ``completion/complete``."""
+        params: CompleteRequestParams = request.params
+        return await self._server.completions.complete(params, Context(Call(self._server, peer, request)))
+
+    def set_level(self, request: Request, peer: Peer) -> EmptyResult:
+        """Serve ``logging/setLevel``."""
+        params: SetLevelRequestParams = request.params
+        peer.session.log_level = params.level
+        return EmptyResult()
+
+
+def _failed(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+def not_found(uri: str) -> ResourceNotFound:
+    """Make the error for a URI that nothing serves."""
+    return ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})

@@ -1,0 +1,96 @@
+"""How often a peer may do something: one bucket of tokens per principal.
+
+2025-11-25 server/tools, Security Considerations: "Servers MUST rate limit tool invocations." A call over the rate
+waits its turn; one that would wait too long is refused, with the time after which to try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from antiphon.errors import InvalidRequest
+
+__all__ = ["DEFAULT_TOOL_RATE", "PROGRESS_RATE", "Bucket", "Rate", "RateLimiter"]
+
+_MAX_PRINCIPALS = 10_000
+"""Most buckets kept; the one that was idle longest goes first, and would be full again by then."""
+
+
+class Rate(Struct, frozen=True, kw_only=True):
+    """``per_second`` on average, at most ``burst`` at once; a call waits up to ``patience`` seconds for its turn."""
+
+    per_second: float
+    burst: int
+    patience: float = 5.0
+
+
+DEFAULT_TOOL_RATE = Rate(per_second=10_000, burst=20_000)
+"""Far above what any model does, far below what one runaway loop of a client would do to the others."""
+
+PROGRESS_RATE = Rate(per_second=100, burst=100)
+"""Reports of one call; those beyond are dropped, since each says all that the ones before said."""
+
+
+class Bucket:
+    """Tokens of one principal."""
+
+    __slots__ = ("_rate", "_tokens", "_when")
+
+    def __init__(self, rate: Rate, now: float) -> None:
+        self._rate = rate
+        self._tokens = float(rate.burst)
+        self._when = now
+
+    def try_take(self, now: float) -> bool:
+        """Take one token if there is one."""
+        self._fill(now)
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _fill(self, now: float) -> None:
+        rate = self._rate
+        self._tokens = min(float(rate.burst), self._tokens + (now - self._when) * rate.per_second)
+        self._when = now
+
+    def take(self, now: float) -> float:
+        """Take one token; return the seconds to wait before acting on it, 0 nearly always.
+
+        Raises:
+            InvalidRequest: the wait would be longer than the rate's patience; no token was taken.
+        """
+        self._fill(now)
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return 0.0
+        rate = self._rate
+        wait = (1 - self._tokens) / rate.per_second
+        if wait > rate.patience:
+            raise InvalidRequest(
+                f"Too many tool calls: {rate.per_second:g} a second are allowed; try again in {wait:.1f} s",
+                data={"retryAfter": round(wait, 3)},
+            )
+        self._tokens -= 1
+        return wait
+
+
+class RateLimiter:
+    """One bucket for every principal; the anonymous share one per connection, by the key they are given."""
+
+    def __init__(self, rate: Rate, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._buckets: dict[object, Bucket] = {}
+
+    def take(self, principal: object) -> float:
+        """Take a token of this principal's. See ``Bucket.take``."""
+        now = self._clock()
+        bucket = self._buckets.get(principal)
+        if bucket is None:
+            while len(self._buckets) >= _MAX_PRINCIPALS:
+                del self._buckets[next(iter(self._buckets))]
+            bucket = self._buckets[principal] = Bucket(self._rate, now)
+        return bucket.take(now)

@@ -1,0 +1,123 @@
+"""Types that are pydantic's to judge: models, and anything with pydantic's metadata in it.
+
+Owns the only contact with pydantic, which is never imported unless the author's own annotations come from it. A type
+in which such a type occurs anywhere is handed to pydantic as a whole, so that its unions, aliases and validators mean
+what its documentation says. Validation is strict in JSON mode: a number is no string, but a string can be a date.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
+
+import msgspec
+
+from antiphon.json_schema.mismatch import MismatchError, describe
+
+__all__ = ["Adapter", "field_default", "is_pydantic", "parts_of"]
+
+_MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
+_PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}
+
+
+class Adapter:
+    """A type as pydantic sees it: JSON Schema, reading and writing."""
+
+    __slots__ = ("_adapter",)
+
+    def __init__(self, annotation: Any) -> None:
+        from pydantic import TypeAdapter
+
+        self._adapter: Any = TypeAdapter(annotation)
+
+    def schema(self, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
+        """Write the JSON Schema, with its definitions under ``$defs``."""
+        return self._adapter.json_schema(mode=mode, ref_template="#/$defs/{model}")
+
+    def decode(self, raw: bytes | msgspec.Raw) -> Any:
+        """Read JSON. Raises ``MismatchError``."""
+        try:
+            return self._adapter.validate_json(bytes(raw), strict=True)
+        except ValueError as error:
+            raise MismatchError(describe(error)) from None
+
+    def from_text(self, value: Any) -> Any:
+        """Read a value that could only be given as text (or a list of texts). Raises ``MismatchError``."""
+        try:
+            return self._adapter.validate_strings(value)
+        except ValueError as error:
+            if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+                return self.decode(value.encode())
+            raise MismatchError(describe(error)) from None
+
+    def encode(self, value: Any) -> bytes:
+        """Write JSON, with the names that stand in the schema."""
+        return self._adapter.dump_json(value, by_alias=True)
+
+
+def is_pydantic(annotation: Any) -> bool:
+    """Tell whether pydantic has a say in a type: it, a part of it or its metadata comes from there."""
+    return "pydantic" in sys.modules and _mentions(annotation, set())
+
+
+def field_default(annotation: Any, default: Any, required: Any) -> tuple[Any, Any]:
+    """Resolve ``x: int = Field(3, ge=0)`` and ``Annotated[int, Field(default=3)]`` to a type and a plain default.
+
+    ``required`` is what stands for no default, in and out.
+    """
+    if "pydantic" not in sys.modules:
+        return annotation, default
+    from pydantic.fields import FieldInfo
+    from pydantic_core import PydanticUndefined
+
+    if isinstance(default, FieldInfo):
+        annotation, info = Annotated[annotation, default], default
+    else:
+        metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+        info = next((item for item in metadata if isinstance(item, FieldInfo)), None)
+        if info is None or default is not required:
+            return annotation, default
+    value = info.get_default(call_default_factory=True, validated_data={})
+    return annotation, required if value is PydanticUndefined else value
+
+
+def _mentions(annotation: Any, seen: set[int]) -> bool:
+    if id(annotation) in seen or get_origin(annotation) is Literal:
+        return False
+    seen.add(id(annotation))
+    if any(hasattr(annotation, mark) for mark in _MARKS):
+        return True
+    if get_origin(annotation) is Annotated:
+        metadata = get_args(annotation)[1:]
+        if any(type(item).__module__.partition(".")[0] in _PACKAGES for item in metadata):
+            return True
+        return _mentions(get_args(annotation)[0], seen)
+    return any(_mentions(part, seen) for part in parts_of(annotation))
+
+
+def parts_of(annotation: Any) -> tuple[Any, ...]:
+    """List the types that a type is made of."""
+    for alias in ("__value__", "__supertype__"):
+        if hasattr(annotation, alias) and not isinstance(annotation, types.GenericAlias):
+            return (getattr(annotation, alias),)
+    arguments = get_args(annotation)
+    return arguments or (tuple(_field_types(annotation).values()) if _has_fields(annotation) else ())
+
+
+def _has_fields(annotation: Any) -> bool:
+    """Tell whether a type is a dataclass, Struct, TypedDict or NamedTuple."""
+    if not isinstance(annotation, type):
+        return False
+    kind = cast("type[Any]", annotation)
+    marks = ("__dataclass_fields__", "__struct_fields__", "_fields")
+    return typing.is_typeddict(kind) or any(hasattr(kind, mark) for mark in marks)
+
+
+def _field_types(annotation: Any) -> Mapping[str, Any]:
+    try:
+        return typing.get_type_hints(annotation, include_extras=True)
+    except (NameError, TypeError):
+        return {}

@@ -1,0 +1,50 @@
+"""Serve over a transport: composes channel, connection and event loop. Imported only when a server is run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from antiphon.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from antiphon.server.app import Server
+
+__all__ = ["run", "serve_stdio"]
+
+
+def run(server: Server, transport: str) -> None:
+    """Run a server until it ends. See ``Server.run``."""
+    if transport != "stdio":
+        raise ConfigError(f'unknown transport {transport!r}: this version serves "stdio"')
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        run_loop(serve_stdio(server))
+
+
+async def serve_stdio(server: Server) -> None:
+    """Serve the parent process over standard input and output until it ends."""
+    from antiphon.transports.stdio_server import StdioServerChannel
+
+    channel = await StdioServerChannel.open()
+    serving = asyncio.current_task()
+    if serving is not None and sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    try:
+        await server.serve(channel)
+    finally:
+        await channel.close()
+
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where it is installed: half the time for a message through pipes."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)

@@ -1,0 +1,201 @@
+"""What a person's function takes and gives: its parameters, their types, and where the context goes.
+
+Owns the reading of signatures and every complaint about them. What the types mean as JSON is in ``shape`` and
+``schema``.
+
+A parameter annotated with the context type is filled in by us and no argument. The type is known by its attribute
+``__antiphon_context__``, so that this module needs nothing of the one that defines it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Union, cast, get_args, get_origin
+
+from msgspec import Struct
+
+from antiphon.errors import ConfigError
+
+__all__ = ["REQUIRED", "Parameter", "Signature", "is_context", "members_of", "read_signature"]
+
+REQUIRED: Any = inspect.Parameter.empty
+"""The default of a parameter that has none."""
+
+_MAX_FRAMES = 12
+"""How far up the stack the scope of a decorated local function is looked for; decorators are two or three deep."""
+
+
+class Parameter(Struct, frozen=True, kw_only=True):
+    """One argument of a function: its name (also on the wire), type and default (``REQUIRED`` for none)."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """True if a call must give it."""
+        return self.default is REQUIRED
+
+
+class Signature(Struct, frozen=True, kw_only=True):
+    """What can be learned of a function without calling it."""
+
+    place: str
+    """The function in words, for messages: ``tool "describe" (module.describe)``."""
+    name: str
+    """The function's own name; for a callable object that of its class."""
+    parameters: tuple[Parameter, ...]
+    context: str | None
+    """Name of the parameter that takes the context."""
+    returns: Any
+    """Return annotation; ``REQUIRED`` without one."""
+    is_async: bool
+    docstring: str | None
+
+
+class _ContextNotImported:
+    """Stands for the context type where the author imports it for type checkers only."""
+
+    __antiphon_context__ = True
+
+
+def read_signature(function: Callable[..., Any], *, noun: str, name: str | None = None) -> Signature:
+    """Read a function, bound method, ``functools.partial`` or callable object.
+
+    ``noun`` ("tool") and ``name`` are for messages. Raises ``ConfigError``, which names the function and the remedy,
+    if it cannot be called with named JSON arguments, or yields.
+    """
+    inner, bound = _innermost(function)
+    own_name = getattr(inner, "__name__", type(inner).__name__)
+    place = f'{noun} "{name or own_name}" ({_location(inner)})'
+    if not callable(function) or isinstance(inner, type):
+        raise ConfigError(f"{place}: {type(function).__name__} is not a function; decorate a function or bound method")
+    code = inner if hasattr(inner, "__name__") else type(inner).__call__
+    if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+        raise ConfigError(f"{place} yields: return a list instead, and report on the way with ctx.progress")
+    hints = _hints(inspect.unwrap(code), place)
+    parameters, context = _parameters(function, hints, bound, place)
+    return Signature(
+        place=place,
+        name=own_name,
+        parameters=parameters,
+        context=context,
+        returns=hints.get("return", REQUIRED),
+        is_async=inspect.iscoroutinefunction(code),
+        docstring=code.__doc__ or (inner.__doc__ if code is not inner else None),
+    )
+
+
+def is_context(annotation: Any) -> bool:
+    """Tell whether an annotation means the context: its type, a subclass, one of these with parameters, or ``None``."""
+    found = [member for member in members_of(annotation) if member is not type(None)]
+    return len(found) == 1 and getattr(get_origin(found[0]) or found[0], "__antiphon_context__", False) is True
+
+
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """List the members of a union, or the one type that it is, without ``Annotated`` around them."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(inner for member in get_args(annotation) for inner in members_of(member))
+    return (annotation,)
+
+
+def _innermost(function: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the function inside of ``functools.partial``, and the keyword arguments that are bound already."""
+    bound: dict[str, Any] = {}
+    while isinstance(function, partial):
+        outer = cast("partial[Any]", function)
+        bound = {**outer.keywords, **bound}
+        function = outer.func
+    return function, bound
+
+
+def _location(function: Any) -> str:
+    named: Any = function if hasattr(function, "__qualname__") else cast("Any", type(function))
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _parameters(
+    function: Callable[..., Any], hints: Mapping[str, Any], bound: Mapping[str, Any], place: str
+) -> tuple[tuple[Parameter, ...], str | None]:
+    """Sort the parameters into arguments and the context; what a ``partial`` has bound is neither."""
+    try:
+        found = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        raise ConfigError(f"{place} has no signature: wrap it in a function of your own") from None
+    parameters: list[Parameter] = []
+    contexts: list[str] = []
+    for name, parameter in found.items():
+        if name in bound:
+            continue
+        annotation = hints.get(name, parameter.annotation)
+        if is_context(annotation):
+            contexts.append(name)
+        else:
+            _refuse_unnamed(parameter, place, first=not parameters)
+        if name not in contexts:
+            typed = Any if annotation is inspect.Parameter.empty else annotation
+            parameters.append(Parameter(name=name, annotation=typed, default=parameter.default))
+    if len(contexts) > 1:
+        raise ConfigError(f"{place}: parameters {contexts[0]!r} and {contexts[1]!r} both take the context; keep one")
+    return tuple(parameters), contexts[0] if contexts else None
+
+
+def _refuse_unnamed(parameter: inspect.Parameter, place: str, *, first: bool) -> None:
+    """Refuse what a JSON object of arguments cannot fill."""
+    name, kind = parameter.name, parameter.kind
+    if kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise ConfigError(f"{place}: parameter {name!r} is positional-only; remove the '/' behind it")
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        raise ConfigError(f"{place}: *{name} has no name on the wire; take a list: {name}: list[...]")
+    if kind is inspect.Parameter.VAR_KEYWORD:
+        raise ConfigError(f"{place}: **{name} has no schema; name the arguments, or take one: {name}: dict[str, ...]")
+    if parameter.annotation is not inspect.Parameter.empty:
+        return
+    if first and name in ("self", "cls"):
+        raise ConfigError(
+            f"{place} is not bound to an object: register the bound method, as in server.tool(thing.method)"
+        )
+    if name == "ctx":
+        raise ConfigError(f"{place}: parameter 'ctx' has no type; write ctx: Context to be given the context")
+
+
+def _hints(function: Any, place: str) -> dict[str, Any]:
+    """Evaluate the annotations, also where they are strings that name something local or imported for checkers only."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError:
+        pass
+    except Exception as error:
+        raise ConfigError(f"{place}: its annotations cannot be evaluated: {error}") from error
+    scope = _scope(function)
+    if "Context" not in getattr(function, "__globals__", {}):
+        scope.setdefault("Context", _ContextNotImported)
+    try:
+        return typing.get_type_hints(function, localns=scope, include_extras=True)
+    except NameError as error:
+        raise ConfigError(
+            f"{place}: {error}, but an annotation needs it; import it at run time, not under TYPE_CHECKING"
+        ) from None
+    except Exception as error:
+        raise ConfigError(f"{place}: its annotations cannot be evaluated: {error}") from error
+
+
+def _scope(function: Any) -> dict[str, Any]:
+    """Collect the local names that the function's author could see: those of the callers in the same module."""
+    scope: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    own_globals = getattr(function, "__globals__", None)
+    for _ in range(_MAX_FRAMES):
+        if frame is None:
+            break
+        if frame.f_globals is own_globals:
+            scope = {**frame.f_locals, **scope}
+        frame = frame.f_back
+    return scope

@@ -1,0 +1,129 @@
+"""Who wants to hear of changes, and telling them: legacy subscriptions and modern ``subscriptions/listen``.
+
+Sources: 2025-11-25 server/resources, Subscriptions; 2026-07-28 basic/patterns/subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from antiphon.engine.connection import LATER, Connection, Later
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, Meta, NotificationParams, Wire
+from antiphon.wire.methods import METHODS
+from antiphon.wire.resources import ResourceUpdatedNotificationParams, SubscribeRequestParams, UnsubscribeRequestParams
+from antiphon.wire.subscriptions import (
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
+
+__all__ = ["ListKind", "Subscriptions"]
+
+ListKind = Literal["tools", "prompts", "resources"]
+
+MAX_SUBSCRIPTIONS = 1_000
+"""Most resources one legacy connection may subscribe to, and most streams or URIs of one that listens."""
+
+Peer = Connection[ServerSession]
+
+
+class Subscriptions:
+    """The listeners of one server."""
+
+    def __init__(self) -> None:
+        self._peers: dict[Peer, set[str]] = {}
+        self._listening: dict[Request, tuple[Peer, SubscriptionFilter]] = {}
+
+    @property
+    def count(self) -> tuple[int, int]:
+        """How many connections and how many open streams there are."""
+        return len(self._peers), len(self._listening)
+
+    def join(self, peer: Peer) -> None:
+        """Note a connection."""
+        self._peers[peer] = set()
+
+    def leave(self, peer: Peer) -> None:
+        """Forget a connection and all it listens to."""
+        self._peers.pop(peer, None)
+        for request in [request for request, (owner, _) in self._listening.items() if owner is peer]:
+            del self._listening[request]
+
+    # --- legacy -------------------------------------------------------------------------------------------------
+
+    def subscribe(self, request: Request, peer: Peer) -> EmptyResult:
+        """Serve ``resources/subscribe``."""
+        params: SubscribeRequestParams = request.params
+        uris = self._peers.setdefault(peer, set())
+        if len(uris) >= MAX_SUBSCRIPTIONS and params.uri not in uris:
+            raise InvalidRequest(f"Too many subscriptions: {MAX_SUBSCRIPTIONS} are allowed")
+        uris.add(params.uri)
+        return EmptyResult()
+
+    def unsubscribe(self, request: Request, peer: Peer) -> EmptyResult:
+        """Serve ``resources/unsubscribe``."""
+        params: UnsubscribeRequestParams = request.params
+        self._peers.setdefault(peer, set()).discard(params.uri)
+        return EmptyResult()
+
+    # --- modern -------------------------------------------------------------------------------------------------
+
+    def listen(self, request: Request, peer: Peer) -> Later:
+        """Serve ``subscriptions/listen``: acknowledge first, then tell until it is cancelled or the server closes."""
+        params: SubscriptionsListenRequestParams = request.params
+        wanted = params.notifications
+        uris = wanted.resource_subscriptions or ()
+        streams = sum(owner is peer for owner, _ in self._listening.values())
+        if streams >= MAX_SUBSCRIPTIONS or len(uris) > MAX_SUBSCRIPTIONS:
+            raise InvalidRequest(f"Too many subscriptions: {MAX_SUBSCRIPTIONS} are allowed")
+        self._listening[request] = (peer, wanted)
+        request.on_cancel = lambda _reason: self._listening.pop(request, None)
+        self._tell(peer, request, "notifications/subscriptions/acknowledged", _acknowledgement(request, wanted))
+        return LATER
+
+    def close(self, peer: Peer) -> None:
+        """End the streams of a connection gracefully, each with its result."""
+        for request, (owner, _) in list(self._listening.items()):
+            if owner is peer:
+                del self._listening[request]
+                peer.reply(request, SubscriptionsListenResult(meta=_tag(request)))
+
+    # --- telling ------------------------------------------------------------------------------------------------
+
+    def list_changed(self, kind: ListKind) -> None:
+        """Tell everybody who wants to know that a list has changed."""
+        method = f"notifications/{kind}/list_changed"
+        for peer in self._legacy():
+            self._tell(peer, None, method, NotificationParams())
+        for request, (peer, wanted) in list(self._listening.items()):
+            if getattr(wanted, f"{kind}_list_changed"):
+                self._tell(peer, request, method, NotificationParams(meta=_tag(request)))
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell everybody who subscribed to it that a resource has changed."""
+        method = "notifications/resources/updated"
+        for peer in self._legacy():
+            if uri in self._peers[peer]:
+                self._tell(peer, None, method, ResourceUpdatedNotificationParams(uri=uri))
+        for request, (peer, wanted) in list(self._listening.items()):
+            if uri in (wanted.resource_subscriptions or ()):
+                self._tell(peer, request, method, ResourceUpdatedNotificationParams(uri=uri, meta=_tag(request)))
+
+    def _legacy(self) -> Sequence[Peer]:
+        return [peer for peer in self._peers if peer.ready.is_set() and not peer.is_over]
+
+    def _tell(self, peer: Peer, request: Request | None, method: str, params: Wire) -> None:
+        peer.send(peer.session.notify(METHODS[method], params, request), request)
+
+
+def _tag(request: Request) -> Meta:
+    return {SUBSCRIPTION_ID: request.id}
+
+
+def _acknowledgement(request: Request, wanted: SubscriptionFilter) -> SubscriptionsAcknowledgedNotificationParams:
+    return SubscriptionsAcknowledgedNotificationParams(notifications=wanted, meta=_tag(request))

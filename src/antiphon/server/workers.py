@@ -1,0 +1,87 @@
+"""Threads for functions that are not async, so that one that blocks does not stop the others.
+
+Owns a bounded set of threads, made when first needed and kept. Unlike ``asyncio.to_thread`` it shares no threads with
+name look-ups and the like, and its threads are daemons: a function that never returns does not keep a process alive
+whose client has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+__all__ = ["MAX_THREADS", "Workers", "in_thread"]
+
+MAX_THREADS = 40
+"""Most functions that run at once; more wait their turn. The same as in the field's other servers (anyio's default)."""
+
+
+class _Job(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    context: Context
+    call: Callable[[], Any]
+
+
+class Workers:
+    """Up to ``limit`` threads that run what they are given, first come, first served."""
+
+    def __init__(self, limit: int = MAX_THREADS) -> None:
+        self._limit = limit
+        self._count = 0
+        self._idle = threading.Semaphore(0)
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        """Run ``call`` in a thread, with the caller's context variables, and return what it returns.
+
+        If the caller is cancelled while the call runs, the call goes on and what it gives is dropped; if it has not
+        begun, it never does.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put(_Job(loop, future, copy_context(), call))
+        if not self._idle.acquire(blocking=False) and self._count < self._limit:
+            self._count += 1
+            threading.Thread(target=self._work, name=f"antiphon-{self._count}", daemon=True).start()
+        return await future
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            value, failure = (None, None) if job.future.cancelled() else _perform(job)
+            # Idle before the result is out, so that whoever gets it finds this thread for the next call.
+            self._idle.release()
+            # A loop that was closed meanwhile has nobody who waits any more.
+            with suppress(RuntimeError):
+                job.loop.call_soon_threadsafe(_settle, job.future, value, failure)
+            del job, value, failure
+
+
+def _perform(job: _Job) -> tuple[Any, BaseException | None]:
+    """Return what the call returned, or what it raised."""
+    try:
+        return job.context.run(job.call), None
+    except (SystemExit, StopIteration) as error:
+        # The first ends a thread and not the server, the second would end the coroutine that waits.
+        return None, RuntimeError(f"{type(error).__name__} in a thread: {error}")
+    except BaseException as error:
+        return None, error
+
+
+def _settle(future: asyncio.Future[Any], value: Any, failure: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if failure is None:
+        future.set_result(value)
+    else:
+        future.set_exception(failure)
+
+
+in_thread = Workers().run
+"""Run a call in one of the process's worker threads. See ``Workers.run``."""

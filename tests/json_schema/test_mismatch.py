@@ -1,0 +1,132 @@
+"""Reports of three libraries in one kind of sentence."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import jsonschema_rs
+import msgspec
+import pydantic
+import pytest
+
+from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe, join_path, suggest, within
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True):
+    price: Annotated[float, msgspec.Meta(ge=0)]
+    name: Annotated[str, msgspec.Meta(min_length=2)] = "ab"
+
+
+def of_msgspec(kind: Any, data: str) -> Mismatch:
+    """Provoke a report of msgspec's."""
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(data, type=kind)
+    return describe(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "sentence"),
+    [
+        (Item, '{"price": "1"}', '"price": expected number, got string'),
+        (Item, '{"price": -1}', '"price": expected number >= 0'),
+        (Item, '{"price": 1, "name": ""}', '"name": expected string of length >= 2'),
+        (Item, "{}", 'missing "price"'),
+        (Item, '{"price": 1, "prize": 2}', 'unknown "prize"'),
+        (Item, "[]", "expected object, got array"),
+        (list[Item], '[{"price": 1}, {}]', 'missing "[1].price"'),
+        (dict[str, list[int]], '{"a b": [1, null]}', '"[...][1]": expected integer, got null'),
+        (int | None, '"x"', "expected integer or null, got string"),
+        (dict[int, int], '{"a": 1}', "key: expected integer, got string"),
+        (Annotated[float, msgspec.Meta(ge=1.05)], "1", "expected number >= 1.05"),
+    ],
+)
+def test_msgspec_reports_are_told_in_json_words(kind, data, sentence):
+    """Types have their JSON names, and places are as JavaScript writes them."""
+    assert of_msgspec(kind, data).sentence() == sentence
+
+
+def test_a_noun_stands_before_the_place():
+    """For arguments, the sentence says so."""
+    assert of_msgspec(Item, "{}").sentence("argument") == 'missing argument "price"'
+    assert of_msgspec(Item, '{"price": null}').sentence("argument") == ('argument "price": expected number, got null')
+
+
+def test_pydantic_reports_name_the_first_place():
+    """However many there are."""
+    adapter = pydantic.TypeAdapter(list[Annotated[int, pydantic.Field(ge=3)]])
+    with pytest.raises(ValueError, match="2 validation errors") as caught:
+        adapter.validate_json(b"[4, 1, 2]", strict=True)
+    assert describe(caught.value).sentence() == '"[1]": input should be greater than or equal to 3'
+
+
+def test_a_missing_member_of_a_model_is_missing():
+    """Not "field required" at a place that does not exist."""
+    model = pydantic.create_model("Model", x=(int, ...))
+    with pytest.raises(ValueError, match="1 validation error") as caught:
+        model.model_validate_json("{}")
+    assert describe(caught.value) == Mismatch("x", "", "missing")
+
+
+@pytest.mark.parametrize(
+    ("instance", "sentence"),
+    [
+        ({"a": [1, "x"], "q": 1}, '"a[1]": "x" is not of type "integer"'),
+        ({"a": []}, 'missing "q"'),
+        ([], '[] is not of type "object"'),
+    ],
+)
+def test_jsonschema_reports_name_the_place(instance, sentence):
+    """The message is the library's, the place is in our form."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "integer"}}},
+        "required": ["q"],
+    }
+    with pytest.raises(jsonschema_rs.ValidationError) as caught:
+        jsonschema_rs.validate(schema, instance)
+    assert describe(caught.value).sentence() == sentence
+
+
+def test_what_is_no_json_says_so():
+    """A decode error has no place."""
+    with pytest.raises(msgspec.DecodeError) as caught:
+        msgspec.json.decode(b"{")
+    assert describe(caught.value).sentence() == "not JSON: Input data was truncated"
+
+
+def test_long_reports_are_cut():
+    """A report may quote what a peer sent."""
+    assert len(of_msgspec(Item, '{"price": 1, "' + "x" * 9_999 + '": 2}').sentence()) < 400
+
+
+def test_a_mismatch_keeps_its_report():
+    """The exception's text is the sentence."""
+    error = MismatchError(Mismatch("a", "expected integer"))
+    assert str(error) == '"a": expected integer'
+    assert describe(error) is error.mismatch
+
+
+def test_paths_are_joined():
+    """Numbers are indices."""
+    assert join_path(["items", 2, "price"]) == "items[2].price"
+    assert join_path([0, "a"]) == "[0].a"
+
+
+def test_an_inner_place_is_put_under_the_outer():
+    """With a dot only where a name follows."""
+    assert within("a", Mismatch("b", "x")).place == "a.b"
+    assert within("a", Mismatch("[0]", "x")).place == "a[0]"
+    assert within("a", Mismatch("", "x")).place == "a"
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "words"),
+    [
+        ("cuont", ["product", "count"], '; did you mean "count"?'),
+        ("zzz", ["product", "count"], '; known: "product", "count"'),
+        ("zzz", [], "; none is taken"),
+    ],
+)
+def test_the_nearest_name_is_suggested(name, known, words):
+    """Models misspell; the answer should let them go on."""
+    assert suggest(name, known) == words
