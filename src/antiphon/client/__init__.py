@@ -1,0 +1,1 @@
+"""Calls to a server, and the answers to what it asks back, on every revision."""

@@ -1,0 +1,397 @@
+"""``Client``: one server, its typed calls, and the answers to what it asks.
+
+Owns the life of the connection and the public calls. How a target is reached is ``connect``'s, how an ask is answered
+``answer``'s, how a call goes on through rounds ``rounds``' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from antiphon.channel import Channel
+from antiphon.client.answer import Answers, Elicitor, Roots, Sampler
+from antiphon.client.cache import Cache
+from antiphon.client.calls import Calls
+from antiphon.client.connect import Opened, Target, allowed_revisions, open_session, reach, resolve
+from antiphon.client.notices import Notices, OnLog
+from antiphon.client.outputs import Outputs
+from antiphon.client.pages import iterate
+from antiphon.client.rounds import DEFAULT_LIMITS, RoundLimits
+from antiphon.client.subscriptions import Listening
+from antiphon.engine.connection import Connection
+from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError
+from antiphon.protocol.client_session import ClientSession
+from antiphon.wire.common import (
+    CacheableResult,
+    EmptyResult,
+    Implementation,
+    LoggingLevel,
+    NotificationParams,
+    PaginatedParams,
+)
+from antiphon.wire.completion import (
+    CompleteRequestParams,
+    CompleteResult,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from antiphon.wire.lifecycle import ServerCapabilities
+from antiphon.wire.logging import SetLevelRequestParams
+from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt
+from antiphon.wire.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+)
+from antiphon.wire.subscriptions import SubscriptionFilter
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
+
+__all__ = ["Client", "OnProgress"]
+
+OnProgress = Callable[[float, float | None, str | None], object]
+"""Called with progress, total and message; may be a coroutine function."""
+
+C = TypeVar("C", bound=CacheableResult)
+
+
+class Client:
+    """A client of one server. Use it as ``async with Client(target) as client``.
+
+    ``target``: see ``client.connect``. ``sampling``, ``elicitation``: answerers ``async (params, origin)``, or a
+    ``Host`` and its ``elicit``; what is not given is not offered. ``roots``: paths or URIs the server may work in.
+    ``revision``: ``"auto"`` for the newest both speak, or one by name. ``timeout``: seconds for each call, not
+    counting the time in which an ask is answered; ``None`` waits for ever. ``limits``: how much one call may ask.
+    ``on_log``: called with each log message of the server. ``errlog``: called with each line a child process writes
+    to its standard error. ``inherit_env``: give a child the whole environment instead of a safe part of it. ``wrap``:
+    called with the channel, may return another around it (to record it).
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        sampling: Sampler | None = None,
+        elicitation: Elicitor | None = None,
+        roots: Roots | None = None,
+        revision: str = "auto",
+        timeout: float | None = 60.0,
+        limits: RoundLimits = DEFAULT_LIMITS,
+        info: Implementation | None = None,
+        log_level: LoggingLevel | None = None,
+        on_log: OnLog | None = None,
+        errlog: Callable[[str], object] | None = None,
+        inherit_env: bool = False,
+        wrap: Callable[[Channel], Channel] | None = None,
+    ) -> None:
+        self.timeout = timeout
+        self._where = resolve(target)
+        self._allowed = allowed_revisions(revision)
+        self._answers = Answers(sampling, elicitation, roots)
+        self._limits = limits
+        self._info = info or _this_library()
+        self._log_level: LoggingLevel | None = log_level
+        self._errlog = errlog
+        self._inherit_env = inherit_env
+        self._wrap = wrap
+        self._notices = Notices(on_log)
+        self._outputs = Outputs()
+        self._notices.on_tools_changed = self._outputs.forget
+        self._opened: Opened | None = None
+        self._peer: Connection[ClientSession] | None = None
+        self._calls: Calls | None = None
+        self._cache: Cache | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Reach the server, agree on a revision and open the session.
+
+        Raises:
+            ConfigError: the target cannot be started, or the revision is not spoken there.
+            ConnectionClosed: the server ended; with its exit code and the tail of its stderr if it was a child process.
+            RemoteProtocolError: no revision is spoken by both.
+            CallTimeout: no answer within ``timeout``.
+        """
+        if self._peer is not None:
+            raise LocalProtocolError("This client is connected already")
+        self._cache = Cache(asyncio.get_running_loop().time)
+        self._notices.cache = self._cache
+        try:
+            async with asyncio.timeout(self.timeout):
+                self._peer = await open_session(await self._open(), self._allowed, self._open)
+        except TimeoutError:
+            failure = self._too_late()
+            await self.close()
+            raise failure from None
+        except ConnectionClosed as error:
+            cause = self._cause()
+            await self.close()
+            raise cause or error from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open(self) -> Connection[ClientSession]:
+        await self.close()
+        self._opened = await reach(self._where, errlog=self._errlog, inherit_env=self._inherit_env)
+        channel = self._wrap(self._opened.channel) if self._wrap is not None else self._opened.channel
+        session = ClientSession(self._info, self._answers.capabilities())
+        session.set_log_level(self._log_level)
+        self._calls = Calls(session, self._answers, self._where, self._limits)
+        peer = Connection(
+            channel,
+            session,
+            self._calls.handlers(),
+            notified=self._notices.take,
+            ended=self._notices.ended,
+            stops_clock=True,
+        )
+        self._calls.peer = self._peer = peer
+        peer.start()
+        return peer
+
+    async def close(self) -> None:
+        """End the session and, if it is a child process, the server. May be called twice, from any task."""
+        peer, self._peer = self._peer, None
+        opened, self._opened = self._opened, None
+        if peer is not None:
+            await peer.close()
+        if opened is not None and opened.serving is not None:
+            await asyncio.wait([opened.serving])
+
+    def _too_late(self) -> CallTimeout:
+        said = self._opened.channel.closed_error().stderr if self._opened is not None else ""
+        text = f"The server did not open a session within {self.timeout:g} s"
+        return CallTimeout(f"{text}\n--- stderr of the server ---\n{said}" if said else text)
+
+    def _cause(self) -> BaseException | None:
+        """Return what ended a server in memory: the real cause, where the channel only knows that it is gone."""
+        serving = self._opened.serving if self._opened is not None else None
+        if serving is None or not serving.done() or serving.cancelled():
+            return None
+        return serving.exception()
+
+    # --- what the server said of itself -------------------------------------------------------------------------
+
+    @property
+    def session(self) -> ClientSession:
+        """The rules of this connection: agreed revision, server capabilities."""
+        return self._connection.session
+
+    @property
+    def revision(self) -> str:
+        """The protocol revision agreed on."""
+        agreed = self.session.revision
+        if agreed is None:
+            raise LocalProtocolError("No revision was agreed yet")
+        return agreed.name
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Name and version, as the server declares them."""
+        return self.session.server_info
+
+    @property
+    def server_capabilities(self) -> ServerCapabilities:
+        """What the server offers."""
+        return self.session.server_capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server wants to be used, for a model."""
+        return self.session.instructions
+
+    @property
+    def _connection(self) -> Connection[ClientSession]:
+        if self._peer is None:
+            raise LocalProtocolError("Not connected: use the client inside `async with`")
+        return self._peer
+
+    @property
+    def _call(self) -> Calls:
+        if self._peer is None or self._calls is None:
+            raise LocalProtocolError("Not connected: use the client inside `async with`")
+        return self._calls
+
+    # --- tools --------------------------------------------------------------------------------------------------
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | UnsetType | None = UNSET,
+        progress: OnProgress | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> CallToolResult:
+        """Call a tool. A tool that failed says so in ``is_error`` of its result; only a protocol error raises.
+
+        ``timeout``: instead of the client's. ``progress``: called with each report. ``meta``: further members of
+        ``_meta``.
+
+        Raises:
+            PeerError: the server refused the call (``InvalidParams``: no such tool).
+            CallTimeout: the deadline passed; the server was told to stop.
+            ResultInvalid: the structured content does not fit the tool's output schema.
+            ConnectionClosed: the server ended meanwhile.
+        """
+        params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
+        result = await self._call.rounds(
+            "tools/call", params, CallToolResult, timeout=self._timeout(timeout), progress=progress, meta=meta
+        )
+        if result.structured_content is not None and not result.is_error:
+            await self._outputs.check(name, result.structured_content, self.tools)
+        return result
+
+    async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
+        """Fetch one page of the tools, the first without a cursor."""
+        page = await self._page("tools/list", cursor, ListToolsResult)
+        self._outputs.learn(page.tools)
+        return page
+
+    def tools(self) -> AsyncIterator[Tool]:
+        """Iterate over all tools."""
+        return iterate(self.list_tools, lambda page: page.tools)
+
+    # --- resources, prompts, completion -------------------------------------------------------------------------
+
+    async def list_resources(self, cursor: str | None = None) -> ListResourcesResult:
+        """Fetch one page of the resources."""
+        return await self._page("resources/list", cursor, ListResourcesResult)
+
+    def resources(self) -> AsyncIterator[Resource]:
+        """Iterate over all resources."""
+        return iterate(self.list_resources, lambda page: page.resources)
+
+    async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
+        """Fetch one page of the resource templates."""
+        return await self._page("resources/templates/list", cursor, ListResourceTemplatesResult)
+
+    def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
+        """Iterate over all resource templates."""
+        return iterate(self.list_resource_templates, lambda page: page.resource_templates)
+
+    async def read_resource(self, uri: str, *, timeout: float | UnsetType | None = UNSET) -> ReadResourceResult:
+        """Read a resource.
+
+        Raises:
+            ResourceNotFound: the server has none with this URI.
+        """
+        kept = self._kept("resources/read", uri)
+        if isinstance(kept, ReadResourceResult):
+            return kept
+        params = ReadResourceRequestParams(uri=uri)
+        result, rounds = await self._call.counted(
+            "resources/read", params, ReadResourceResult, timeout=self._timeout(timeout)
+        )
+        if self._cache is not None and rounds == 0:
+            self._cache.put("resources/read", uri, result)
+        return result
+
+    async def list_prompts(self, cursor: str | None = None) -> ListPromptsResult:
+        """Fetch one page of the prompts."""
+        return await self._page("prompts/list", cursor, ListPromptsResult)
+
+    def prompts(self) -> AsyncIterator[Prompt]:
+        """Iterate over all prompts."""
+        return iterate(self.list_prompts, lambda page: page.prompts)
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | UnsetType | None = UNSET
+    ) -> GetPromptResult:
+        """Fetch a prompt, filled in with arguments."""
+        params = GetPromptRequestParams(name=name, arguments=dict(arguments) if arguments is not None else None)
+        return await self._call.rounds("prompts/get", params, GetPromptResult, timeout=self._timeout(timeout))
+
+    async def complete(
+        self,
+        of: str,
+        argument: str,
+        value: str,
+        *,
+        arguments: Mapping[str, str] | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> CompleteResult:
+        """Complete an argument. ``of``: a prompt's name, or a template's URI; ``arguments``: those already settled."""
+        ref = ResourceTemplateReference(uri=of) if "://" in of else PromptReference(name=of)
+        params = CompleteRequestParams(
+            ref=ref,
+            argument=CompletionArgument(name=argument, value=value),
+            context=CompletionContext(arguments=dict(arguments)) if arguments is not None else None,
+        )
+        return await self._call.plain("completion/complete", params, CompleteResult, timeout=self._timeout(timeout))
+
+    # --- the rest -----------------------------------------------------------------------------------------------
+
+    async def ping(self, *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Check that the server answers: ``ping``, or ``server/discover`` where that is gone (2026-07-28)."""
+        await self._call.ping(self._timeout(timeout))
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Choose from which level on the server sends log messages."""
+        if self._call.is_modern:
+            self.session.set_log_level(level)
+        else:
+            await self._call.plain(
+                "logging/setLevel", SetLevelRequestParams(level=level), EmptyResult, timeout=self.timeout
+            )
+
+    async def set_roots(self, roots: Roots) -> None:
+        """Replace the roots and tell the server, where the revision has a way to."""
+        self._answers.set_roots(roots)
+        if not self._call.is_modern:
+            self._call.notify("notifications/roots/list_changed", NotificationParams())
+
+    def listen(
+        self, *, tools: bool = False, prompts: bool = False, resources: bool = False, uris: Sequence[str] = ()
+    ) -> Listening:
+        """Hear of changes: of the lists named, and of the resources with these URIs.
+
+        Use as ``async with client.listen(tools=True) as changes: async for change in changes: ...``.
+        """
+        wanted = SubscriptionFilter(
+            tools_list_changed=tools or None,
+            prompts_list_changed=prompts or None,
+            resources_list_changed=resources or None,
+            resource_subscriptions=list(uris) or None,
+        )
+        return Listening(self._call, self._notices, wanted)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _timeout(self, given: float | UnsetType | None) -> float | None:
+        return self.timeout if isinstance(given, UnsetType) else given
+
+    def _kept(self, method: str, subject: str) -> CacheableResult | None:
+        return self._cache.get(method, subject) if self._cache is not None else None
+
+    async def _page(self, method: str, cursor: str | None, kind: type[C]) -> C:
+        kept = self._kept(method, cursor or "")
+        if isinstance(kept, kind):
+            return kept
+        page = await self._call.plain(method, PaginatedParams(cursor=cursor), kind, timeout=self.timeout)
+        if self._cache is not None:
+            self._cache.put(method, cursor or "", page)
+        return page
+
+
+def _this_library() -> Implementation:
+    from antiphon import __version__
+
+    return Implementation(name="antiphon", version=__version__)
