@@ -1,0 +1,124 @@
+"""May this server ask at all: allow, ask a person, or deny, by rules, with the reason.
+
+Pure: no person, no clock, no I/O. Owns rules and how they are weighed. Remembered permissions are ``grants``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import msgspec
+
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["ALLOW_ALL", "Effect", "Kind", "Policy", "Rule", "Verdict", "decide", "explain"]
+
+Effect = Literal["deny", "ask", "allow"]
+Kind = Literal["sampling", "elicitation"]
+Asked = CreateMessageRequestParams | ElicitRequestParams
+Reason = Literal["rule", "default", "no-reviewer"]
+
+_ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line of a policy: it matches when all of its conditions hold."""
+
+    effect: Effect
+    server: str = "*"
+    """Glob over the server's *identity* (``url:<sha256>``, ``command:<sha256>``), never over what it calls itself."""
+    kind: Kind | None = None
+    """Only sampling or only elicitation."""
+    tools: bool | None = None
+    """Only requests that bring tools (true) or bring none (false)."""
+    max_tokens: int | None = None
+    """Only requests for at most this many tokens."""
+    over_tokens: int | None = None
+    """Only requests for more than this many tokens."""
+    background: bool | None = None
+    """Only asks that belong to no call of ours (true), or only those that do (false)."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rules, and what happens when none matches.
+
+    A deny outranks an ask, an ask outranks an allow; within one effect the first that matches is named.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    default: Effect = "ask"
+    headless: Literal["deny", "allow"] = "deny"
+    """What "ask" becomes where no person can be asked."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy says, and by which rule (``None``: no rule matched)."""
+
+    effect: Effect
+    reason: Reason
+    rule: Rule | None = None
+
+
+ALLOW_ALL = Policy(default="allow")
+"""Allows everything. For tests, demonstrations and servers that are one's own."""
+
+
+def decide(policy: Policy, params: Asked, origin: Origin, *, headless: bool = False) -> Verdict:
+    """Weigh the rules for one ask. ``headless`` says that no person can be asked."""
+    matching = (rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None)
+    rule = next(matching, None)
+    verdict = Verdict(effect=rule.effect if rule else policy.default, reason="rule" if rule else "default", rule=rule)
+    if verdict.effect == "ask" and headless:
+        return Verdict(effect=policy.headless, reason="no-reviewer", rule=rule)
+    return verdict
+
+
+def explain(policy: Policy, params: Asked, origin: Origin, *, headless: bool = False) -> list[str]:
+    """Say, a line per rule in the order they are weighed, why it matches or not, and last what is decided."""
+    lines = [f"{_name(rule)}: {mismatch(rule, params, origin) or 'matches'}" for rule in _ranked(policy)]
+    verdict = decide(policy, params, origin, headless=headless)
+    source = _name(verdict.rule) if verdict.rule else f"no rule matches, the default is {policy.default}"
+    because = f"nobody can be asked ({source})" if verdict.reason == "no-reviewer" else source
+    return [*lines, f"=> {verdict.effect}: {because}"]
+
+
+def mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
+    """Say which condition of the rule does not hold, or ``None`` if it matches."""
+    if not fnmatchcase(origin.identity, rule.server):
+        return f"the server is {origin.identity}"
+    if rule.background is not None and rule.background != (origin.call is None):
+        return "the ask belongs to a call" if rule.background else "the ask belongs to no call"
+    if not isinstance(params, CreateMessageRequestParams):
+        return "it is an elicitation" if rule.kind == "sampling" or _is_about_sampling(rule) else None
+    return "it is sampling" if rule.kind == "elicitation" else _sampling_mismatch(rule, params)
+
+
+def _sampling_mismatch(rule: Rule, params: CreateMessageRequestParams) -> str | None:
+    if rule.tools is not None and rule.tools != bool(params.tools):
+        return "the request brings no tools" if rule.tools else "the request brings tools"
+    if rule.max_tokens is not None and params.max_tokens > rule.max_tokens:
+        return f"the request is for {params.max_tokens} tokens"
+    if rule.over_tokens is not None and params.max_tokens <= rule.over_tokens:
+        return f"the request is for {params.max_tokens} tokens"
+    return None
+
+
+def _is_about_sampling(rule: Rule) -> bool:
+    return any(condition is not None for condition in (rule.tools, rule.max_tokens, rule.over_tokens))
+
+
+def _ranked(policy: Policy) -> Iterator[Rule]:
+    for effect in _ORDER:
+        yield from (rule for rule in policy.rules if rule.effect == effect)
+
+
+def _name(rule: Rule | None) -> str:
+    if rule is None:
+        return "no rule"
+    conditions = {key: value for key, value in msgspec.structs.asdict(rule).items() if value is not None}
+    effect = conditions.pop("effect")
+    return f"{effect} ({', '.join(f'{key}={value}' for key, value in conditions.items())})"

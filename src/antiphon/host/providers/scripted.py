@@ -1,0 +1,40 @@
+"""A provider with prepared answers, for tests and demonstrations."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from antiphon.host.providers.base import text_answer
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = ["Scripted"]
+
+
+class Scripted:
+    """Gives prepared answers, one per request, in order, as model ``"scripted"``.
+
+    A string is a text answer, an exception is raised, a result is given as it is. ``requests`` keeps what was asked.
+    """
+
+    name = "scripted"
+    tools = True
+    personal = False
+
+    def __init__(self, answers: Iterable[str | CreateMessageResult | Exception]) -> None:
+        self._answers = deque(answers)
+        self.requests: list[CreateMessageRequestParams] = []
+
+    async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
+        """Give the next answer.
+
+        Raises:
+            LookupError: there is none left.
+        """
+        self.requests.append(params)
+        if not self._answers:
+            raise LookupError(f"the script has no answer for request {len(self.requests)}")
+        answer = self._answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return text_answer(answer, self.name) if isinstance(answer, str) else answer

@@ -1,0 +1,117 @@
+"""Question and answer on a terminal: show rows, ask for one of some keys, for a line, for several lines.
+
+Owns how a person is asked; what about is the callers' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.tty import EndOfInput, Tty
+
+__all__ = ["PROMPT", "Console"]
+
+PROMPT = "decision> "
+"""Shown when, and only when, a decision is awaited."""
+
+_ROWS_AT_ONCE = 200
+"""Rows shown before the event loop gets a turn."""
+_MAX_TYPED = 200_000
+"""Characters of one typed answer; more is a mistaken paste."""
+
+
+class Console:
+    """One conversation with the person at a terminal."""
+
+    def __init__(self, tty: Tty, *, color: bool | None, pause: float, waiting: Callable[[], int] = lambda: 0) -> None:
+        """``color=None``: if the terminal and ``NO_COLOR`` allow it. ``pause``: see ``arm``.
+
+        ``waiting`` counts the questions behind this one.
+        """
+        self.tty = tty
+        self._waiting = waiting
+        self._pause = pause
+        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
+        self._color = not plain if color is None else color
+
+    @property
+    def layout(self) -> Layout:
+        """The layout for the terminal as wide as it is now."""
+        return Layout(columns=self.tty.columns, color=self._color)
+
+    async def show(self, rows: Iterable[str]) -> None:
+        """Show rows, in pieces, so that a long text does not stop the program."""
+        piece: list[str] = []
+        for row in rows:
+            piece.append(row)
+            if len(piece) == _ROWS_AT_ONCE:
+                await self.tty.write("\n".join(piece) + "\n")
+                piece.clear()
+                await asyncio.sleep(0)
+        if piece:
+            await self.tty.write("\n".join(piece) + "\n")
+
+    async def say(self, text: str) -> None:
+        """Say something of our own, made inert in case it repeats a text."""
+        await self.show(self.layout.remark(text))
+
+    async def arm(self) -> None:
+        """Wait a moment after something new was shown, and forget what was typed until then.
+
+        A key pressed for the last request must not decide the next one.
+        """
+        await asyncio.sleep(self._pause)
+        self.tty.discard_typed()
+
+    async def choose(self, keys: Mapping[str, str]) -> str | None:
+        """Ask for one of the keys (key: what it does); ``None`` if the person pressed Ctrl-D."""
+        await self._offer(keys)
+        while True:
+            typed = await self.line(PROMPT)
+            if typed is None or typed in keys:
+                return typed
+            await self.say("Type one of " + ", ".join(keys) + " and Enter.")
+
+    async def _offer(self, keys: Mapping[str, str]) -> None:
+        waiting = self._waiting()
+        rows = ["", f" {waiting} more waiting behind this one", ""] if waiting else ["", ""]
+        for entry in (f" [{key}] {meaning} " for key, meaning in keys.items()):
+            if len(rows[-1]) + len(entry) > self.tty.columns:
+                rows.append("")
+            rows[-1] += entry
+        await self.show(rows)
+
+    async def line(self, prompt: str) -> str | None:
+        """Ask for one line, without the spaces around it; ``None`` if the person pressed Ctrl-D."""
+        await self.tty.write(self.layout.paint("1", prompt))
+        try:
+            return (await self.tty.read_line()).strip()
+        except EndOfInput:
+            await self.tty.write("\n")
+            return None
+
+    async def text(self, instruction: str) -> str:
+        """Ask for a text of several lines, ended by a line with a single dot or by Ctrl-D; empty for none."""
+        await self.say(instruction + " End with a line of a single dot, or Ctrl-D.")
+        lines: list[str] = []
+        size = 0
+        while (line := await self._line_of_text()) is not None:
+            lines.append(line)
+            size += len(line) + 1
+            if size > _MAX_TYPED:
+                self.tty.discard_typed()
+                await self.say(f"That is more than {_MAX_TYPED} characters: nothing was taken.")
+                return ""
+        return "\n".join(lines).strip("\n")
+
+    async def _line_of_text(self) -> str | None:
+        try:
+            line = await self.tty.read_line()
+        except EndOfInput:
+            return None
+        if self.tty.line_was_cut:
+            await self.say("That line was so long that the terminal may have cut it. Break it into several.")
+        return None if line == "." else line

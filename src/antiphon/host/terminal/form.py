@@ -1,0 +1,122 @@
+"""Filling in a form at the terminal, field by field, and agreeing to visit an address.
+
+Owns the questions; which values fit is decided in ``host.elicit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+
+from antiphon.host.elicit import Field, fields_of, parse_value
+from antiphon.host.terminal.console import Console
+from antiphon.host.terminal.layout import Layout
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
+
+__all__ = ["Opener", "fill_in", "visit"]
+
+Opener = Callable[[str], Awaitable[bool]]
+"""Opens an address in the person's browser and tells whether that worked."""
+
+_DECLINED = ElicitResult(action="decline")
+_CANCELLED = ElicitResult(action="cancel")
+_LEAVE_OUT = "-"
+
+
+async def fill_in(console: Console, params: ElicitRequestParams) -> ElicitResult:
+    """Ask whether to fill in the form, then for each field, then whether to send it."""
+    fields = fields_of(params)
+    count = f"fill in {len(fields)} field" + ("" if len(fields) == 1 else "s")
+    first = {"f": count if fields else "confirm", "d": "decline", "c": "cancel: decide later"}
+    key = await console.choose(first)
+    while key == "f":
+        content = await _ask_all(console, fields)
+        if content is None:
+            key = await console.choose(first)
+            continue
+        if fields:
+            await console.show(_summary(content, console.layout))
+            key = await console.choose({"s": "send", "f": "fill in again", "d": "decline", "c": "cancel"})
+        if key == "s" or not fields:
+            return ElicitResult(action="accept", content=content)
+    return _DECLINED if key == "d" else _CANCELLED
+
+
+async def visit(console: Console, params: ElicitRequestParams, opener: Opener) -> ElicitResult:
+    """Ask whether to visit the address. Nothing is opened, fetched or resolved before the person says so."""
+    url = params.url or ""
+    keys = {"y": "yes, I open it myself", "d": "decline", "c": "cancel: decide later"}
+    if url.lower().startswith(("https://", "http://")):
+        # Other schemes start programs: those are for the person to start.
+        keys = {"o": "open it in the browser"} | keys
+    key = await console.choose(keys)
+    if key == "o" and not await opener(url):
+        await console.say("No browser could be opened. Open the address above yourself.")
+    if key in ("o", "y"):
+        return ElicitResult(action="accept")
+    return _DECLINED if key == "d" else _CANCELLED
+
+
+async def _ask_all(console: Console, fields: list[Field]) -> dict[str, ElicitValue] | None:
+    """Ask field by field; ``None`` if the person broke it off with Ctrl-D."""
+    content: dict[str, ElicitValue] = {}
+    for number, field in enumerate(fields, 1):
+        await console.show(_about(field, number, len(fields), console.layout))
+        while True:
+            typed = await console.line("value> ")
+            if typed is None:
+                return None
+            try:
+                value = None if typed == _LEAVE_OUT and not field.required else parse_value(field, typed)
+            except ValueError as error:
+                await console.say(f"Not taken: {error}.")
+                continue
+            break
+        if value is not None:
+            content[field.name] = value
+    return content
+
+
+def _about(field: Field, number: int, count: int, layout: Layout) -> Iterator[str]:
+    need = "needed" if field.required else f"may be left out ({_LEAVE_OUT})"
+    yield ""
+    yield from layout.remark(f"{number} of {count} ({_expected(field)}, {need}): {field.title}")
+    if field.description:
+        yield from layout.quoted(field.description, 2)
+    for at, option in enumerate(field.options, 1):
+        same = option.title == option.value
+        yield from layout.labelled(f"  {at}", option.title if same else f"{option.title} ({option.value})")
+    if field.default is not None:
+        yield from layout.labelled("  Enter", f"takes {_readable(field.default)}")
+
+
+_KINDS = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "yes or no",
+    "choice": "one of the choices, by number",
+    "choices": "choices by number, with commas between",
+}
+
+
+def _expected(field: Field) -> str:
+    unit = {"string": " characters", "choices": " choices"}.get(field.kind, "")
+    bounds = [
+        f"{word} {bound:g}{unit}"
+        for word, bound in (("from", field.minimum), ("up to", field.maximum))
+        if bound is not None
+    ]
+    return " ".join([_KINDS[field.kind], *([f"({field.format})"] if field.format else []), *bounds])
+
+
+def _summary(content: dict[str, ElicitValue], layout: Layout) -> Iterator[str]:
+    yield ""
+    yield from layout.remark("This will be sent:")
+    for name, value in content.items():
+        yield from layout.quoted(f"{name} = {_readable(value)}", 2)
+
+
+def _readable(value: ElicitValue) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,202 @@
+"""A request, an answer or an elicitation as rows of text: complete, in reading order, inert.
+
+Pure. Owns what is shown and in which order (DESIGN, section 7); widths and gutters are ``layout``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from antiphon.host.redact import mask
+from antiphon.host.review import ElicitItem, ReviewItem
+from antiphon.host.risk import Risk
+from antiphon.host.terminal.layout import Layout
+from antiphon.wire.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.tools import Tool
+
+__all__ = ["show_elicitation", "show_request", "show_result"]
+
+_SHOWN_DIGITS = 12
+"""Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
+
+
+def show_request(item: ReviewItem, layout: Layout) -> Iterator[str]:
+    """Show a sampling request as it will be sent, and what differs from what the server sent."""
+    yield layout.title("a server asks for a completion")
+    yield from _who(item.origin, layout)
+    yield from layout.labelled("answers", item.provider)
+    yield from _risks(item.risks, layout)
+    yield from show_params(item.params, layout)
+    yield from _differences(item, layout)
+    yield from _expiry(item.expires_in, layout)
+
+
+def show_params(params: CreateMessageRequestParams, layout: Layout) -> Iterator[str]:
+    """Show every part of a request that a provider would see."""
+    if params.system_prompt is not None:
+        yield layout.paint("1", " system prompt")
+        yield from layout.quoted(params.system_prompt)
+    for at, message in enumerate(params.messages, 1):
+        yield layout.paint("1", f" {at}. {'user' if message.role == 'user' else 'assistant'}")
+        yield from _blocks(message.blocks, layout, 2)
+    if params.tools:
+        yield layout.paint("1", " tools the model may ask for")
+        for tool in params.tools:
+            yield from _tool(tool, layout)
+    if params.metadata:
+        yield layout.paint("1", " metadata for the provider")
+        yield from layout.quoted(_pretty(params.metadata))
+    yield from _parameters(params, layout)
+
+
+def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout) -> Iterator[str]:
+    """Show an answer before it goes to the server."""
+    yield layout.title("an answer is ready for a server")
+    yield from _who(item.origin, layout)
+    yield from layout.labelled(
+        "from", f"{item.provider} (model {result.model}, stopped by {result.stop_reason or '?'})"
+    )
+    yield from _risks(item.risks, layout)
+    yield from _blocks(result.blocks, layout, 0)
+    yield from _expiry(item.expires_in, layout)
+
+
+def show_elicitation(item: ElicitItem, layout: Layout) -> Iterator[str]:
+    """Show who wants something of the person, and what; the fields come later, one by one."""
+    wish = "to visit an address" if item.params.mode == "url" else "something"
+    yield layout.title(f"a server asks you {wish}")
+    yield from _who(item.origin, layout)
+    yield from _risks(item.risks, layout)
+    yield from layout.quoted(item.params.message)
+    if item.params.url is not None:
+        yield from layout.labelled("address", item.params.url, "1")
+    yield from _expiry(item.expires_in, layout)
+
+
+def _who(origin: Origin, layout: Layout) -> Iterator[str]:
+    kind, _, digits = origin.identity.partition(":")
+    yield from layout.labelled("server", f"{mask(origin.target)}  ({kind} {digits[:_SHOWN_DIGITS]})", "1")
+    if origin.server is not None:
+        yield from layout.labelled("", f'calls itself "{origin.server.name}" {origin.server.version}')
+    call = origin.call
+    if call is None:
+        yield from layout.labelled("for", "no call of yours")
+    else:
+        arguments = "" if call.arguments is None else _compact(call.arguments)
+        yield from layout.labelled("for", f"{call.method} {call.name or ''} {arguments}".rstrip())
+    if origin.round is not None:
+        yield from layout.labelled("round", f"{origin.round.n} of at most {origin.round.max}")
+
+
+def _risks(risks: Iterable[Risk], layout: Layout) -> Iterator[str]:
+    for at, risk in enumerate(risks):
+        sign, paint = ("!", "1;33") if risk.level == "warning" else ("·", "")
+        yield from layout.labelled("look" if at == 0 else "", f"{sign} {risk.text}", paint)
+
+
+def _blocks(blocks: Iterable[object], layout: Layout, indent: int) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, TextContent):
+            yield from layout.quoted(block.text, indent)
+        elif isinstance(block, ImageContent | AudioContent):
+            yield from layout.remark(f"{_kind(block)}, {block.mime_type}, {len(block.data) * 3 // 4} bytes", indent)
+        elif isinstance(block, ToolUseContent):
+            yield from layout.remark(f"tool use {_compact(block.id)} of {_compact(block.name)}", indent)
+            yield from layout.quoted(_pretty(block.input), indent)
+        elif isinstance(block, ToolResultContent):
+            yield from _tool_result(block, layout, indent)
+        else:
+            yield from _other(block, layout, indent)
+
+
+def _kind(block: ImageContent | AudioContent) -> str:
+    return "image" if isinstance(block, ImageContent) else "audio"
+
+
+def _tool_result(block: ToolResultContent, layout: Layout, indent: int) -> Iterator[str]:
+    what = "failure" if block.is_error else "result"
+    yield from layout.remark(f"{what} of tool use {_compact(block.tool_use_id)}", indent)
+    yield from _blocks(block.content, layout, indent + 2)
+    if block.structured_content is not None:
+        yield from layout.quoted(_pretty(block.structured_content), indent + 2)
+
+
+def _other(block: object, layout: Layout, indent: int) -> Iterator[str]:
+    if isinstance(block, ResourceLink):
+        yield from layout.remark(f"link to a resource: {block.uri}", indent)
+    elif isinstance(block, EmbeddedResource):
+        resource = block.resource
+        yield from layout.remark(f"resource {resource.uri}, {resource.mime_type or 'of no stated type'}", indent)
+        if resource.text is not None:
+            yield from layout.quoted(resource.text, indent)
+        else:
+            yield from layout.remark(f"{len(resource.blob or '') * 3 // 4} bytes", indent)
+    else:
+        yield from layout.quoted(_pretty(block), indent)
+
+
+def _tool(tool: Tool, layout: Layout) -> Iterator[str]:
+    yield from layout.remark(tool.name, 2)
+    yield from layout.quoted(_pretty(tool), 2)
+
+
+def _pretty(value: object) -> str:
+    # Through the wire form: what is shown is what would be sent, whatever the types.
+    return msgspec.json.format(encode(value), indent=2).decode("utf-8", "replace")
+
+
+def _compact(value: object) -> str:
+    return encode(value).decode("utf-8", "replace")
+
+
+def _parameters(params: CreateMessageRequestParams, layout: Layout) -> Iterator[str]:
+    wishes = params.model_preferences
+    shown: dict[str, object] = {
+        "at most": f"{params.max_tokens} tokens",
+        "temperature": params.temperature,
+        "stop at": None if not params.stop_sequences else _compact(params.stop_sequences),
+        "tool choice": params.tool_choice.mode if params.tool_choice else None,
+        "model hints": _compact([hint.name for hint in wishes.hints]) if wishes and wishes.hints else None,
+        "priorities": _priorities(params),
+    }
+    text = " · ".join(f"{name} {value}" for name, value in shown.items() if value not in (None, ""))
+    yield from layout.labelled("asks for", text)
+
+
+def _priorities(params: CreateMessageRequestParams) -> str:
+    wishes = params.model_preferences
+    if wishes is None:
+        return ""
+    weights = (
+        ("cost", wishes.cost_priority),
+        ("speed", wishes.speed_priority),
+        ("intelligence", wishes.intelligence_priority),
+    )
+    return ", ".join(f"{name} {weight}" for name, weight in weights if weight is not None)
+
+
+def _differences(item: ReviewItem, layout: Layout) -> Iterator[str]:
+    for field in msgspec.structs.fields(item.params):
+        sent, received = getattr(item.params, field.name), getattr(item.received, field.name)
+        if sent != received:
+            now = "is left out" if sent is None else f"is now {_compact(sent)}"
+            yield from layout.labelled("changed", f"{field.encode_name} was {_compact(received)} and {now}")
+
+
+def _expiry(seconds: float | None, layout: Layout) -> Iterator[str]:
+    if seconds is not None:
+        length = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+        yield from layout.labelled("waits", f"{length}, then it is refused")

@@ -1,0 +1,270 @@
+"""The reviewer at a real pseudo-terminal, in a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pexpect
+import pytest
+
+from antiphon.host import Host
+from antiphon.host.terminal import TerminalReviewer
+from antiphon.wire.envelope import encode
+from tests.host.asks import request, says
+
+ROOT = Path(__file__).parents[3]
+PROMPT = "decision> "
+Spawn = Callable[..., "pexpect.spawn[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Spawn]:
+    """Start the driver program at a terminal of its own; end it with the test."""
+    started: list[pexpect.spawn[str]] = []
+
+    def spawn(*asks: dict, editor: str = "false", columns: int = 100) -> pexpect.spawn[str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+            "VISUAL": "",
+            "EDITOR": editor,
+            "TMPDIR": str(tmp_path),
+        }
+        program = [str(Path(__file__).with_name("driver.py")), json.dumps(asks)]
+        child = pexpect.spawn(
+            sys.executable, program, env=environment, encoding="utf-8", timeout=15, dimensions=(24, columns)
+        )
+        child.delaybeforesend = None
+        started.append(child)
+        return child
+
+    yield spawn
+    for child in started:
+        child.close(force=True)
+
+
+def ask(text: str = "Describe a sweater", **more) -> dict:
+    """Make an ask for the driver."""
+    return {"params": json.loads(encode(request(text, **more)))}
+
+
+def outcome(child: pexpect.spawn[str]) -> dict:
+    """Return what the program answered."""
+    child.expect(r"RESULT ([^\r\n]*)\r")
+    return json.loads(child.match[1])
+
+
+def test_a_person_approves(start: Spawn):
+    """Shown who asks for what; one key; the provider answers."""
+    child = start(ask(system_prompt="Be brief"))
+    child.expect(PROMPT)
+    for part in ("python catalogue.py", "tools/call describe", "Be brief", "Describe a sweater", "at most 100 tokens"):
+        assert part in child.before
+    child.sendline("a")
+    assert outcome(child)["content"]["text"] == "[echo] Describe a sweater"
+
+
+def test_nothing_is_left_behind(start: Spawn, tmp_path: Path):
+    """No thread, no file, and the program ends by itself."""
+    child = start(ask())
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect(r"THREADS \['MainThread'\]")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_person_edits(start: Spawn, tmp_path: Path):
+    """In an editor of their choice; the difference is shown; what was approved then is what is sent."""
+    program = tmp_path / "editor.py"
+    program.write_text(
+        "import pathlib, sys\npath = pathlib.Path(sys.argv[1])\n"
+        "path.write_text(path.read_text().replace('sweater', 'hat').replace('= 100', '= 9'))\n"
+    )
+    child = start(ask(), editor=shlex.join([sys.executable, str(program)]))
+    child.expect(PROMPT)
+    child.sendline("e")
+    child.expect("what you changed")
+    child.expect(PROMPT)
+    assert "-Describe a sweater" in child.before
+    assert "+Describe a hat" in child.before
+    assert "approve the edited request" in child.before
+    assert "session" not in child.before
+    child.sendline("a")
+    assert outcome(child)["content"]["text"] == "[echo] Describe a hat"
+
+
+def test_an_edit_that_goes_wrong_changes_nothing(start: Spawn, tmp_path: Path):
+    """A failing editor, a form that wants more tokens, and a form left as it was."""
+    program = tmp_path / "editor.py"
+    turns = tmp_path / "turns"
+    turns.touch()
+    program.write_text(
+        "import pathlib, sys\npath, turns = map(pathlib.Path, (sys.argv[2], sys.argv[1]))\n"
+        "turn = len(turns.read_text())\nturns.write_text('x' * (turn + 1))\n"
+        "if turn == 0: sys.exit(1)\n"
+        "if turn == 1: path.write_text(path.read_text().replace('= 100', '= 101'))\n"
+    )
+    child = start(ask(), editor=shlex.join([sys.executable, str(program), str(turns)]))
+    for expected in ("exit code 1", "must be from 1 to 100", "Nothing was changed."):
+        child.expect(PROMPT)
+        child.sendline("e")
+        child.expect(expected)
+    child.expect(PROMPT)
+    child.sendline("a")
+    assert outcome(child)["content"]["text"] == "[echo] Describe a sweater"
+
+
+def test_a_person_denies_with_a_reason(start: Spawn):
+    """The reason stays on this side, as a note."""
+    child = start(ask())
+    child.expect(PROMPT)
+    child.sendline("d")
+    child.expect("reason")
+    child.sendline("too nosy")
+    assert outcome(child) == {"code": -1, "data": {"reason": "user"}, "notes": ["denied: too nosy"]}
+
+
+def test_ctrl_d_denies(start: Spawn):
+    """Whoever turns away does not approve."""
+    child = start(ask())
+    child.expect(PROMPT)
+    child.sendeof()
+    assert outcome(child)["data"] == {"reason": "user"}
+
+
+def test_a_person_answers_in_several_lines(start: Spawn):
+    """Ended by a dot; an empty answer is asked again."""
+    child = start(ask() | {"provider": "manual"})
+    child.expect(PROMPT)
+    assert "[a]" not in child.before
+    child.sendline("w")
+    child.expect("single dot")
+    child.sendline(".")
+    child.expect("empty answer")
+    child.expect(PROMPT)
+    child.sendline("w")
+    child.expect("single dot")
+    child.send("A warm one.\nOf wool.\n.\n")
+    result = outcome(child)
+    assert (result["content"]["text"], result["model"]) == ("A warm one.\nOf wool.", "human")
+
+
+def test_help_explains_the_keys(start: Spawn):
+    """Only those that are offered."""
+    child = start(ask() | {"provider": "manual"})
+    child.expect(PROMPT)
+    child.sendline("?")
+    child.expect(PROMPT)
+    assert "lets you write the answer yourself" in child.before
+    assert "exactly as shown" not in child.before
+
+
+def test_several_requests_come_one_at_a_time(start: Spawn):
+    """Each waits for its turn; keys typed for one do not decide the next."""
+    child = start(ask("number one"), ask("number two"))
+    child.expect(PROMPT)
+    assert "1 more waiting" in child.before
+    assert "number two" not in child.before
+    child.send("d\n\na\n")
+    child.expect("number two")
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect("RESULT")
+    assert outcome(child)["content"]["text"] == "[echo] number two"
+
+
+@pytest.mark.parametrize(("key", "questions"), [("A", 1), ("c", 1), ("a", 2)])
+def test_a_grant_spares_the_next_question(start: Spawn, key: str, questions: int):
+    """For the session or for the call, but only if the person said so."""
+    host_asks = [ask("first"), ask("second")]
+    child = start({**host_asks[0], "one_by_one": True}, host_asks[1])
+    for _ in range(questions):
+        child.expect(PROMPT)
+        child.sendline(key)
+    child.expect(r"RESULT.*RESULT[^\r\n]*second")
+
+
+def test_a_request_that_is_withdrawn_says_so(start: Spawn):
+    """The prompt disappears, and the next request has its turn."""
+    child = start(ask("first"), ask("second"))
+    child.expect(PROMPT)
+    child.kill(signal.SIGUSR1)
+    child.expect("Withdrawn. Nothing to decide.")
+    child.expect("second")
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect("RESULT CancelledError")
+    assert outcome(child)["content"]["text"] == "[echo] second"
+
+
+def test_a_request_that_expires_says_so(start: Spawn):
+    """Refused, with a reason that is not the person's."""
+    child = start(ask() | {"expires": 0.3})
+    child.expect("Expired: refused. Nothing to decide.")
+    assert outcome(child)["data"] == {"reason": "expired"}
+
+
+def test_payloads_reach_the_terminal_as_text(start: Spawn):
+    """No byte of an escape sequence of the server's arrives at the terminal."""
+    payload = "\x1b]52;c;ZWNobw==\x07\x1b[2J\x9b31m\r\u202e\u200b"
+    child = start(ask(payload, messages=[says(payload)], system_prompt=payload))
+    child.expect(PROMPT)
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u200b"} & set(child.before)
+    assert child.before.count("⟦U+001B⟧]52;c;ZWNobw==⟦U+0007⟧") == 2
+
+
+def test_a_form_is_filled_in(start: Spawn):
+    """From the question to the answer."""
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+    child = start({"elicit": form})
+    child.expect(PROMPT)
+    assert "Who?" in child.before
+    child.sendline("f")
+    child.expect("value> ")
+    child.sendline("Ada")
+    child.expect(PROMPT)
+    child.sendline("s")
+    assert outcome(child) == {"action": "accept", "content": {"name": "Ada"}}
+
+
+def test_an_address_is_opened_with_consent(start: Spawn, tmp_path: Path):
+    """Shown whole, opened on one key."""
+    opened = tmp_path / "opened"
+    visit = {"message": "Pay", "mode": "url", "url": "https://shop.example/pay"}
+    child = start({"elicit": visit, "opened": str(opened)})
+    child.expect(PROMPT)
+    assert "https://shop.example/pay" in child.before
+    assert not opened.exists()
+    child.sendline("o")
+    assert outcome(child) == {"action": "accept"}
+    assert opened.read_text() == "https://shop.example/pay"
+
+
+def test_an_answer_is_shown_before_it_goes(start: Spawn):
+    """Approved as it is, or written anew."""
+    child = start(ask() | {"review_response": "always"})
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect("an answer is ready")
+    child.expect(PROMPT)
+    assert "[echo] Describe a sweater" in child.before
+    child.sendline("w")
+    child.expect("single dot")
+    child.send("Better.\n.\n")
+    assert outcome(child)["content"]["text"] == "Better."
+
+
+def test_a_terminal_that_is_given_is_available(tmp_path: Path):
+    """Whether it can be opened shows when it is needed."""
+    assert TerminalReviewer(terminal=str(tmp_path)).available
+    assert msgspec.to_builtins(Host(reviewer=TerminalReviewer()).capabilities)["elicitation"]

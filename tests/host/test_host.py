@@ -1,0 +1,68 @@
+"""``Host``: parts, defaults, and what a client can declare with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from antiphon.errors import ConfigError
+from antiphon.host import Echo, Host, Manual, Policy, Rule, Scripted
+from antiphon.host.terminal import TerminalReviewer
+from tests.host.asks import Person, approve, origin, request
+
+
+def test_by_default_a_person_is_asked_at_the_terminal():
+    """Echo answers, the terminal asks, nothing is allowed beforehand."""
+    host = Host()
+    assert isinstance(host.provider, Echo)
+    assert isinstance(host.reviewer, TerminalReviewer)
+    assert host.policy == Policy()
+    assert host.grants.all() == []
+
+
+def test_parts_are_named_or_given():
+    """Providers by name or by value."""
+    scripted = Scripted([])
+    assert isinstance(Host("manual").provider, Manual)
+    assert Host(scripted).provider is scripted
+
+
+@pytest.mark.parametrize("wrong", [{"provider": "gpt"}, {"reviewer": "web"}, {"review": "sometimes"}])
+def test_a_part_that_does_not_exist_is_named(wrong: dict):
+    """And the message says what does."""
+    with pytest.raises(ConfigError, match=next(iter(wrong.values()))):
+        Host(**wrong)
+
+
+async def test_review_never_allows_what_would_be_asked():
+    """But a deny rule still denies."""
+    rules = (Rule(effect="deny", over_tokens=1000), Rule(effect="ask", tools=False))
+    host = Host(reviewer=None, review="never", policy=Policy(rules=rules))
+    assert (await host(request("hello"), origin())).text == "[echo] hello"
+    assert [rule.effect for rule in host.policy.rules] == ["deny", "allow"]
+
+
+def test_capabilities_follow_from_the_parts():
+    """Tools as the provider takes them, elicitation where there is somebody, context never."""
+    full = Host(Scripted([]), reviewer=Person(approve)).capabilities
+    assert full.sampling is not None
+    assert (full.sampling.tools, full.sampling.context) == ({}, None)
+    assert full.elicitation is not None
+    assert (full.elicitation.form, full.elicitation.url) == ({}, {})
+    small = Host("manual", reviewer=None).capabilities
+    assert small.sampling is not None
+    assert small.sampling.tools is None
+    assert small.elicitation is None
+
+
+def test_a_host_without_a_terminal_loads_no_terminal():
+    """What a headless program never uses it never pays for."""
+    code = (
+        "import sys; from antiphon.host.host import Host; Host(reviewer=None); "
+        "heavy = {'antiphon.host.terminal', 'webbrowser', 'tomllib', 'difflib', 'rich'}; "
+        "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
