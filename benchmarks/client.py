@@ -1,0 +1,83 @@
+"""The client that is measured: ``client.py TRANSPORT TARGET N`` prints one line of JSON.
+
+TRANSPORT is ``stdio`` (TARGET: a command line as a JSON list) or ``mem`` (TARGET is ignored: a server of our own).
+N calls of ``echo`` one at a time, then N with 32 in flight. In the line: calls a second (``seq``, ``conc32``),
+microseconds of CPU for each call (``cpu_us_seq``, ``cpu_us_conc``), ``connect_ms``, and the agreed ``version``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import time
+
+from antiphon import Client, Server
+
+WARM_UP = 50
+IN_FLIGHT = 32
+
+
+def server() -> Server:
+    """Make the server for ``mem``."""
+    made = Server("mem", tool_rate=None)
+
+    @made.tool(structured=False)
+    async def echo(text: str) -> str:
+        """Echo the text back."""
+        return text
+
+    return made
+
+
+def cpu() -> float:
+    """Return the seconds of CPU this process has used."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+async def measure(client: Client, count: int, workers: int) -> tuple[float, float]:
+    """Make the calls; return calls a second and microseconds of CPU for each."""
+    numbers = iter(range(count))
+
+    async def work() -> None:
+        for number in numbers:
+            text = f"hello {number}"
+            result = await client.call_tool("echo", {"text": text})
+            if result.content[0].text != text:
+                sys.exit(f"wrong answer: {result}")
+
+    used, began = cpu(), time.perf_counter()
+    await (work() if workers == 1 else asyncio.gather(*(work() for _ in range(workers))))
+    return count / (time.perf_counter() - began), (cpu() - used) / count * 1e6
+
+
+async def main(transport: str, target: str, count: int) -> None:
+    """Connect, warm up, measure, print."""
+    if transport not in ("stdio", "mem"):
+        sys.exit(f"benchmarks/client.py: {transport} is not in this version; use stdio or mem")
+    where = server() if transport == "mem" else json.loads(target)
+    began = time.perf_counter()
+    async with Client(where) as client:
+        connected = time.perf_counter() - began
+        await measure(client, WARM_UP, 1)
+        sequential, cpu_sequential = await measure(client, count, 1)
+        concurrent, cpu_concurrent = await measure(client, count, IN_FLIGHT)
+        line = {
+            "seq": sequential,
+            "conc32": concurrent,
+            "connect_ms": connected * 1e3,
+            "cpu_us_seq": cpu_sequential,
+            "cpu_us_conc": cpu_concurrent,
+            "version": client.revision,
+        }
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit("usage: client.py stdio | mem TARGET N")
+    import uvloop
+
+    uvloop.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

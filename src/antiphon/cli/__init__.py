@@ -1,0 +1,1 @@
+"""The ``antiphon`` command: one file for each of its commands. Calls the library and owns nothing but the terminal."""

@@ -1,0 +1,211 @@
+"""Arguments as they are typed, read by a tool's input schema: ``key=value``, ``key:=JSON``, or one JSON object.
+
+Owns how a typed text becomes a value of the type the schema names. Whether the values fit is the server's decision.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from antiphon.errors import ConfigError
+
+__all__ = ["read_arguments", "read_texts", "similar"]
+
+Schema = Mapping[str, Any]
+
+
+def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
+    """Read the arguments of a tool.
+
+    A key that is given twice makes a list where the schema wants one.
+
+    Raises:
+        ConfigError: one cannot be read, or the schema has no such argument; the message names it.
+    """
+    values: dict[str, Any] = {}
+    for word in typed:
+        if word.lstrip().startswith("{"):
+            values.update(_object(word))
+            continue
+        key, text, is_json = _split(word)
+        wanted = _property(schema, key)
+        value = _json(key, text) if is_json else _value(key, text, wanted, schema)
+        repeated = key in values and isinstance(values[key], list) and isinstance(value, list)
+        values[key] = [*values[key], *cast("list[Any]", value)] if repeated else value
+    return values
+
+
+def read_texts(typed: Iterable[str]) -> dict[str, str]:
+    """Read the arguments of a prompt, which are texts."""
+    return {key: text for key, text, _ in map(_split, typed)}
+
+
+def similar(name: str, known: Sequence[str]) -> str:
+    """Say which name was probably meant, or which there are."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known[:50]) or 'none'}"
+
+
+def _split(word: str) -> tuple[str, str, bool]:
+    key, equals, text = word.partition("=")
+    if not equals or not key.rstrip(":"):
+        raise ConfigError(f"{word!r}: an argument is written key=value, key:=JSON, or as one JSON object")
+    return (key[:-1], text, True) if key.endswith(":") else (key, text, False)
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = _json("the arguments", text)
+    if not isinstance(value, dict):
+        raise ConfigError("the arguments: a JSON object is needed")
+    return cast("dict[str, Any]", value)
+
+
+def _json(place: str, text: str) -> object:
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{place}: {text!r} is not JSON: {error}") from None
+
+
+def _property(schema: Schema, key: str) -> Schema | None:
+    """Find the schema of one argument; ``None`` where nothing is said of it."""
+    properties = schema.get("properties")
+    known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    if key in known:
+        return _resolved(known[key], schema)
+    if schema.get("additionalProperties") is False:
+        raise ConfigError(f"there is no argument {key!r}: {similar(key, list(known))}")
+    return None
+
+
+def _resolved(schema: object, root: Schema) -> Schema | None:
+    """Follow a reference within the schema; a few steps, since a hostile one may go round in a ring."""
+    for _ in range(8):
+        if not isinstance(schema, dict):
+            return None
+        found = cast("dict[str, Any]", schema)
+        reference = found.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return found
+        schema = root
+        for part in reference[2:].split("/"):
+            schema = cast("Any", schema).get(part) if isinstance(schema, Mapping) else None
+    return None
+
+
+def _value(key: str, text: str, wanted: Schema | None, root: Schema) -> object:
+    """Read a text as the first type of the schema that it fits; text comes last, since everything is one."""
+    if wanted is None:
+        return _guess(text)
+    types = _types(wanted, root)
+    if not types:
+        return _guess(text)
+    problem = ""
+    for kind in sorted(types, key=_ORDER.index):
+        try:
+            return _READERS[kind](text, wanted, root)
+        except ValueError as error:
+            problem = str(error)
+    raise ConfigError(f"{key}={text}: {problem}")
+
+
+def _types(wanted: Schema, root: Schema, depth: int = 0) -> set[str]:
+    kinds = wanted.get("type")
+    found: set[str] = {kinds} if isinstance(kinds, str) else set()
+    if isinstance(kinds, list):
+        found.update(map(str, cast("list[object]", kinds)))
+    if not found and isinstance(wanted.get("enum"), list):
+        found = {"string" if isinstance(value, str) else "json" for value in cast("list[Any]", wanted["enum"])}
+    for word in ("anyOf", "oneOf"):
+        options = wanted.get(word)
+        for option in cast("list[Any]", options) if isinstance(options, list) and depth < 4 else ():
+            resolved = _resolved(option, root)
+            found |= _types(resolved, root, depth + 1) if resolved is not None else set()
+    return {kind for kind in found if kind in _READERS}
+
+
+def _guess(text: str) -> object:
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except msgspec.DecodeError:
+        return text
+
+
+def _integer(text: str, wanted: Schema, root: Schema) -> object:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("a whole number is needed") from None
+
+
+def _number(text: str, wanted: Schema, root: Schema) -> object:
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else _finite(float(text))
+    except ValueError:
+        raise ValueError("a number is needed") from None
+
+
+def _finite(value: float) -> float:
+    if value - value != 0:
+        raise ValueError("neither infinite nor no number")
+    return value
+
+
+def _boolean(text: str, wanted: Schema, root: Schema) -> object:
+    if text.lower() in ("true", "yes", "y", "1", "on"):
+        return True
+    if text.lower() in ("false", "no", "n", "0", "off"):
+        return False
+    raise ValueError("true or false is needed")
+
+
+def _null(text: str, wanted: Schema, root: Schema) -> object:
+    if text in ("null", ""):
+        return None
+    raise ValueError("null is needed")
+
+
+def _array(text: str, wanted: Schema, root: Schema) -> object:
+    """Read a JSON array, or else one element of it."""
+    if text.lstrip().startswith("["):
+        value = _guess(text)
+        if isinstance(value, list):
+            return cast("list[object]", value)
+    element = _resolved(wanted.get("items"), root)
+    return [_value("element", text, element, root)]
+
+
+def _mapping(text: str, wanted: Schema, root: Schema) -> object:
+    value = _guess(text)
+    if not isinstance(value, dict):
+        raise ValueError("a JSON object is needed")
+    return cast("dict[str, object]", value)
+
+
+def _any_json(text: str, wanted: Schema, root: Schema) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ValueError("a JSON value is needed") from None
+
+
+def _text(text: str, wanted: Schema, root: Schema) -> object:
+    return text
+
+
+_ORDER = ("null", "integer", "number", "boolean", "object", "array", "json", "string")
+_READERS: dict[str, Callable[[str, Schema, Schema], object]] = {
+    "null": _null,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "object": _mapping,
+    "array": _array,
+    "json": _any_json,
+    "string": _text,
+}

@@ -1,0 +1,111 @@
+"""``antiphon call``: call a tool, and answer what it asks meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from antiphon.cli.answering import Answering, choose_host
+from antiphon.cli.arguments import read_arguments, similar
+from antiphon.cli.contents import text_of_blocks
+from antiphon.cli.failures import FAILED, placed
+from antiphon.cli.opening import Asked, opened, run
+from antiphon.cli.options import (
+    Arguments,
+    Config,
+    Deny,
+    Json,
+    Messages,
+    Reach,
+    RevisionName,
+    TargetText,
+    Timeout,
+    Verbose,
+    Yes,
+)
+from antiphon.cli.output import print_json, print_text
+from antiphon.cli.telling import Teller
+from antiphon.client.client import Client
+from antiphon.errors import ConfigError
+from antiphon.wire.envelope import encode
+from antiphon.wire.tools import CallToolResult, Tool
+
+__all__ = ["command"]
+
+ToolName = Annotated[str, typer.Argument(metavar="TOOL", show_default=False)]
+Roots = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--roots", metavar="PATH", help="A folder the server may work in; may be repeated.", show_default=False
+    ),
+]
+Provider = Annotated[str, typer.Option("--provider", metavar="NAME", help="Who completes: echo or manual (you).")]
+
+
+def command(
+    target: TargetText,
+    tool: ToolName,
+    arguments: Arguments = None,
+    *,
+    as_json: Json = False,
+    yes: Yes = False,
+    deny: Deny = False,
+    provider: Provider = "echo",
+    roots: Roots = None,
+    config: Config = None,
+    revision: RevisionName = "auto",
+    timeout: Timeout = 60.0,
+    messages: Messages = False,
+    verbose: Verbose = False,
+) -> int:
+    """Call a tool of a server.
+
+    What the server asks meanwhile is put to you, at the terminal.
+
+    Exit code 1 if the tool says that it failed.
+    """
+    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    teller = Teller(sys.stderr)
+    answering = Answering(choose_host(yes=yes, deny=deny, provider=provider), teller)
+    asked = Asked(answering=answering, roots=[_absolute(path) for path in roots or ()])
+    return run(_call(reach, teller, asked, tool, arguments or [], as_json=as_json))
+
+
+async def _call(reach: Reach, teller: Teller, asked: Asked, name: str, typed: list[str], *, as_json: bool) -> int:
+    async with opened(reach, teller, asked) as client:
+        tool = await _find(client, name)
+        with placed(name):
+            arguments = read_arguments(typed, tool.input_schema)
+            result = await client.call_tool(name, arguments, progress=teller.progress)
+    if as_json:
+        print_json(result)
+    else:
+        _show(result)
+    if result.is_error:
+        teller.say(f"{name}: the tool reports a failure", "red")
+    return FAILED if result.is_error else 0
+
+
+async def _find(client: Client, name: str) -> Tool:
+    names: list[str] = []
+    async for tool in client.tools():
+        if tool.name == name:
+            return tool
+        names.append(tool.name)
+    raise ConfigError(f"the server has no tool {name!r}: {similar(name, names)}")
+
+
+def _absolute(root: str) -> str:
+    """Name a folder in full, so that the server gets its name and not a dot."""
+    return root if "://" in root else str(Path(root).absolute())
+
+
+def _show(result: CallToolResult) -> None:
+    if result.content or result.structured_content is None:
+        print_text(text_of_blocks(result.content))
+    else:
+        print_text(msgspec.json.format(encode(result.structured_content), indent=2).decode())

@@ -1,0 +1,74 @@
+"""What can be checked without a server: this Python, what is installed, the terminal, the configuration files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from antiphon import __version__
+from antiphon.cli.config_files import config_paths, read_config
+from antiphon.errors import ConfigError
+from antiphon.host.terminal.tty import find_terminal
+
+__all__ = ["Finding", "local_findings"]
+
+_NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "typer", "rich")
+
+
+class Finding(NamedTuple):
+    """One thing found. ``odd`` is worth a look, ``failed`` has to be mended."""
+
+    kind: Literal["ok", "note", "odd", "failed"]
+    subject: str
+    text: str
+
+
+def local_findings(config: Path | None = None) -> list[Finding]:
+    """Check this installation. ``config``: look at this file instead of the usual ones."""
+    return [_python(), *_dependencies(), _uvloop(), _terminal(), *_config_files(config)]
+
+
+def _python() -> Finding:
+    text = f"{sys.version.split()[0]} at {sys.executable}, antiphon {__version__}"
+    return Finding("ok" if sys.version_info >= (3, 11) else "failed", "python", text)
+
+
+def _dependencies() -> Iterator[Finding]:
+    for name in _NEEDED:
+        try:
+            yield Finding("ok", name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield Finding("failed", name, "is not installed: install antiphon again")
+
+
+def _uvloop() -> Finding:
+    try:
+        return Finding("ok", "uvloop", metadata.version("uvloop"))
+    except metadata.PackageNotFoundError:
+        return Finding("note", "uvloop", "is not installed: servers work, at about half the speed")
+
+
+def _terminal() -> Finding:
+    path = find_terminal()
+    if path is None:
+        return Finding("note", "terminal", "none: nobody can be asked here; --yes answers without asking")
+    encoding = sys.stdout.encoding or "unknown"
+    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "of no stated kind")
+    return Finding("ok", "terminal", f"{path}, {encoding}, {colours}")
+
+
+def _config_files(config: Path | None) -> Iterator[Finding]:
+    for path in config_paths() if config is None else [config]:
+        if config is None and not path.is_file():
+            yield Finding("note", str(path), "not there")
+            continue
+        try:
+            names = ", ".join(read_config(path)) or "none"
+        except ConfigError as error:
+            yield Finding("failed", str(path), str(error).removeprefix(f"{path}: "))
+        else:
+            yield Finding("ok", str(path), f"servers: {names}")

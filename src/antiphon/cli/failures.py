@@ -1,0 +1,56 @@
+"""What went wrong, as one message for the person at the terminal and one exit code. Never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from antiphon.errors import AntiphonError, ConfigError
+from antiphon.host.visible import inert
+
+__all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain", "placed", "report"]
+
+FAILED = 1
+WRONG_USAGE = 2
+
+
+class Failed(Exception):
+    """A command has failed. The message names the place; ``code`` is the exit code."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def placed(place: str) -> Generator[None]:
+    """Put the name of a place before the message of whatever this library raises inside."""
+    try:
+        yield
+    except (AntiphonError, Failed) as error:
+        raise Failed(f"{place}: {explain(error)}", exit_code(error)) from error
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code for an error: 2 if what was typed or configured is wrong, else 1."""
+    if isinstance(error, Failed):
+        return error.code
+    return WRONG_USAGE if isinstance(error, ConfigError) else FAILED
+
+
+def explain(error: BaseException) -> str:
+    """Say in words what an error is, with the notes that were added to it."""
+    if isinstance(error, Failed | AntiphonError):
+        text = str(error)
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        text = f"unexpected {type(error).__name__}: {error} (ANTIPHON_DEBUG=1 shows where)"
+    return "\n".join([text, *getattr(error, "__notes__", ())])
+
+
+def report(error: Exception) -> int:
+    """Write an error to standard error, made inert since it may quote a server, and return the exit code."""
+    print(f"antiphon: {inert(explain(error))}", file=sys.stderr)
+    return exit_code(error)

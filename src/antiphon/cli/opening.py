@@ -1,0 +1,108 @@
+"""From the options of a command to an open client, and from a coroutine to an exit code.
+
+Owns what every command that talks to a server does alike. Which errors become which message is ``failures``'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.channel import Channel
+from antiphon.cli.answering import Answering
+from antiphon.cli.failures import placed
+from antiphon.cli.frames import LEGEND, Message, Recorder, line
+from antiphon.cli.options import Reach
+from antiphon.cli.targets import resolve_target
+from antiphon.cli.telling import Teller
+from antiphon.client.client import Client
+from antiphon.wire.common import LoggingLevel
+from antiphon.wire.logging import LoggingMessageNotificationParams
+
+__all__ = ["INTERRUPTED", "Asked", "log_line", "opened", "run"]
+
+INTERRUPTED = 130
+"""What shells expect of a program that Ctrl-C ended: 128 and the number of the signal."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a command offers to a server that asks, and wants to hear of it."""
+
+    answering: Answering
+    roots: list[str] = []
+    log_level: LoggingLevel = "info"
+
+
+def run(main: Coroutine[Any, Any, int | None]) -> int:
+    """Run a command's coroutine; exit with its code unless that is 0, and with 130, quietly, on Ctrl-C."""
+    try:
+        code = asyncio.run(main)
+    except KeyboardInterrupt:
+        # Here, and not in ``main``: typer would say "Aborted!" and exit with 1.
+        raise SystemExit(INTERRUPTED) from None
+    if code:
+        raise SystemExit(code)
+    return 0
+
+
+@asynccontextmanager
+async def opened(
+    reach: Reach,
+    teller: Teller | None = None,
+    asked: Asked | None = None,
+    *,
+    seen: Callable[[Channel], object] | None = None,
+) -> AsyncGenerator[Client]:
+    """Connect to a server for as long as the context lasts; its process is ended with it, however that is left.
+
+    ``teller``: by default one that writes to standard error. ``seen``: called with each channel that is opened.
+    Whatever fails inside names the target.
+    """
+    told = teller or Teller(sys.stderr)
+    client = Client(
+        resolve_target(reach.target, reach.config),
+        sampling=asked.answering.sample if asked else None,
+        elicitation=asked.answering.elicit if asked else None,
+        roots=asked.roots or None if asked else None,
+        revision=reach.revision,
+        timeout=reach.timeout,
+        log_level=asked.log_level if asked else None,
+        on_log=lambda params: told.say(log_line(params), "cyan"),
+        errlog=(lambda text: told.say(f"stderr: {text}", "dim")) if reach.verbose else None,
+        wrap=_wrapper(told if reach.messages else None, seen),
+    )
+    with placed(reach.target):
+        try:
+            async with client:
+                yield client
+        finally:
+            told.clear()
+
+
+def log_line(params: LoggingMessageNotificationParams) -> str:
+    """Write a log message of a server as one line."""
+    from antiphon.cli.output import json_line
+
+    text = params.data if isinstance(params.data, str) else json_line(params.data)
+    return f"[{params.level}] {params.logger + ': ' if params.logger else ''}{text}"
+
+
+def _wrapper(teller: Teller | None, seen: Callable[[Channel], object] | None) -> Callable[[Channel], Channel]:
+    if teller is not None:
+        teller.say(LEGEND, "dim")
+
+    def heard(message: Message) -> None:
+        if teller is not None:
+            teller.say(line(message), "red" if message.kind == "error" else "dim")
+
+    def wrap(channel: Channel) -> Channel:
+        if seen is not None:
+            seen(channel)
+        return channel if teller is None else Recorder(channel, heard)
+
+    return wrap

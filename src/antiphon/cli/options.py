@@ -1,0 +1,82 @@
+"""The arguments and options that several commands share, so that they are spelled and explained alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from antiphon import __version__
+from antiphon.wire.revisions import REVISIONS
+
+__all__ = [
+    "Arguments",
+    "Config",
+    "Deny",
+    "Json",
+    "Messages",
+    "Reach",
+    "RevisionName",
+    "TargetText",
+    "Timeout",
+    "Verbose",
+    "Yes",
+    "root",
+]
+
+_NAMES = ", ".join(one.name for one in REVISIONS)
+
+TargetText = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="A command line in quotes, a .py file (or FILE.py:NAME), or the name of a server in a configuration file.",
+        show_default=False,
+    ),
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...",
+        help="Arguments: key=value, key:=JSON, or one JSON object for all.",
+        show_default=False,
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="Look names up in this mcpServers file only.", metavar="FILE", show_default=False),
+]
+RevisionName = Annotated[
+    str, typer.Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.001, help="Seconds for each call; the time you take to answer is free.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print data as lines of JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what the server writes to its standard error.")]
+Messages = Annotated[bool, typer.Option("--messages/--no-messages", help="Show every message that travels.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Answer what the server asks without asking me.")]
+Deny = Annotated[bool, typer.Option("--deny", help="Refuse whatever the server asks.")]
+
+
+class Reach(Struct, frozen=True, kw_only=True):
+    """How a command reaches its server: the options that all such commands have."""
+
+    target: str
+    config: Path | None = None
+    revision: str = "auto"
+    timeout: float = 60.0
+    verbose: bool = False
+    messages: bool = False
+
+
+def root(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    """Speak the Model Context Protocol: serve, call, inspect, and answer what servers ask."""
+    if version:
+        print(f"antiphon {__version__}")
+        raise typer.Exit

@@ -1,0 +1,75 @@
+"""How commands print data: tables on a terminal, tab-separated lines into a pipe, JSON lines when asked for.
+
+Text from a server is made inert before it reaches a terminal. Messages to the person beside the data are ``telling``'s.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from antiphon.host.visible import inert, inert_line, replace_hidden
+from antiphon.wire.envelope import encode
+
+__all__ = ["first_line", "is_terminal", "json_line", "print_json", "print_list", "print_text"]
+
+T = TypeVar("T")
+
+
+def is_terminal() -> bool:
+    """Tell whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def json_line(value: object) -> str:
+    """Encode a value as one line of JSON, in which whatever a terminal would obey is escaped."""
+    return replace_hidden(encode(value).decode(), lambda char: json.dumps(char)[1:-1])
+
+
+def print_json(value: object) -> None:
+    """Print a value as one line of JSON, at once."""
+    print(json_line(value), flush=True)
+
+
+def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *, as_json: bool, nothing: str) -> None:
+    """Print a list: a table on a terminal, else lines with tabs between the cells; or each item as a line of JSON.
+
+    ``columns``: title, and how a cell is made of an item. ``nothing``: what to say (not into pipes) of an empty list.
+    """
+    if as_json:
+        for item in items:
+            print_json(item)
+    elif not is_terminal():
+        for item in items:
+            print("\t".join(inert_line(cell(item)) for cell in columns.values()))
+    elif not items:
+        print(nothing)
+    else:
+        _print_table(list(columns), [[cell(item) for cell in columns.values()] for item in items])
+
+
+def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE, header_style="bold", pad_edge=False, show_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(inert_line(cell)) for cell in row))
+    Console(width=shutil.get_terminal_size().columns).print(table)
+
+
+def print_text(text: str) -> None:
+    """Print text of a server: inert on a terminal, as it is into a pipe."""
+    print(inert(text) if is_terminal() else text, flush=True)
+
+
+def first_line(text: str | None) -> str:
+    """Return the first line of a description, for a cell."""
+    return (text or "").strip().partition("\n")[0]

@@ -1,0 +1,46 @@
+"""``antiphon prompt``: one prompt of a server, filled in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.arguments import read_texts
+from antiphon.cli.contents import text_of_block
+from antiphon.cli.opening import opened, run
+from antiphon.cli.options import Arguments, Config, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.output import print_json, print_text
+from antiphon.wire.prompts import GetPromptResult
+
+__all__ = ["command"]
+
+
+def command(
+    target: TargetText,
+    name: Annotated[str, typer.Argument(metavar="PROMPT", show_default=False)],
+    arguments: Arguments = None,
+    *,
+    as_json: Json = False,
+    config: Config = None,
+    revision: RevisionName = "auto",
+    timeout: Timeout = 60.0,
+    messages: Messages = False,
+    verbose: Verbose = False,
+) -> int:
+    """Print a prompt of a server, filled in."""
+    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    return run(_prompt(reach, name, read_texts(arguments or ()), as_json=as_json))
+
+
+async def _prompt(reach: Reach, name: str, arguments: dict[str, str], *, as_json: bool) -> None:
+    async with opened(reach) as client:
+        result = await client.get_prompt(name, arguments)
+    if as_json:
+        print_json(result)
+    else:
+        print_text(_written(result))
+
+
+def _written(result: GetPromptResult) -> str:
+    return "\n\n".join(f"{message.role}:\n{text_of_block(message.content)}" for message in result.messages)

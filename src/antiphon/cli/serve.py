@@ -1,0 +1,97 @@
+"""``antiphon serve``: serve a ``Server`` object out of a Python file, over stdio."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.failures import Failed
+from antiphon.errors import AntiphonError, ConfigError
+from antiphon.server.app import Server
+
+__all__ = ["command", "find_server", "load"]
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE[:NAME]", help="A .py file, and which Server in it.", show_default=False)
+]
+
+
+def command(file: File) -> int:
+    """Serve a Server out of a Python file.
+
+    Over stdio, until the client ends.
+    """
+    path, name = _split(file)
+    # Standard output is the protocol's: what the file prints while it is loaded goes to standard error.
+    with contextlib.redirect_stdout(sys.stderr):
+        server = find_server(load(path), name, str(path))
+    if sys.stdin.isatty():
+        print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
+    server.run()
+    return 0
+
+
+def _split(file: str) -> tuple[Path, str | None]:
+    stem, colon, name = file.rpartition(":")
+    if colon and stem.endswith(".py") and name.isidentifier():
+        return Path(stem), name
+    return Path(file), None
+
+
+def load(path: Path) -> ModuleType:
+    """Import a file as a module of its own name, with its folder on the path, as ``python FILE`` would.
+
+    Raises:
+        ConfigError: there is no such file, or it is no Python file.
+        Failed: it raised; the message names the line.
+    """
+    if not path.is_file():
+        raise ConfigError(f"no such file: {path}")
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise ConfigError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.path.insert(0, str(path.parent.absolute()))
+    # Dataclasses and type hints look their module up by its name.
+    sys.modules[path.stem] = module
+    try:
+        specification.loader.exec_module(module)
+    except AntiphonError:
+        raise
+    except Exception as error:
+        raise Failed(f"{_place(error, path)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _place(error: Exception, path: Path) -> str:
+    """Name the line of the file at which it failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def find_server(module: ModuleType, name: str | None, place: str) -> Server:
+    """Return the Server object of a module: the one of this name, or the only one.
+
+    Raises:
+        ConfigError: there is none, or several and no name.
+    """
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    if name is not None:
+        if name not in servers:
+            raise ConfigError(f"{place}: {name!r} is no Server; it has: {', '.join(servers) or 'none'}")
+        return servers[name]
+    if not servers:
+        raise ConfigError(f"{place}: there is no Server object at the top of this file")
+    if len({id(server) for server in servers.values()}) > 1:
+        names = ", ".join(servers)
+        raise ConfigError(f"{place}: there are several Server objects ({names}); choose one, as in {place}:NAME")
+    return next(iter(servers.values()))

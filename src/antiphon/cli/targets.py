@@ -1,0 +1,70 @@
+"""What a TARGET on the command line means: a URL, a command line, a ``.py`` file, or a configured server's name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from antiphon.cli.config_files import Entry, config_paths, find_entry
+from antiphon.errors import ConfigError
+
+__all__ = ["resolve_target"]
+
+_URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
+_OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+
+
+def resolve_target(text: str, config: Path | None = None) -> str | list[str] | Mapping[str, object]:
+    """Return what ``Client`` takes as its target. ``config``: the one file to look names up in.
+
+    Raises:
+        ConfigError: it means nothing; the message says what was tried.
+    """
+    if _URL.match(text):
+        return text
+    words = [text] if text.endswith(".py") and Path(text).is_file() else _words(text)
+    named = _OBJECT.fullmatch(text)
+    if named is not None and Path(named["file"]).is_file():
+        return [sys.executable, "-m", "antiphon", "serve", text]
+    if words[0].endswith(".py"):
+        return _program(words)
+    return words if len(words) > 1 else _named(text, words, config)
+
+
+def _named(text: str, words: list[str], config: Path | None) -> str | list[str] | Mapping[str, object]:
+    """Find a single word among the configured servers, or else among the programs."""
+    found = find_entry(text, config)
+    if found is not None:
+        return _entry(found.entry, f"{found.path}: mcpServers.{text}")
+    if shutil.which(words[0]) is None:
+        looked = ", ".join(map(str, config_paths()))
+        raise ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}")
+    return words
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"cannot read the command line {text!r}: {error}") from None
+    if not words:
+        raise ConfigError("the target is empty: give a command line, a .py file or the name of a configured server")
+    return words
+
+
+def _program(words: list[str]) -> list[str]:
+    if not Path(words[0]).is_file():
+        raise ConfigError(f"no such file: {words[0]}")
+    return [sys.executable, *words]
+
+
+def _entry(entry: Entry, place: str) -> str | Mapping[str, object]:
+    if entry.command is None and entry.url is None:
+        raise ConfigError(f'{place}: needs "command" or "url"')
+    if entry.command is None:
+        return entry.url or ""
+    return {"command": entry.command, "args": entry.args, "env": entry.env, "cwd": entry.cwd}

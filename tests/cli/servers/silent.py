@@ -1,0 +1,5 @@
+"""A program that reads everything and answers nothing."""
+
+import sys
+
+sys.stdin.read()

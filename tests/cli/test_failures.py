@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from antiphon.cli.failures import Failed, explain, placed, report
+from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ConfigError("no such file"), 2, "no such file"),
+        (AntiphonError("it failed"), 1, "it failed"),
+        (Failed("wrong", 2), 2, "wrong"),
+        (
+            ConnectionClosed("ended", exit_code=3, stderr="a\x1b["),
+            1,
+            "ended (exit code 3)\n--- stderr of the server ---\na⟦",
+        ),
+        (FileNotFoundError(2, "No such file", "x"), 1, "x: No such file"),
+        (ValueError("odd"), 1, "unexpected ValueError: odd (ANTIPHON_DEBUG=1 shows where)"),
+    ],
+)
+def test_an_error_is_one_message_and_a_code(
+    error: Exception, code: int, message: str, capsys: pytest.CaptureFixture[str]
+):
+    """2 for what was typed or configured wrongly, 1 for the rest."""
+    assert report(error) == code
+    assert capsys.readouterr().err.startswith(f"antiphon: {message}")
+
+
+def test_places_are_named_from_the_outside_in():
+    """The target, then what was done there."""
+    with pytest.raises(Failed, match="^server: tool: wrong$") as caught, placed("server"), placed("tool"):
+        raise ConfigError("wrong")
+    assert caught.value.code == 2
+
+
+def test_other_errors_keep_their_type():
+    """They are not ours."""
+    with pytest.raises(ValueError, match="^odd$"), placed("server"):
+        raise ValueError("odd")
+
+
+def test_notes_are_told():
+    """A person's reason for a refusal is one."""
+    error = Rejected("refused")
+    error.add_note("denied: too long")
+    assert explain(error) == "refused (code -1)\ndenied: too long"

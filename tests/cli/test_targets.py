@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.targets import resolve_target
+from antiphon.errors import ConfigError
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two programs, one with a space in its name, and a configuration."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").touch()
+    (tmp_path / "my shop.py").touch()
+    servers = {
+        "shop": {"command": "serve-shop", "args": ["-v"], "env": {"A": "1"}},
+        "far": {"url": "https://x.y"},
+        "no": {},
+    }
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return tmp_path
+
+
+def test_an_address_stays_one(folder: Path):
+    """The client says what it can reach."""
+    assert resolve_target("https://x.y/mcp") == "https://x.y/mcp"
+
+
+def test_a_python_file_is_run_by_this_python(folder: Path):
+    """With its arguments, and whatever its name."""
+    assert resolve_target("shop.py") == [sys.executable, "shop.py"]
+    assert resolve_target("my shop.py") == [sys.executable, "my shop.py"]
+    assert resolve_target("shop.py --db x") == [sys.executable, "shop.py", "--db", "x"]
+
+
+def test_a_server_in_a_file_is_served(folder: Path):
+    """FILE:NAME needs no call of run() in the file."""
+    assert resolve_target("shop.py:first") == [sys.executable, "-m", "antiphon", "serve", "shop.py:first"]
+
+
+def test_several_words_are_a_command_line(folder: Path):
+    """Taken apart as a shell does."""
+    assert resolve_target('npx -y "a b"') == ["npx", "-y", "a b"]
+
+
+def test_one_word_is_a_configured_server_or_a_program(folder: Path):
+    """The configuration comes first."""
+    assert resolve_target("shop") == {"command": "serve-shop", "args": ["-v"], "env": {"A": "1"}, "cwd": None}
+    assert resolve_target("far") == "https://x.y"
+    assert resolve_target(sys.executable) == [sys.executable]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nope", "'nope' is no program, no .py file, and no server named in .mcp.json"),
+        ("nope.py", "no such file: nope.py"),
+        ("", "the target is empty"),
+        ('npx "a', "cannot read the command line"),
+        ("no", 'needs "command" or "url"'),
+    ],
+)
+def test_what_means_nothing_is_refused(folder: Path, target: str, message: str):
+    """The message says what was tried."""
+    with pytest.raises(ConfigError, match=message):
+        resolve_target(target)
