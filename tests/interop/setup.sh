@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs the peers the interop tests talk to: pinned, outside the repository, once. Running it again does nothing.
+#
+#   tests/interop/setup.sh                 into ${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-interop
+#   ANTIPHON_INTEROP_DIR=/some/dir ...     into that directory (set it for the tests as well)
+#
+# Needs python3 (or $PYTHON) and npm. The Inspector wants a newer Node than many systems have, so one is installed with it.
+set -euo pipefail
+
+DIR="${ANTIPHON_INTEROP_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-interop}"
+PYTHON="${PYTHON:-python3}"
+
+PYTHON2_PEERS=(mcp==2.3.0)
+PYTHON1_PEERS=(mcp==1.30.0)
+NODE_PEERS=(
+  @modelcontextprotocol/server-everything@2026.8.31
+  @modelcontextprotocol/sdk@1.32.2
+  @modelcontextprotocol/client@2.4.0
+  @modelcontextprotocol/inspector@2.12.0
+  zod@4.6.7
+  node@22.23.3
+)
+
+STAMP="$DIR/installed"
+WANTED="${PYTHON2_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]}"
+if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
+  echo "interop peers: already in $DIR"
+  exit 0
+fi
+
+mkdir -p "$DIR/npm"
+rm -f "$STAMP"
+
+install_python() { # name, packages...
+  local venv="$DIR/$1"
+  [ -x "$venv/bin/python" ] || "$PYTHON" -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${@:2}"
+}
+
+install_node() {
+  cd "$DIR/npm"
+  [ -f package.json ] || echo '{"private": true}' > package.json
+  npm install --save-exact --no-audit --no-fund --loglevel=error "${NODE_PEERS[@]}"
+}
+
+echo "interop peers: installing into $DIR"
+(install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}") &
+python_job=$!
+install_node
+wait "$python_job"
+
+echo "$WANTED" > "$STAMP"
+echo "interop peers: ready"

@@ -1,0 +1,37 @@
+"""The protocol, message by message, at every revision: the same scripts over every channel we have."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from antiphon.transports.memory import memory_pair
+from antiphon.transports.stdio_client import StdioClientChannel
+from tests.interop import our_server
+from tests.scenarios.runner import SCRIPTS, Player, read_script
+from tests.scenarios.schema_check import SchemaCheck
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_a_server_keeps_to_the_script_in_memory(name: str):
+    """What the client of the script sends is answered as the script says, and as the revision's schema says."""
+    ours, theirs = memory_pair()
+    serving = asyncio.create_task(our_server.server.serve(theirs))
+    check = SchemaCheck(name)
+    await Player(ours, check=check).play(read_script(name))
+    await ours.close()
+    await serving
+    assert check.checked > 50
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_a_server_keeps_to_the_script_over_stdio(name: str):
+    """The same, with the server in a process of its own."""
+    channel = await StdioClientChannel.spawn([sys.executable, str(Path(our_server.__file__))])
+    try:
+        await Player(channel).play(read_script(name))
+    finally:
+        await channel.close()
