@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -58,15 +59,19 @@ def tracked() -> list[Path]:
     return sorted(path for name in listed.split("\0") if name and (path := ROOT / name).is_file())
 
 
-@cache
 def tree(path: Path) -> ast.Module:
-    """Parse a file once."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    """Look up the parsed file."""
+    return TREES[path]
 
 
 def named(path: Path) -> str:
     """Name a file as it is seen from the top of the repository."""
     return path.relative_to(ROOT).as_posix()
+
+
+# Parsed when collected, before any test leaves threads or garbage: until 3.11.8, ast.parse may fail with a SystemError
+# where another thread, or a finaliser of collected garbage, parses meanwhile (python/cpython#106905).
+TREES = {path: ast.parse(path.read_text(encoding="utf-8"), filename=str(path)) for path in programs()}
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -201,3 +206,14 @@ def test_no_file_names_a_machine_or_a_registry():
             f"{named(path)}:{number} {line.strip()[:80]}" for number, line in enumerate(lines, 1) if PLACES.search(line)
         ]
     assert found == []
+
+
+def test_the_map_shows_the_layers_that_are_checked():
+    """docs/design/layers.md draws the same order as the import contract in pyproject.toml."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    page = (ROOT / "docs" / "design" / "layers.md").read_text(encoding="utf-8")
+    drawn = next(block for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL) if "->" in block)
+    order = [re.findall(r"\w+", row) for row in drawn.split("->")]
+    assert order == [re.findall(r"\w+", row) for row in contracts[0]["layers"]]

@@ -6,18 +6,21 @@ what is in them. This module owns the interface only; ``transports`` implements 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from antiphon.errors import ConnectionClosed
+from msgspec import Struct
 
-__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized"]
+from antiphon.errors import ConnectionClosed
+from antiphon.wire.envelope import Envelope
+
+__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized", "Peer"]
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame taken, in bytes: holds a 12 MiB image in base64, and bounds what one peer can make us hold."""
 
 
-class Frame(NamedTuple):
+class Frame(Struct, frozen=True, gc=False):
     """Bytes to send, and where they belong."""
 
     data: bytes
@@ -26,6 +29,8 @@ class Frame(NamedTuple):
     """Id of the peer's request this belongs to. Transports with one stream per request route by it."""
     final: bool = False
     """True if this is the reply to ``related_to``: nothing more will follow for that request."""
+    code: int | None = None
+    """The JSON-RPC error code if this is an error reply: HTTP chooses its status by it."""
 
 
 class Oversized(NamedTuple):
@@ -60,4 +65,29 @@ class Channel(Protocol):
 
     def closed_error(self) -> ConnectionClosed:
         """Say why the channel ended, for the calls that were in flight."""
+        ...
+
+
+class Peer(Protocol):
+    """A running session, as a transport sees it that gets every message in a request of its own (HTTP)."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be sent any more."""
+        ...
+
+    async def handle(self, message: Envelope, *, waits: Callable[[], object] | None = None) -> None:
+        """Take one message, in the caller's task.
+
+        The handler of a request runs here; what it sends goes to the channel meanwhile, its reply as well, unless the
+        reply comes later. ``waits`` is called once, when the handler first has to wait: most never do.
+        """
+        ...
+
+    def withdraw(self, id: int | str, reason: str) -> None:
+        """Cancel a request of the peer's: its stream was closed (2026-07-28 basic/transports/streamable-http)."""
+        ...
+
+    async def close(self) -> None:
+        """End the session."""
         ...

@@ -31,14 +31,14 @@ def test_an_error_is_one_message_and_a_code(
 
 def test_places_are_named_from_the_outside_in():
     """The target, then what was done there."""
-    with pytest.raises(Failed, match="^server: tool: wrong$") as caught, placed("server"), placed("tool"):
+    with pytest.raises(Failed, match=r"^server: tool: wrong$") as caught, placed("server"), placed("tool"):
         raise ConfigError("wrong")
     assert caught.value.code == 2
 
 
 def test_other_errors_keep_their_type():
     """They are not ours."""
-    with pytest.raises(ValueError, match="^odd$"), placed("server"):
+    with pytest.raises(ValueError, match=r"^odd$"), placed("server"):
         raise ValueError("odd")
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -14,7 +13,7 @@ ITEMS = [{"name": "a\x1b[31m\n", "size": 1}, {"name": "b", "size": 2}]
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let standard output be a terminal."""
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr("antiphon.cli.output.is_terminal", lambda: True)
 
 
 def test_json_holds_nothing_a_terminal_obeys():

@@ -10,7 +10,8 @@ import pytest
 
 from antiphon import Client, Server
 from antiphon.client.connect import Command, allowed_revisions, resolve
-from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
+from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError, UnsupportedVersion
+from tests.support.raw_server import RawServer
 
 ECHO = """
 import sys, json
@@ -104,13 +105,20 @@ async def test_the_newest_common_revision_is_found() -> None:
 @pytest.mark.parametrize(
     "to_probe",
     [
-        'if m["method"] == "server/discover": print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
-        '{"code": -32601, "message": "what?"}}), flush=True)',
-        'if m["method"] == "server/discover": print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
-        '{"code": 7, "message": "no"}}), flush=True)',
+        (
+            'if m["method"] == "server/discover": print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
+            '{"code": -32601, "message": "what?"}}), flush=True)'
+        ),
+        (
+            'if m["method"] == "server/discover": print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
+            '{"code": 7, "message": "no"}}), flush=True)'
+        ),
         'if m["method"] == "server/discover": sys.exit(3)',
-        'if m["method"] == "server/discover": print("I do not understand", flush=True); '
-        'print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32602, "message": "?"}}), flush=True)',
+        (
+            'if m["method"] == "server/discover": print("I do not understand", flush=True); '
+            'print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
+            '{"code": -32602, "message": "?"}}), flush=True)'
+        ),
     ],
 )
 async def test_a_legacy_server_is_found_whatever_it_does_with_the_probe(to_probe: str) -> None:
@@ -174,3 +182,42 @@ async def test_a_lifespan_that_fails_is_the_cause() -> None:
 
     with pytest.raises(ValueError, match="no database"):
         await Client(Server("s", lifespan=lambda _: Broken())).connect()
+
+
+def refusing(data: Any) -> RawServer:
+    """Make a server that refuses the revision of the probe."""
+    server = RawServer()
+
+    def refuse(message: dict[str, Any]) -> None:
+        error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+        server.send({"id": message["id"], "error": error})
+
+    server.replies["server/discover"] = refuse
+    return server
+
+
+async def test_a_server_that_names_an_earlier_revision_gets_its_handshake() -> None:
+    """It knows the probe, and speaks nothing that new."""
+    async with Client(refusing({"supported": ["2025-06-18", "2025-11-25"], "requested": "2026-07-28"})) as client:
+        assert client.revision == "2025-11-25"
+
+
+@pytest.mark.parametrize("data", [{"supported": ["2027-01-01"]}, {"supported": 3}, {}, None, ["2025-11-25"]])
+async def test_a_server_that_names_none_of_ours_is_not_tried_again(data: Any) -> None:
+    """Its own words are the reason."""
+    with pytest.raises(UnsupportedVersion):
+        await Client(refusing(data)).connect()
+
+
+async def test_a_server_in_memory_that_fails_is_not_started_again() -> None:
+    """The cause is raised, once, as it is."""
+    tries: list[int] = []
+
+    class Broken:
+        async def serve(self, _channel: Any) -> None:
+            tries.append(1)
+            raise OSError("no database")
+
+    with pytest.raises(OSError, match="no database"):
+        await Client(Broken()).connect()
+    assert tries == [1]

@@ -11,12 +11,12 @@ from msgspec import Raw
 from antiphon.client.rounds import MAX_STATE, RoundLimits, run_rounds
 from antiphon.errors import Rejected, RemoteProtocolError
 from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
-from antiphon.wire.content import TextContent
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 DONE = CallToolResult(content=[])

@@ -72,7 +72,9 @@ class Attacker:
         await self._until(lambda: self.ledger.received[id] == 1, f"no reply to {id}")
 
     async def finish(self) -> None:
-        """Answer every ask that is still open with an error; then every request must have its reply."""
+        """Complete the handshake and answer every ask that is still open; then every request must have its reply."""
+        # Handlers may wait for it: a server asks nothing before the handshake is complete.
+        await self.send(encoded({"jsonrpc": "2.0", "method": "notifications/initialized"}))
         while self._asked or self.ledger.missing():
             while self._asked:
                 await self._answer(*self._asked.popitem(), refuse=True)

@@ -1,4 +1,7 @@
-"""Whether a run holds on to more and more memory. Owns the measurement; each run says when it has warmed up."""
+"""Whether a run holds on to more and more memory. Owns the measurement; a run says when it has warmed up.
+
+Measuring makes a run several times slower, so only long ones do it.
+"""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ class Mutator:
         if kind < 0.15:
             return data
         for _ in range(1 + min(3, int(chance.expovariate(1)))):
-            data = chance.choice(self._on_bytes)(data) if kind < 0.5 else self._structural(data)
+            data = (chance.choice(self._on_bytes)(data) if kind < 0.5 else self._structural(data))[:MAX_SIZE]
         # A line break would end the frame on stdio; what follows it is a frame of its own.
-        return data[:MAX_SIZE].replace(b"\n", b" ").replace(b"\r", b" ")
+        return data.replace(b"\n", b" ").replace(b"\r", b" ")
 
     def _structural(self, data: bytes) -> bytes:
         try:
@@ -216,7 +216,8 @@ class Mutator:
         return value
 
     def _batch(self, value: Any) -> Any:
-        return [value] * self._chance.choice([0, 1, 2, 3, 300])
+        copies = self._chance.choice([0, 1, 2, 3, 300])
+        return [value] * min(copies, MAX_SIZE // len(encoded(value)))
 
     def _extra_member(self, value: Any) -> Any:
         container, key = self._somewhere(value)

@@ -7,6 +7,7 @@ from typing import Any
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -25,6 +26,16 @@ class Answerer:
         self.sampled: list[CreateMessageRequestParams] = []
         self.elicited: list[ElicitRequestParams] = []
         self.origins: list[Origin] = []
+        self.logs: list[LoggingMessageNotificationParams] = []
+
+    def forget(self) -> None:
+        """Start with an empty memory."""
+        for memory in (self.sampled, self.elicited, self.origins, self.logs):
+            memory.clear()
+
+    def log(self, message: LoggingMessageNotificationParams) -> None:
+        """Keep a log message of the server."""
+        self.logs.append(message)
 
     async def sample(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
         """Answer as a model would: with a tool use when tools are offered, else with text."""

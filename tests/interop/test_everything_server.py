@@ -6,40 +6,41 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from antiphon import Client
 from antiphon.host.host import Host
 from antiphon.wire.content import EmbeddedResource, ImageContent
-from antiphon.wire.logging import LoggingMessageNotificationParams
 from tests.interop.answers import Answerer
 from tests.interop.peers import Peers
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-def answerer() -> Answerer:
+
+@pytest.fixture(scope="module")
+def host() -> Answerer:
     """Answer forms with a name."""
     return Answerer(form={"name": "Ada", "check": True, "integer": 7})
 
 
-@pytest.fixture
-def logs() -> list[LoggingMessageNotificationParams]:
-    """Keep the log messages of the server."""
-    return []
-
-
-@pytest.fixture
-async def client(
-    peers: Peers, answerer: Answerer, logs: list[LoggingMessageNotificationParams]
-) -> AsyncIterator[Client]:
-    """Connect with everything on offer."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(peers: Peers, host: Answerer) -> AsyncIterator[Client]:
+    """Connect once, with everything on offer."""
     async with Client(
         peers.everything,
-        sampling=answerer.sample,
-        elicitation=answerer.elicit,
+        sampling=host.sample,
+        elicitation=host.elicit,
         roots=["file:///project"],
-        on_log=logs.append,
+        on_log=host.log,
     ) as connected:
         yield connected
+
+
+@pytest.fixture
+def answerer(host: Answerer) -> Answerer:
+    """Give the host of the connection, with an empty memory."""
+    host.forget()
+    return host
 
 
 async def test_an_older_server_is_recognised(client: Client):
@@ -167,18 +168,20 @@ async def test_arguments_are_completed(client: Client):
     assert list(second.completion.values) == ["David", "Eve", "Frank"]
 
 
-async def test_the_log_level_is_set(client: Client, logs: list[LoggingMessageNotificationParams]):
+async def test_the_log_level_is_set(client: Client, answerer: Answerer):
     """The server accepts it, and nothing below it arrives."""
     await client.set_log_level("emergency")
     await client.call_tool("toggle-simulated-logging")
     await client.call_tool("echo", {"message": "on"})
-    assert {message.level for message in logs[1:]} <= {"emergency"}
+    await client.call_tool("toggle-simulated-logging")
+    assert {message.level for message in answerer.logs} <= {"emergency"}
 
 
 async def test_the_server_ends_with_the_session(peers: Peers):
     """Closing twice, and from another task, leaves nothing behind."""
+    before = asyncio.all_tasks()
     client = Client(peers.everything)
     await client.connect()
     await asyncio.create_task(client.close())
     await client.close()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert asyncio.all_tasks() == before

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from antiphon import Client
 from antiphon.errors import InvalidParams, PeerError, ResourceNotFound
-from antiphon.wire.logging import LoggingMessageNotificationParams
 from tests.interop.answers import Answerer
 from tests.interop.peers import Peers
 
@@ -19,33 +19,48 @@ both_eras = pytest.mark.parametrize("revision", NEWEST)
 legacy_only = pytest.mark.parametrize("revision", ["2025-11-25"])
 
 
-@pytest.fixture
-def answerer() -> Answerer:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def host() -> Answerer:
     """Answer everything."""
     return Answerer()
 
 
-@pytest.fixture
-def logs() -> list[LoggingMessageNotificationParams]:
-    """Keep the log messages of the server."""
-    return []
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def clients(peers: Peers, host: Answerer) -> AsyncIterator[dict[str, Client]]:
+    """Connect once for each revision, with everything on offer."""
+
+    def client(revision: str) -> Client:
+        return Client(
+            peers.python2_server,
+            sampling=host.sample,
+            elicitation=host.elicit,
+            roots=["file:///project"],
+            revision=revision,
+            log_level="info",
+            on_log=host.log,
+        )
+
+    connected = {revision: client(revision) for revision in REVISIONS}
+    for one in connected.values():
+        await one.connect()
+    yield connected
+    await asyncio.gather(*(one.close() for one in connected.values()))
 
 
 @pytest.fixture
-async def client(
-    peers: Peers, answerer: Answerer, logs: list[LoggingMessageNotificationParams], revision: str
-) -> AsyncIterator[Client]:
-    """Connect at one revision, with everything on offer."""
-    async with Client(
-        peers.python2_server,
-        sampling=answerer.sample,
-        elicitation=answerer.elicit,
-        roots=["file:///project"],
-        revision=revision,
-        log_level="info",
-        on_log=logs.append,
-    ) as connected:
-        yield connected
+def client(clients: dict[str, Client], revision: str) -> Client:
+    """Give the client of one revision."""
+    return clients[revision]
+
+
+@pytest.fixture
+def answerer(host: Answerer) -> Answerer:
+    """Give the host of all connections, with an empty memory."""
+    host.forget()
+    return host
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -150,10 +165,10 @@ async def test_progress_is_reported(client: Client):
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28"])
-async def test_log_messages_keep_to_the_level(client: Client, logs: list[LoggingMessageNotificationParams]):
+async def test_log_messages_keep_to_the_level(client: Client, answerer: Answerer):
     """Every request carries the level that was asked for."""
     await client.call_tool("speak", {"text": "up"})
-    assert [(message.level, message.data) for message in logs] == [("warning", "warning up")]
+    assert [(message.level, message.data) for message in answerer.logs] == [("warning", "warning up")]
 
 
 @both_eras

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import Raw
+
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Notified, Outgoing, Replied, Request
 from antiphon.protocol.server_session import ServerSession
@@ -35,7 +37,19 @@ from antiphon.wire.revisions import LATEST, LEGACY, REVISIONS, Revision
 from antiphon.wire.unknown import decode
 from tests.support import mcp_schema
 
-__all__ = ["CLIENT", "EVERYTHING", "OFFERS_ALL", "SERVER", "Pair", "decoded", "flat", "frame"]
+__all__ = [
+    "CLIENT",
+    "EVERYTHING",
+    "OFFERS_ALL",
+    "SERVER",
+    "Pair",
+    "cancelled",
+    "decoded",
+    "error_of",
+    "flat",
+    "frame",
+    "result_of",
+]
 
 CLIENT = Implementation(name="pair-client", version="1")
 SERVER = Implementation(name="pair-server", version="2")
@@ -68,6 +82,19 @@ def decoded(data: bytes | None) -> Any:
 def flat(event: Event) -> Iterator[Event]:
     """Go through an event, or the events of a batch."""
     yield from event.events if isinstance(event, Batch) else [event]
+
+
+def result_of(event: Event) -> Raw:
+    """Return the result a reply brought."""
+    assert isinstance(event, Replied), event
+    assert event.result is not None, event.error
+    return event.result
+
+
+def error_of(event: Event) -> dict[str, Any]:
+    """Return the error of a reply that a session gave by itself."""
+    assert isinstance(event, Answered), event
+    return json.loads(event.reply)["error"]
 
 
 def schema_problems(revision: Revision, message: dict[str, Any], answers: str | None) -> list[str]:
@@ -115,13 +142,11 @@ class Pair:
         """Complete the handshake, or the probe."""
         if self.revision.modern:
             reply = self.to_client(self.answered(self.client.probe(self.revision)))
-            assert isinstance(reply, Replied) and reply.result is not None, reply
-            self.client.discovered(decode(reply.result, DiscoverResult), (LATEST,))
+            self.client.discovered(decode(result_of(reply), DiscoverResult), (LATEST,))
         else:
             reply = self.to_client(self.answered(self.client.initialize(self.revision)))
-            assert isinstance(reply, Replied) and reply.result is not None, reply
             self.expect(client=Phase.NEW, server=Phase.ANSWERED)
-            done = self.client.initialized(decode(reply.result, InitializeResult), LEGACY)
+            done = self.client.initialized(decode(result_of(reply), InitializeResult), LEGACY)
             assert isinstance(self.to_server(done), Notified)
             self.expect(client=Phase.READY, server=Phase.READY)
 

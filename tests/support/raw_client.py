@@ -53,6 +53,33 @@ class RawClient:
                 await self.step()
         return self._replies.pop(id)
 
+    async def handshake(
+        self, revision: str = "2025-11-25", *, capabilities: Mapping[str, Any] | None = None, complete: bool = True
+    ) -> dict[str, Any]:
+        """Open a legacy session and return what the server said; not ``complete``: keep ``initialized`` back."""
+        params = {
+            "protocolVersion": revision,
+            "capabilities": ALL if capabilities is None else capabilities,
+            "clientInfo": {"name": "raw", "version": "1"},
+        }
+        said = await self.reply(self.request("initialize", **params))
+        if complete:
+            self.send({"method": "notifications/initialized"})
+        return said["result"]
+
+    def request(self, method: str, **params: Any) -> int:
+        """Send a request of a legacy session and return its id."""
+        id = next(self._ids)
+        self.send({"id": id, "method": method, "params": params})
+        return id
+
+    async def asked(self) -> dict[str, Any]:
+        """Wait for a request of the server's and return it."""
+        async with asyncio.timeout(5):
+            while not self.requests:
+                await self.step()
+        return self.requests.pop(0)
+
     def modern(self, method: str, *, capabilities: Mapping[str, Any] | None = None, **params: Any) -> int:
         """Send a modern request and return its id."""
         id = next(self._ids)

@@ -9,11 +9,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.cli.answering import Answering, choose_host
 from antiphon.cli.arguments import read_arguments, similar
 from antiphon.cli.contents import text_of_blocks
 from antiphon.cli.failures import FAILED, placed
-from antiphon.cli.opening import Asked, opened, run
+from antiphon.cli.opening import opened, run
 from antiphon.cli.options import (
     Arguments,
     Config,
@@ -68,15 +67,25 @@ def command(
 
     Exit code 1 if the tool says that it failed.
     """
-    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    reach = Reach(
+        target=target,
+        config=config,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+        yes=yes,
+        deny=deny,
+        provider=provider,
+        roots=[_absolute(path) for path in roots or ()],
+        log_level="info",
+    )
+    return run(_call(reach, tool, arguments or [], as_json=as_json))
+
+
+async def _call(reach: Reach, name: str, typed: list[str], *, as_json: bool) -> int:
     teller = Teller(sys.stderr)
-    answering = Answering(choose_host(yes=yes, deny=deny, provider=provider), teller)
-    asked = Asked(answering=answering, roots=[_absolute(path) for path in roots or ()])
-    return run(_call(reach, teller, asked, tool, arguments or [], as_json=as_json))
-
-
-async def _call(reach: Reach, teller: Teller, asked: Asked, name: str, typed: list[str], *, as_json: bool) -> int:
-    async with opened(reach, teller, asked) as client:
+    async with opened(reach, teller) as client:
         tool = await _find(client, name)
         with placed(name):
             arguments = read_arguments(typed, tool.input_schema)

@@ -11,31 +11,21 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from msgspec import Struct
-
 from antiphon.channel import Channel
-from antiphon.cli.answering import Answering
+from antiphon.cli.answering import Answering, choose_host
 from antiphon.cli.failures import placed
-from antiphon.cli.frames import LEGEND, Message, Recorder, line
+from antiphon.cli.frames import LEGEND, line
 from antiphon.cli.options import Reach
 from antiphon.cli.targets import resolve_target
 from antiphon.cli.telling import Teller
 from antiphon.client.client import Client
-from antiphon.wire.common import LoggingLevel
+from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
-__all__ = ["INTERRUPTED", "Asked", "log_line", "opened", "run"]
+__all__ = ["INTERRUPTED", "log_line", "opened", "run"]
 
 INTERRUPTED = 130
 """What shells expect of a program that Ctrl-C ended: 128 and the number of the signal."""
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """What a command offers to a server that asks, and wants to hear of it."""
-
-    answering: Answering
-    roots: list[str] = []
-    log_level: LoggingLevel = "info"
 
 
 def run(main: Coroutine[Any, Any, int | None]) -> int:
@@ -54,7 +44,6 @@ def run(main: Coroutine[Any, Any, int | None]) -> int:
 async def opened(
     reach: Reach,
     teller: Teller | None = None,
-    asked: Asked | None = None,
     *,
     seen: Callable[[Channel], object] | None = None,
 ) -> AsyncGenerator[Client]:
@@ -64,14 +53,15 @@ async def opened(
     Whatever fails inside names the target.
     """
     told = teller or Teller(sys.stderr)
+    answering = Answering(choose_host(yes=reach.yes, deny=reach.deny, provider=reach.provider), told)
     client = Client(
         resolve_target(reach.target, reach.config),
-        sampling=asked.answering.sample if asked else None,
-        elicitation=asked.answering.elicit if asked else None,
-        roots=asked.roots or None if asked else None,
+        sampling=answering.sample,
+        elicitation=answering.elicit,
+        roots=reach.roots or None,
         revision=reach.revision,
         timeout=reach.timeout,
-        log_level=asked.log_level if asked else None,
+        log_level=reach.log_level,
         on_log=lambda params: told.say(log_line(params), "cyan"),
         errlog=(lambda text: told.say(f"stderr: {text}", "dim")) if reach.verbose else None,
         wrap=_wrapper(told if reach.messages else None, seen),
@@ -103,6 +93,6 @@ def _wrapper(teller: Teller | None, seen: Callable[[Channel], object] | None) ->
     def wrap(channel: Channel) -> Channel:
         if seen is not None:
             seen(channel)
-        return channel if teller is None else Recorder(channel, heard)
+        return channel if teller is None else RecordingChannel(channel, heard)
 
     return wrap

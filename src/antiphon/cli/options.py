@@ -9,6 +9,7 @@ import typer
 from msgspec import Struct
 
 from antiphon import __version__
+from antiphon.wire.common import LoggingLevel
 from antiphon.wire.revisions import REVISIONS
 
 __all__ = [
@@ -70,6 +71,12 @@ class Reach(Struct, frozen=True, kw_only=True):
     timeout: float = 60.0
     verbose: bool = False
     messages: bool = False
+    yes: bool = False
+    deny: bool = True
+    """By default asks are refused: a list is no occasion for them. They are declared still: lists depend on it."""
+    provider: str = "echo"
+    roots: list[str] = []
+    log_level: LoggingLevel | None = None
 
 
 def root(

@@ -6,15 +6,16 @@ Text from a server is made inert before it reaches a terminal. Messages to the p
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from antiphon.host.visible import inert, inert_line, replace_hidden
 from antiphon.wire.envelope import encode
 
-__all__ = ["first_line", "is_terminal", "json_line", "print_json", "print_list", "print_text"]
+__all__ = ["first_line", "is_terminal", "json_line", "print_json", "print_list", "print_text", "write_line"]
 
 T = TypeVar("T")
 
@@ -29,9 +30,21 @@ def json_line(value: object) -> str:
     return replace_hidden(encode(value).decode(), lambda char: json.dumps(char)[1:-1])
 
 
+def write_line(text: str, stream: TextIO | None = None) -> None:
+    """Write a line, at once; to standard output by default. A reader that has gone (``| head``) is no failure."""
+    file = stream or sys.stdout
+    try:
+        print(text, file=file, flush=True)
+    except BrokenPipeError:
+        # What follows goes nowhere, even what Python itself flushes at its end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, file.fileno())
+        os.close(nowhere)
+
+
 def print_json(value: object) -> None:
     """Print a value as one line of JSON, at once."""
-    print(json_line(value), flush=True)
+    write_line(json_line(value))
 
 
 def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *, as_json: bool, nothing: str) -> None:
@@ -44,7 +57,7 @@ def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *,
             print_json(item)
     elif not is_terminal():
         for item in items:
-            print("\t".join(inert_line(cell(item)) for cell in columns.values()))
+            write_line("\t".join(inert_line(cell(item)) for cell in columns.values()))
     elif not items:
         print(nothing)
     else:
@@ -67,7 +80,7 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def print_text(text: str) -> None:
     """Print text of a server: inert on a terminal, as it is into a pipe."""
-    print(inert(text) if is_terminal() else text, flush=True)
+    write_line(inert(text) if is_terminal() else text)
 
 
 def first_line(text: str | None) -> str:

@@ -9,7 +9,19 @@ import typer
 from antiphon.cli.arguments import read_texts
 from antiphon.cli.contents import text_of_block
 from antiphon.cli.opening import opened, run
-from antiphon.cli.options import Arguments, Config, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.options import (
+    Arguments,
+    Config,
+    Deny,
+    Json,
+    Messages,
+    Reach,
+    RevisionName,
+    TargetText,
+    Timeout,
+    Verbose,
+    Yes,
+)
 from antiphon.cli.output import print_json, print_text
 from antiphon.wire.prompts import GetPromptResult
 
@@ -22,6 +34,8 @@ def command(
     arguments: Arguments = None,
     *,
     as_json: Json = False,
+    yes: Yes = False,
+    deny: Deny = False,
     config: Config = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
@@ -29,7 +43,17 @@ def command(
     verbose: Verbose = False,
 ) -> int:
     """Print a prompt of a server, filled in."""
-    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    reach = Reach(
+        target=target,
+        config=config,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+        yes=yes,
+        deny=deny,
+        log_level="info",
+    )
     return run(_prompt(reach, name, read_texts(arguments or ()), as_json=as_json))
 
 

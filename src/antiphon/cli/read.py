@@ -12,7 +12,18 @@ import typer
 from antiphon.cli.contents import contents_text
 from antiphon.cli.failures import WRONG_USAGE, Failed
 from antiphon.cli.opening import opened, run
-from antiphon.cli.options import Config, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.options import (
+    Config,
+    Deny,
+    Json,
+    Messages,
+    Reach,
+    RevisionName,
+    TargetText,
+    Timeout,
+    Verbose,
+    Yes,
+)
 from antiphon.cli.output import is_terminal, print_json, print_text
 from antiphon.wire.content import ResourceContents
 
@@ -30,6 +41,8 @@ def command(
     *,
     output: Output = None,
     as_json: Json = False,
+    yes: Yes = False,
+    deny: Deny = False,
     config: Config = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
@@ -40,7 +53,17 @@ def command(
 
     Text is printed; binary data goes into a pipe or a file.
     """
-    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    reach = Reach(
+        target=target,
+        config=config,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+        yes=yes,
+        deny=deny,
+        log_level="info",
+    )
     return run(_read(reach, uri, output, as_json=as_json))
 
 

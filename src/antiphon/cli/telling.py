@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from antiphon.cli.output import write_line
 from antiphon.host.visible import inert, inert_line
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Teller:
     def _write(self, text: str, style: str) -> None:
         self.clear()
         if self._console is None:
-            print(inert(text), file=self._stream, flush=True)
+            write_line(inert(text), self._stream)
         else:
             self._console.print(inert(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
 

@@ -118,4 +118,5 @@ def _root(given: str | Path | Root) -> Root:
         return given
     if isinstance(given, str) and "://" in given:
         return Root(uri=given)
-    return Root(uri=Path(given).absolute().as_uri(), name=Path(given).name or None)
+    path = Path(given).absolute()
+    return Root(uri=path.as_uri(), name=path.name or None)

@@ -21,13 +21,14 @@ from antiphon.engine.connection import Connection, Handler
 from antiphon.engine.waiting import OnProgress
 from antiphon.errors import CallTimeout, InvalidRequest, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
-from antiphon.protocol.events import Outgoing, Request
+from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import DiscoverResult, ProgressNotificationParams
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Origin, OriginCall, Round, describe_target, identify
+from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.unknown import decode
 
@@ -79,7 +80,12 @@ class Calls:
     async def plain(self, method: str, params: Wire, result: type[R], *, timeout: float | None) -> R:
         """Make a request that has no rounds, and decode its result."""
         raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
-        return _read(raw, method, result)
+        if not self.is_modern:
+            return _read(raw, method, result)
+        done = _read_modern(raw, method, result)
+        if isinstance(done, InputRequiredResult):
+            raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
+        return done
 
     async def rounds(
         self,
@@ -124,7 +130,7 @@ class Calls:
             except CallTimeout:
                 raise CallTimeout(f"{method} was not answered within {timeout:g} s") from None
             except PeerError as error:
-                raise self._lifted(outgoing, error) from None
+                raise _lifted(method, error) from None
             if left is not None:
                 left = max(0.0, left - (loop.time() - began))
             return _read(raw, method, result) if not self.is_modern else _read_modern(raw, method, result)
@@ -143,13 +149,6 @@ class Calls:
             if not self._open:
                 self._ask_count = self._opened = 0
 
-    def _lifted(self, outgoing: Outgoing, error: PeerError) -> PeerError:
-        # 2026-07-28 server/resources: not found is -32602 with the URI; before, it had a code of its own.
-        if self.session.revision is None or outgoing.method.name != "resources/read":
-            return error
-        sent = ErrorObject(code=error.code, message=error.message, data=error.data)
-        return from_wire(self.session.revision.lift_error(sent))
-
     async def ping(self, timeout: float | None) -> None:
         """See ``Client.ping``."""
         method = "server/discover" if self.is_modern else "ping"
@@ -166,8 +165,10 @@ class Calls:
         return dict.fromkeys(("sampling/createMessage", "elicitation/create", "roots/list"), self._asked)
 
     async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
-        # Which of several open calls an ask belongs to is not said, so they are counted together.
-        self._ask_count += 1
+        # Which of several open calls an ask belongs to is not said, so they are counted together. Roots are no
+        # part of a call: a server may want them at any time (2025-11-25 client/roots).
+        if self._open or request.method.name != "roots/list":
+            self._ask_count += 1
         if self._ask_count > self._limits.asks * max(1, self._opened):
             self._give_up(peer)
             raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
@@ -206,6 +207,15 @@ def _reporter(progress: Callable[..., object]) -> OnProgress:
         return outcome if inspect.iscoroutine(outcome) else None
 
     return report
+
+
+def _lifted(method: str, error: PeerError) -> PeerError:
+    if method != "resources/read":
+        return error
+    # 2026-07-28 server/resources: not found is -32602 with the URI; before, it had a code of its own. Servers mix the
+    # two up, so both are understood in every revision.
+    sent = ErrorObject(code=error.code, message=error.message, data=error.data)
+    return from_wire(LATEST.lift_error(sent))
 
 
 def _read(raw: msgspec.Raw, method: str, result: type[R]) -> R:

@@ -148,6 +148,9 @@ class Client:
             raise
 
     async def _open(self) -> Connection[ClientSession]:
+        if (cause := self._cause()) is not None:
+            # A server in memory that failed: starting it anew would hide why.
+            raise cause
         await self.close()
         self._opened = await reach(self._where, errlog=self._errlog, inherit_env=self._inherit_env)
         channel = self._wrap(self._opened.channel) if self._wrap is not None else self._opened.channel

@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct, ValidationError, convert
 
@@ -186,7 +186,15 @@ async def _probe(peer: Connection[ClientSession], allowed: tuple[Revision, ...])
     except CallTimeout:
         return False
     except PeerError as error:
-        if is_modern_error(error):
+        if is_modern_error(error) and not _offers_handshake(error, allowed):
             raise
         return False
     return peer.session.discovered(decode(raw, DiscoverResult), allowed) is not None
+
+
+def _offers_handshake(error: PeerError, allowed: tuple[Revision, ...]) -> bool:
+    """Tell whether a server that refuses our revision names an earlier one instead (2026-07-28 basic/versioning)."""
+    if not isinstance(error.data, dict):
+        return False
+    offered: object = cast("dict[str, object]", error.data).get("supported")
+    return isinstance(offered, list) and any(one.name in offered for one in allowed if not one.modern)

@@ -57,6 +57,11 @@ class Notices:
         if listening in self._listening:
             self._listening.remove(listening)
 
+    @property
+    def uris(self) -> set[str]:
+        """The resources that listeners want to hear of."""
+        return {uri for listening in self._listening for uri in listening.uris}
+
     def take(self, event: Notified) -> object:
         """Take one notification; returns what a callback returned, to be awaited if it is a coroutine."""
         params = event.params

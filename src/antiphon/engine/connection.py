@@ -44,6 +44,7 @@ from antiphon.protocol.events import (
 )
 from antiphon.protocol.session import Session
 from antiphon.wire.common import Wire
+from antiphon.wire.envelope import Envelope
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
 __all__ = ["LATER", "Connection", "Handler", "Later"]
@@ -185,7 +186,7 @@ class Connection(Generic[S]):
     async def _read(self) -> None:
         me = asyncio.current_task()
         try:
-            while self._reader is me:
+            while self._reader is me and self._over is None:
                 if self._arrived:
                     event = self._event(self._arrived.popleft())
                     # Most frames are requests whose handler never waits: they cost no coroutine but their own.
@@ -229,7 +230,7 @@ class Connection(Generic[S]):
         elif isinstance(event, Notified):
             self._notice(event)
         elif isinstance(event, Answered):
-            return self.channel.send(Frame(event.reply))
+            return self.channel.send(Frame(event.reply, event.id, True, event.code))
         elif isinstance(event, Cancelled):
             self._withdrawn(event)
         elif isinstance(event, Batch):
@@ -277,6 +278,26 @@ class Connection(Generic[S]):
             else:
                 self._act(event)
 
+    # --- one message at a time (``channel.Peer``) ---------------------------------------------------------------
+
+    async def handle(self, message: Envelope, *, waits: Callable[[], object] | None = None) -> None:
+        """Take one message, in the caller's task: for a transport whose messages each come in a request of their own.
+
+        A connection that is driven so is never started. See ``channel.Peer``.
+        """
+        event = self.session.take(message)
+        if type(event) is Request:
+            event.on_wait = waits
+            await self.serve(event)
+        elif (wait := self._act(event)) is not None:
+            await self._drained(wait)
+
+    def withdraw(self, id: int | str, reason: str) -> None:
+        """Cancel a request of the peer's whose stream was closed, as if it had been cancelled by a notification."""
+        event = self.session.withdraw(id, reason)
+        if event is not None:
+            self._withdrawn(event)
+
     # --- serving ------------------------------------------------------------------------------------------------
 
     async def serve(self, request: Request) -> None:
@@ -315,7 +336,9 @@ class Connection(Generic[S]):
             raise RuntimeError("a handler must run in a task")
         request.on_cancel = partial(self._tasks.stop, task)
         self._suspended[request] = self._waiting.pause() if self._stops_clock else ()
-        if self._reader is task:
+        if request.on_wait is not None:
+            request.on_wait()
+        if self._reader is task and self._over is None:
             self._read_on()
 
     def reply(self, request: Request, result: Wire | Raw) -> Awaitable[None] | None:
@@ -346,7 +369,7 @@ class Connection(Generic[S]):
         if request.batch is not None:
             batch, request.batch = request.batch, None
             data = batch.add(data)
-        wait = self.channel.send(Frame(data, request.id, True)) if data is not None else None
+        wait = self.channel.send(Frame(data, request.id, True, request.code)) if data is not None else None
         if self._gone is not None and not self._is_busy():
             self._idle.set()
         return wait

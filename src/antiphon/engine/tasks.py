@@ -52,7 +52,8 @@ class Tasks:
                 self.stop(task)
 
     async def wait_stopped(self, spare: asyncio.Task[Any] | None, patience: float) -> None:
-        """Give all tasks but one, which were told to stop, ``patience`` seconds to clean up; then insist, and go."""
+        """Cancel every task but one, give them ``patience`` seconds to clean up, then insist, and go."""
+        self.stop_all(spare)
         others = [task for task in self._running if task is not spare]
         if others:
             _, stubborn = await asyncio.wait(others, timeout=patience)

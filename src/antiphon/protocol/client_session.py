@@ -239,7 +239,7 @@ class ClientSession(Session):
         if spec is None or spec.kind != "request" or not spec.sent_by("server", agreed.name):
             raise MethodNotFound(f"Method not found: {shortened(method)}")
         if method == "ping":
-            return Answered(result_frame(id, b"{}"))
+            return Answered(result_frame(id, b"{}"), id)
         if self.phase is not Phase.READY:
             raise InvalidRequest(f"Not initialized: {method} came before the handshake was complete")
         if spec.needs is not None and not declares(self._capabilities, spec.needs):

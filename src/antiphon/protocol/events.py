@@ -41,10 +41,12 @@ class Request:
         "cancelled",
         "capabilities",
         "children",
+        "code",
         "id",
         "meta",
         "method",
         "on_cancel",
+        "on_wait",
         "params",
         "progress",
         "raw",
@@ -75,6 +77,10 @@ class Request:
         self.cancelled = False
         self.on_cancel: Callable[[str | None], object] | None = None
         """Set by whoever runs the request, to stop it when the peer withdraws it or is gone; given the reason."""
+        self.on_wait: Callable[[], object] | None = None
+        """Called once, when the handler first has to wait."""
+        self.code: int | None = None
+        """The error code it was answered with, if it was an error."""
         self.children: set[RequestId] | None = None
         """Ids of our asks that belong to this request and are not answered yet."""
         self.batch: BatchReplies | None = None
@@ -161,10 +167,14 @@ class Cancelled:
 class Answered:
     """The session answered by itself (handshake, ping, refusal): ``reply`` must be sent, nothing else is to be done."""
 
-    __slots__ = ("reply",)
+    __slots__ = ("code", "id", "reply")
 
-    def __init__(self, reply: bytes) -> None:
+    def __init__(self, reply: bytes, id: RequestId | None = None, code: int | None = None) -> None:
         self.reply = reply
+        self.id = id
+        """The request it answers; ``None`` if its id could not be read."""
+        self.code = code
+        """The error code, if it is an error."""
 
 
 class Ignored:

@@ -51,7 +51,11 @@ class ModernResults:
         return {SERVER_INFO: self._info, **(meta or {})}
 
     def _relayed(self, result: Raw) -> bytes:
-        """Complete a result that came encoded, from elsewhere; what it has already stays."""
+        """Complete a result that came encoded: our own lists at once, one from elsewhere so that what it has stays."""
+        encoded = bytes(result)
+        is_plain = encoded[:2] in (b'{"', b"{}") and b'"resultType"' not in encoded and b'"_meta"' not in encoded
+        if is_plain:
+            return prepend(self._complete, encoded)
         members = msgspec.json.decode(result, type=dict[str, Raw])
         meta = msgspec.json.decode(members.get("_meta", b"{}"), type=dict[str, Raw])
         members.setdefault("resultType", Raw(encode(_COMPLETE)))

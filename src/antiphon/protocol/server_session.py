@@ -142,7 +142,7 @@ class ServerSession(Session):
         return request
 
     def _answer(self, request: Request, result: Wire | Raw) -> Answered:
-        return Answered(result_frame(request.id, self._encode_result(request, result)))
+        return Answered(result_frame(request.id, self._encode_result(request, result)), request.id)
 
     def _initialize(self, id: RequestId, params: RequestParams) -> Event:
         following = TRANSITIONS.get((self.phase, "initialize"))
@@ -158,7 +158,7 @@ class ServerSession(Session):
             server_info=self._info,
             instructions=self._instructions,
         )
-        return Answered(result_frame(id, encode(agreed.lower(result))))
+        return Answered(result_frame(id, encode(agreed.lower(result))), id)
 
     def _negotiate(self, requested: str) -> Revision:
         if self._newest_legacy is None:

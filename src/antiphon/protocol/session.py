@@ -54,13 +54,6 @@ class _Remains(msgspec.Struct):
 _decode_remains = msgspec.json.Decoder(_Remains).decode
 
 
-def _remains_of(data: bytes) -> _Remains:
-    try:
-        return _decode_remains(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Remains()
-
-
 class Session:
     """One peer, as seen from one side. Use ``ServerSession`` or ``ClientSession``."""
 
@@ -90,6 +83,10 @@ class Session:
         """Take note of a frame that was dropped for its size: its id is unknown, so the reply carries none."""
         return self._refuse(None, InvalidRequest(f"Invalid request: frame of {size} bytes, the limit is {limit}"))
 
+    def take(self, message: Envelope) -> Event:
+        """Take one message that is decoded already, from a transport that had to look at it."""
+        return self._message(message)
+
     def _message(self, envelope: Envelope) -> Event:
         if envelope.method is not UNSET:
             if envelope.id is UNSET:
@@ -114,7 +111,12 @@ class Session:
 
     def _unreadable(self, data: bytes, error: PeerError) -> Event:
         """Refuse a message that cannot be read. A reply is never answered: whoever waits for it is told instead."""
-        remains = _remains_of(data)
+        try:
+            remains = _decode_remains(data)
+        except (msgspec.ValidationError, RecursionError):
+            remains = _Remains()
+        except (msgspec.DecodeError, UnicodeDecodeError) as no_json:
+            return self._refuse(None, ParseError(f"Parse error: {no_json}"))
         id: RequestId | None = remains.id if type(remains.id) in (int, str) else None
         if remains.method is not None or not (remains.result or remains.error):
             return self._refuse(id, error)
@@ -159,13 +161,17 @@ class Session:
         raise AssertionError("each side defines which notifications it takes")
 
     def _cancel_arrived(self, params: CancelledNotificationParams) -> Event:
-        request = None if params.request_id is None else self.incoming.get(params.request_id)
-        if request is None:
-            return Ignored("cancelled: no such request, or answered already")
+        withdrawn = None if params.request_id is None else self.withdraw(params.request_id, params.reason)
+        return withdrawn or Ignored("cancelled: no such request, or answered already")
+
+    def withdraw(self, id: RequestId, reason: str | None) -> Cancelled | None:
+        """Take note that the peer no longer waits for a request; ``None`` if there is none, or it was answered."""
         # 2025-11-25 basic/utilities/cancellation: "The initialize request MUST NOT be cancelled"; it is never in here.
-        del self.incoming[request.id]
+        request = self.incoming.pop(id, None)
+        if request is None:
+            return None
         request.cancelled = True
-        return Cancelled(request, params.reason)
+        return Cancelled(request, reason)
 
     def _progress_arrived(self, spec: MethodSpec, params: ProgressNotificationParams, raw: Raw) -> Event:
         outgoing = self.outgoing.get(params.progress_token)
@@ -196,7 +202,7 @@ class Session:
     # --- what we answer -----------------------------------------------------------------------------------------
 
     def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
-        return Answered(error_frame(id, to_wire(error), null_id=self._has_null_ids()))
+        return Answered(error_frame(id, to_wire(error), null_id=self._has_null_ids()), id, error.code)
 
     def _has_null_ids(self) -> bool:
         """Tell whether an error about what had no readable id carries ``null``; until a revision is agreed it does."""
@@ -231,6 +237,7 @@ class Session:
         if isinstance(error, PeerError) and error.remote:
             error = InternalError("Internal error")
         failure = request.revision.adapt_error(to_wire(error))
+        request.code = failure.code
         try:
             return error_frame(request.id, failure, null_id=False)
         except (TypeError, ValueError, RecursionError, msgspec.EncodeError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar, Unpack, cast, overload
 
 from antiphon.channel import Channel
@@ -20,6 +20,7 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.completion import Completions
 from antiphon.server.context import Context
 from antiphon.server.handlers import Handlers, not_found
+from antiphon.server.lifespan import Held
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate, RateLimiter
 from antiphon.server.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 from antiphon.server.pages import Pages
@@ -28,7 +29,7 @@ from antiphon.server.registry import Registry
 from antiphon.server.resources import Resource, ResourceTemplate
 from antiphon.server.rounds import Rounds
 from antiphon.server.sealed_state import Seal
-from antiphon.server.subscriptions import ListKind, Subscriptions
+from antiphon.server.subscriptions import Changes, Subscriptions
 from antiphon.server.tools import Tool
 from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
@@ -88,6 +89,7 @@ class Server:
         self.prompts: Registry[Prompt] = Registry("prompt")
         self.completions = Completions(self.prompts, self.templates)
         self.subscriptions = Subscriptions()
+        self._changes = Changes(self.subscriptions)
         self.pages = Pages(self, page_size)
         self.rounds = Rounds(self, Seal(keys), ttl=parked_for, limit=max_parked)
         self._handlers = Handlers(self).table()
@@ -95,9 +97,10 @@ class Server:
         self._lifespan = lifespan
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
         self._error_details = error_details
-        self._stack: AsyncExitStack | None = None
+        self._held: Held | None = None
         self._users = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
+        self._is_open = False
         self._watch()
 
     # --- decorators ---------------------------------------------------------------------------------------------
@@ -171,28 +174,13 @@ class Server:
 
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to it that a resource has changed. May be called from any thread."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self.subscriptions.resource_updated, uri)
+        self._changes.resource(uri)
 
     def _watch(self) -> None:
-        pending: set[ListKind] = set()
-
-        def tell() -> None:
-            kinds = list(pending)
-            pending.clear()
-            for kind in kinds:
-                self.subscriptions.list_changed(kind)
-
-        def changed(kind: ListKind) -> None:
-            if self._loop is not None:
-                if not pending:
-                    self._loop.call_soon_threadsafe(tell)
-                pending.add(kind)
-
-        self.tools.on_change(lambda: changed("tools"))
-        self.prompts.on_change(lambda: changed("prompts"))
-        self.resources.on_change(lambda: changed("resources"))
-        self.templates.on_change(lambda: changed("resources"))
+        self.tools.on_change(lambda: self._changes.list("tools"))
+        self.prompts.on_change(lambda: self._changes.list("prompts"))
+        self.resources.on_change(lambda: self._changes.list("resources"))
+        self.templates.on_change(lambda: self._changes.list("resources"))
 
     # --- serving ------------------------------------------------------------------------------------------------
 
@@ -222,30 +210,44 @@ class Server:
         """Hold the server open: the lifespan is entered with the first user and left with the last."""
         self._users += 1
         try:
-            if self._users == 1:
-                await self._open()
+            async with self._gate_of_this_loop():
+                if not self._is_open:
+                    await self._open()
             yield
         finally:
             self._users -= 1
-            if self._users == 0:
-                await self._close()
+            async with self._gate_of_this_loop():
+                if self._users == 0 and self._is_open:
+                    await self._close()
+
+    def _gate_of_this_loop(self) -> asyncio.Lock:
+        """Return the lock on opening and closing. A server may serve one event loop after another, a lock may not."""
+        loop = asyncio.get_running_loop()
+        if self._gate[0] is not loop:
+            self._gate = loop, asyncio.Lock()
+        return self._gate[1]
 
     async def _open(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.rounds.closed = False
-        self._stack = AsyncExitStack()
         if self._lifespan is not None:
-            self.state = await self._stack.enter_async_context(self._lifespan(self))
+            held = Held(self._lifespan(self))
+            self.state = await held.enter()
+            self._held = held
+        self.rounds.closed = False
+        self._changes.open()
+        self._is_open = True
 
     async def _close(self) -> None:
         tasks = self.rounds.close()
         if tasks:
             await asyncio.wait(tasks, timeout=_GRACE)
-        self._loop = None
-        if self._stack is not None:
-            stack, self._stack = self._stack, None
-            await stack.aclose()
-        self.state = None
+        self._changes.close()
+        self._is_open = False
+        held, self._held = self._held, None
+        try:
+            if held is not None:
+                await held.leave()
+        finally:
+            self.state = None
 
     def connect(self, channel: Channel) -> Connection[ServerSession]:
         """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import LocalProtocolError
+from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.limits import PROGRESS_RATE, Bucket
@@ -30,7 +30,7 @@ __all__ = ["Call"]
 class Call:
     """A handler that runs for a request."""
 
-    __slots__ = ("_reports", "clock", "connection", "first", "request", "server")
+    __slots__ = ("_asks_out", "_left", "_reports", "clock", "connection", "first", "request", "server")
 
     def __init__(self, server: Server, connection: Connection[ServerSession], request: Request) -> None:
         self.server = server
@@ -40,7 +40,9 @@ class Call:
         self.request: Request | None = request
         """The request that is live now; ``None`` between rounds."""
         self.clock: asyncio.Timeout | None = None
-        """The handler's own deadline, if it has one; it stands still while an ask is out."""
+        """The handler's own deadline, while it has one; it stands still while an ask is out."""
+        self._asks_out = 0
+        self._left = 0.0
         self._reports: Bucket | None = None
 
     @property
@@ -56,27 +58,39 @@ class Call:
         """Ask the client and return its answer undecoded: here, by a request tied to the one being served."""
         if self.request is None:
             raise LocalProtocolError("The call has ended")
-        # 2025-11-25 basic/lifecycle: before "initialized" a server sends nothing but pings and log messages.
-        await self.connection.ready.wait()
+        if not self.request.revision.modern and not self.connection.ready.is_set():
+            await self._until_ready(spec, timeout)
         outgoing = self.connection.session.ask(spec, params, self.request)
         with self.human_time():
             return await self.connection.request(outgoing, timeout=timeout)
 
+    async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
+        # 2025-11-25 basic/lifecycle: before "initialized" a server sends nothing but pings and log messages.
+        try:
+            async with asyncio.timeout(timeout):
+                await self.connection.ready.wait()
+        except TimeoutError:
+            raise CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
+
     @contextmanager
     def human_time(self) -> Generator[None]:
-        """Let the handler's own deadline stand still: an ask of it is out."""
-        clock = self.clock
-        when = clock.when() if clock is not None else None
-        if clock is None or when is None:
+        """Let the handler's own deadline stand still: an ask of it is out. Asks may overlap; the last one counts."""
+        loop, clock = asyncio.get_running_loop(), self.clock
+        if clock is None:
             yield
             return
-        loop = asyncio.get_running_loop()
-        remaining = when - loop.time()
-        clock.reschedule(None)
+        when = clock.when()
+        if self._asks_out == 0 and when is not None and not clock.expired():
+            self._left = when - loop.time()
+            clock.reschedule(None)
+        self._asks_out += 1
         try:
             yield
         finally:
-            clock.reschedule(loop.time() + remaining)
+            self._asks_out -= 1
+            # A task that outlives the handler finds its clock gone, and a handler that cleans up finds it expired.
+            if self._asks_out == 0 and self.clock is clock and not clock.expired():
+                clock.reschedule(loop.time() + self._left)
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress to the request that is live now."""

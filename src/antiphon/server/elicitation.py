@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -51,6 +52,7 @@ async def elicit_form(
 
 async def elicit_visit(call: Call, message: str, url: str, *, key: str | None, timeout: float | None) -> Elicited:
     """Ask for an address to be visited. See ``Context.elicit_url``."""
-    params = ElicitRequestParams.visit(message, url)
+    # 2025-11-25 client/elicitation: a visit has a unique elicitationId. Where a revision has none, it is left out.
+    params = ElicitRequestParams.visit(message, url, elicitation_id=os.urandom(16).hex())
     result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
     return Elicited(result.action, None)

@@ -14,13 +14,22 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from antiphon.engine.connection import Connection, Handler, Later
-from antiphon.errors import InvalidParams, MissingCapability, PeerError, ResourceNotFound, ToolError
+from antiphon.errors import (
+    ElicitationUnavailable,
+    InvalidParams,
+    MissingCapability,
+    PeerError,
+    ResourceNotFound,
+    SamplingUnavailable,
+    ToolError,
+)
+from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.arguments import ArgumentError
 from antiphon.server.call import Call
 from antiphon.server.context import Context
-from antiphon.server.tools import Tool
+from antiphon.server.tools import Requirement, Tool
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent
@@ -37,6 +46,11 @@ __all__ = ["Handlers"]
 log = logging.getLogger("antiphon.server")
 
 Peer = Connection[ServerSession]
+
+_UNAVAILABLE: dict[str, type[MissingCapability]] = {
+    "sampling": SamplingUnavailable,
+    "elicitation": ElicitationUnavailable,
+}
 
 
 class Handlers:
@@ -65,12 +79,16 @@ class Handlers:
 
     # --- tools --------------------------------------------------------------------------------------------------
 
-    def call_tool(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, CallToolResult] | Later:
+    def call_tool(
+        self, request: Request, peer: Peer
+    ) -> CallToolResult | CoroutineType[Any, Any, CallToolResult] | Later:
         """Serve ``tools/call``."""
         params: CallToolRequestParams = request.params
         tool = self._server.tools.get(params.name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
+        if tool.requires is not None and not declares(request.capabilities, tool.requires):
+            return _useless(tool, tool.requires, request)
         wait = self._server.tool_wait(peer)
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
@@ -114,6 +132,9 @@ class Handlers:
             if clock.expired():
                 raise ToolError(f"{tool.name} did not finish within {tool.timeout:g} s") from None
             raise
+        finally:
+            if call is not None:
+                call.clock = None
 
     def _serve(
         self,
@@ -153,6 +174,14 @@ class Handlers:
         params: SetLevelRequestParams = request.params
         peer.session.log_level = params.level
         return EmptyResult()
+
+
+def _useless(tool: Tool, needed: Requirement, request: Request) -> CallToolResult:
+    # 2026-07-28 basic/errors: -32021 with what is missing; no earlier revision has such a code.
+    text = f"{tool.name} needs a client that offers {needed}"
+    if not request.revision.modern:
+        return _failed(text)
+    raise _UNAVAILABLE.get(needed, MissingCapability)(text, data={"requiredCapabilities": {needed: {}}})
 
 
 def _failed(text: str) -> CallToolResult:

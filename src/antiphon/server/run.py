@@ -13,6 +13,7 @@ from antiphon.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from antiphon.channel import Channel
     from antiphon.server.app import Server
 
 __all__ = ["run", "serve_stdio"]
@@ -35,9 +36,24 @@ async def serve_stdio(server: Server) -> None:
     if serving is not None and sys.platform != "win32":
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     try:
-        await server.serve(channel)
+        await server.serve(_Lent(channel))
     finally:
         await channel.close()
+
+
+class _Lent:
+    """A channel that stays open when its connection is closed.
+
+    While the lifespan ends, too, standard output is the protocol's, and what is printed goes to standard error.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.receive = channel.receive
+        self.send = channel.send
+        self.closed_error = channel.closed_error
+
+    async def close(self) -> None:
+        """Leave it to the owner."""
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:

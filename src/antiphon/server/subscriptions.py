@@ -5,6 +5,8 @@ Sources: 2025-11-25 server/resources, Subscriptions; 2026-07-28 basic/patterns/s
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Literal
 
@@ -22,7 +24,7 @@ from antiphon.wire.subscriptions import (
     SubscriptionsListenResult,
 )
 
-__all__ = ["ListKind", "Subscriptions"]
+__all__ = ["Changes", "ListKind", "Subscriptions"]
 
 ListKind = Literal["tools", "prompts", "resources"]
 
@@ -119,6 +121,49 @@ class Subscriptions:
 
     def _tell(self, peer: Peer, request: Request | None, method: str, params: Wire) -> None:
         peer.send(peer.session.notify(METHODS[method], params, request), request)
+
+
+class Changes:
+    """What has changed, from whatever thread, told on the event loop; many changes of a list at once are told once."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending: set[ListKind] = set()
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """Tell of changes from now on, on the running loop."""
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._pending.clear()
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        with self._lock:
+            self._loop = None
+
+    def list(self, kind: ListKind) -> None:
+        """Note that a list has changed."""
+        with self._lock:
+            if self._loop is None:
+                return
+            if not self._pending:
+                self._loop.call_soon_threadsafe(self._tell)
+            self._pending.add(kind)
+
+    def resource(self, uri: str) -> None:
+        """Note that a resource has changed."""
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._subscriptions.resource_updated, uri)
+
+    def _tell(self) -> None:
+        with self._lock:
+            kinds = sorted(self._pending)
+            self._pending.clear()
+        for kind in kinds:
+            self._subscriptions.list_changed(kind)
 
 
 def _tag(request: Request) -> Meta:

@@ -7,6 +7,8 @@ files.
 from __future__ import annotations
 
 import re
+from array import array
+from itertools import accumulate
 from typing import Any, Literal
 
 import msgspec
@@ -58,8 +60,9 @@ class _Id(Struct):
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_id = msgspec.json.Decoder(_Id).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_ONE_KIND = bytes.maketrans(b"[{]}", b"(())")
+# The closing quote is optional: a string that never ends must not be looked for again at every quote within it.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -116,15 +119,9 @@ def too_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
     """Tell whether JSON nests deeper than ``limit``, without decoding it.
 
     Nesting cannot exceed the number of opening brackets, so nearly every frame is decided by two counts.
-    The rest lose their strings and everything but brackets, and then one layer of empty pairs per pass.
+    The rest lose their strings and everything but brackets, whose running sum is the depth.
     """
     if data.count(b"{") + data.count(b"[") <= limit:
         return False
-    rest = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)
-    for _ in range(limit):
-        shorter = rest.replace(b"()", b"")
-        if len(shorter) == len(rest):
-            # Malformed: what is never closed counts as nested, the rest is the decoder's to refuse.
-            return rest.count(b"(") > limit
-        rest = shorter
-    return b"(" in rest
+    steps = array("b", _STRING.sub(b"", data).translate(_STEPS, _NOT_BRACKETS))
+    return max(accumulate(steps), default=0) > limit

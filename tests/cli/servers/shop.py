@@ -99,7 +99,7 @@ async def vanish() -> str:
 async def linger(started: str = "") -> str:
     """Never return. Leaves the process id in the file ``started``."""
     if started:
-        Path(started).write_text(str(os.getpid()), encoding="ascii")
+        await asyncio.to_thread(Path(started).write_text, str(os.getpid()), encoding="ascii")
     await asyncio.Event().wait()
     return ""
 
@@ -126,6 +126,12 @@ async def label(product: str) -> str:
 async def sell(product: str, mood: str = "glad") -> str:
     """Sell a product."""
     return f"Sell {product}, be {mood}."
+
+
+@server.prompt
+async def muse(ctx: Context) -> str:
+    """Let the client's model make the prompt."""
+    return (await ctx.sample("Muse.", max_tokens=20)).text
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from antiphon.cli.demo.store import Product
-from antiphon.cli.frames import LEGEND, Message, line
+from antiphon.cli.frames import LEGEND, line
 from antiphon.cli.output import print_json, print_list
 from antiphon.cli.telling import Teller
+from antiphon.transports.recording import Message
 
 __all__ = ["Display"]
 
@@ -40,7 +41,8 @@ class Display:
         """Show that something has happened."""
         if self._as_json:
             print_json({"event": event, **facts})
-        elif event in _LINES:
+        elif event in _LINES and (event != "done" or facts["stored"] is not None):
+            facts = {name: f"{fact:.2f}" if isinstance(fact, float) else fact for name, fact in facts.items()}
             self.teller.say(_LINES[event].format_map(_Facts(facts)), _STYLES.get(event, "bold"))
 
     def message(self, message: Message) -> None:
@@ -54,10 +56,6 @@ class Display:
         """Say what the arrows mean."""
         if self._messages and not self._as_json:
             self.teller.say(LEGEND, "dim")
-
-    def stderr(self, text: str) -> None:
-        """Show a line that the server wrote to its standard error."""
-        self.event("stderr", text=text)
 
     def shelf(self, products: Sequence[Product]) -> None:
         """Show what is stored, as a table."""
@@ -91,7 +89,6 @@ _LINES: Mapping[str, str] = {
     "answer": "  ✓ answered by {model}: {text}",
     "refused": "  ✗ refused ({reason})",
     "stored": "  ■ stored        {sku}  {name}",
-    "stderr": "    stderr of the server: {text}",
     "error": "  ✗ {message}",
     "done": "{stored} of {wanted} new products are described and stored (read back from the server), in {seconds} s.",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import cycle
@@ -17,7 +18,7 @@ from typing import Annotated
 import msgspec
 
 from antiphon.cli.demo.store import Product, Store, catalogue
-from antiphon.errors import Rejected, ResourceNotFound, ToolError
+from antiphon.errors import AntiphonError, Rejected, ResourceNotFound, ToolError
 from antiphon.server.app import Server
 from antiphon.server.context import Context
 
@@ -154,7 +155,10 @@ def serve() -> None:
     parser.add_argument("--store", required=True, help="SQLite file of the shop")
     parser.add_argument("--interval", type=float, default=2.0, help="seconds between two new products, about")
     options = parser.parse_args()
-    make_server(options.store, options.interval).run()
+    try:
+        make_server(options.store, options.interval).run()
+    except AntiphonError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,47 @@
+"""The lifespan of a server while it is held open: entered once, left once, both in one task of its own.
+
+Owns that task and nothing else. Who holds the server open, and for how long, is ``app``'s business. Clients come and go
+in tasks of their own, while what authors write between ``async with`` and ``yield`` may belong to one task (a
+``TaskGroup`` does), so neither the first client's task nor the last one's may run it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+__all__ = ["Held"]
+
+
+class Held:
+    """One entering of a lifespan."""
+
+    def __init__(self, lifespan: AbstractAsyncContextManager[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        self._entered: asyncio.Future[Any] = loop.create_future()
+        self._leave = asyncio.Event()
+        self._task = loop.create_task(self._hold(lifespan))
+
+    async def _hold(self, lifespan: AbstractAsyncContextManager[Any]) -> None:
+        async with lifespan as state:
+            self._entered.set_result(state)
+            await self._leave.wait()
+
+    async def enter(self) -> Any:
+        """Return what the lifespan yields, or raise what it raises. Cancelling this ends it."""
+        try:
+            await asyncio.wait((self._entered, self._task), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            raise
+        if not self._entered.done():
+            self._entered.cancel()
+            self._task.result()
+        return self._entered.result()
+
+    async def leave(self) -> None:
+        """Let the lifespan clean up; raise what it raises."""
+        self._leave.set()
+        await asyncio.shield(self._task)

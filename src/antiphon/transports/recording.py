@@ -1,0 +1,108 @@
+"""A channel around another that tells of every message that passes.
+
+Owns no rule of the protocol: what cannot be read is told as it is. How a message is shown is its reader's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from antiphon.channel import Channel, Frame, Oversized
+from antiphon.errors import ConnectionClosed, PeerError
+from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, split_batch
+
+__all__ = ["Direction", "Kind", "Message", "RecordingChannel"]
+
+Direction = Literal["sent", "received"]
+Kind = Literal["request", "notification", "result", "error", "unreadable"]
+
+_MOST_WAITING = 10_000
+"""Requests whose method is remembered for their reply."""
+
+
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message that travelled."""
+
+    direction: Direction
+    kind: Kind
+    method: str = ""
+    """Of a reply: that of its request, where it is known."""
+    id: RequestId | None = None
+    body: Any = None
+    """``params``, ``result`` or ``error``; the text of what could not be read."""
+
+
+class RecordingChannel:
+    """A channel around another that tells of every message. It changes nothing, and cannot fail."""
+
+    def __init__(self, channel: Channel, heard: Callable[[Message], object]) -> None:
+        self._channel = channel
+        self._heard = heard
+        self._asked: dict[tuple[Direction, RequestId], str] = {}
+
+    async def receive(self) -> Sequence[bytes | Oversized]:
+        """Receive, and tell."""
+        frames = await self._channel.receive()
+        for frame in frames:
+            self._tell("received", frame)
+        return frames
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Tell, and send."""
+        self._tell("sent", frame.data)
+        return self._channel.send(frame)
+
+    async def close(self) -> None:
+        """Close the channel within."""
+        await self._channel.close()
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why the channel within has ended."""
+        return self._channel.closed_error()
+
+    def _tell(self, direction: Direction, data: bytes | Oversized) -> None:
+        if isinstance(data, Oversized):
+            self._heard(Message(direction=direction, kind="unreadable", body=f"{data.size} bytes, too many to take"))
+            return
+        for part in _parts(data):
+            self._heard(self._read(direction, part))
+
+    def _read(self, direction: Direction, data: bytes) -> Message:
+        try:
+            envelope = decode_envelope(data)
+            return self._understood(direction, envelope)
+        except (PeerError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return Message(direction=direction, kind="unreadable", body=data.decode(errors="replace"))
+
+    def _understood(self, direction: Direction, envelope: Envelope) -> Message:
+        id = None if envelope.id is UNSET else envelope.id
+        if isinstance(envelope.method, str):
+            if id is not None and len(self._asked) < _MOST_WAITING:
+                self._asked[direction, id] = envelope.method
+            kind: Kind = "notification" if id is None else "request"
+            body = msgspec.json.decode(envelope.params) if envelope.params else None
+            return Message(direction=direction, kind=kind, method=envelope.method, id=id, body=body)
+        method = "" if id is None else self._asked.pop((_OTHER[direction], id), "")
+        if envelope.error is not UNSET:
+            body = msgspec.to_builtins(envelope.error)
+            return Message(direction=direction, kind="error", method=method, id=id, body=body)
+        body = msgspec.json.decode(envelope.result) if envelope.result else None
+        return Message(direction=direction, kind="result", method=method, id=id, body=body)
+
+
+_OTHER: dict[Direction, Direction] = {"sent": "received", "received": "sent"}
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    try:
+        batch = split_batch(data)
+    except PeerError:
+        batch = None
+    if batch is None:
+        yield data
+    else:
+        yield from map(bytes, batch)

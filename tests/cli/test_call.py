@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.wire.revisions import REVISIONS
+from tests.cli.conftest import Cli
+from tests.cli.program import SERVERS, SHOP, at_terminal, ended
+
+
+def test_arguments_are_read_by_the_schema_of_the_tool(shop: Cli):
+    """Numbers and booleans arrive as such."""
+    done = shop("call", SHOP, "price", "product=42", "pieces=3", "discount=0.5", "express=yes")
+    assert (done.code, done.out) == (0, "42: 3 at 0.5 off, express\n")
+
+
+def test_arguments_may_be_one_object(shop: Cli):
+    """Beside ``--json``, which prints the result."""
+    [result] = shop("call", SHOP, "tagged", "--json", '{"tags": ["a"], "size": {"a": 2}}').objects
+    assert result["structuredContent"] == {"a": 2}
+
+
+def test_every_kind_of_content_is_shown(shop: Cli):
+    """What is no text is named."""
+    assert shop("call", SHOP, "everything").out.splitlines() == [
+        "text",
+        "[image image/png, 3 bytes]",
+        "[link to shop://list: list]",
+        "noted",
+    ]
+
+
+def test_a_tool_that_fails_is_1(shop: Cli):
+    """Its text is printed."""
+    done = shop("call", SHOP, "refuse", "reason=sold out")
+    assert (done.code, done.out) == (1, "sold out\n")
+    assert "the tool reports a failure" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prize"], "the server has no tool 'prize': did you mean 'price'?"),
+        (["price", "pieces=x"], "price: pieces=x: a whole number is needed"),
+        (["price", "colour=red"], "price: there is no argument 'colour'"),
+        (["price", "loose"], "an argument is written key=value"),
+        (["describe", "--yes", "--deny"], "contradict each other"),
+        (["describe", "--provider", "oracle"], 'There is no provider "oracle"'),
+    ],
+)
+def test_wrong_arguments_are_2(arguments: list[str], message: str, shop: Cli):
+    """Before anything is called."""
+    done = shop("call", SHOP, *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize("revision", [one.name for one in REVISIONS])
+def test_yes_answers_what_the_server_asks(revision: str, shop: Cli):
+    """On every revision; log messages are told beside the data."""
+    done = shop("call", SHOP, "describe", "product=tea", "--yes", "--revision", revision)
+    assert (done.code, done.out) == (0, "echo: [echo] Describe tea\n")
+    assert "sampling request answered by 'echo'" in done.err
+    assert '[warning] shop: {"about":"tea"}' in done.err
+
+
+def test_deny_refuses_what_the_server_asks(shop: Cli):
+    """The call fails by it."""
+    done = shop("call", SHOP, "describe", "product=tea", "--deny")
+    assert done.code == 1
+    assert "sampling request refused (policy)" in done.err
+    assert shop("call", SHOP, "order", "--deny").out == "decline\n"
+
+
+def test_without_a_terminal_nothing_is_answered(shop: Cli):
+    """And the remedy is told."""
+    done = shop("call", SHOP, "describe", "product=tea")
+    assert done.code == 1
+    assert "--yes answers without asking" in done.err
+
+
+def test_forms_are_sent_with_their_defaults_if_those_suffice(shop: Cli):
+    """``--yes`` cannot know more."""
+    assert shop("call", SHOP, "wrap", "--yes").out == "accept: Wrapping(colour='red', ribbon=True)\n"
+    assert shop("call", SHOP, "order", "--yes").out == "decline\n"
+
+
+def test_roots_are_offered(cli: Cli):
+    """By the name of the folder."""
+    Path("project").mkdir()
+    done = cli("call", SHOP, "folders", "--roots", "project", "--roots", "file:///elsewhere")
+    assert done.out == "project file:///elsewhere\n"
+
+
+def test_a_server_that_dies_in_the_middle_is_told(cli: Cli):
+    """With its exit code and last words."""
+    done = cli("call", SHOP, "vanish")
+    assert done.code == 1
+    assert "(exit code 7)" in done.err
+    assert "last words" in done.err
+
+
+def test_a_call_that_takes_too_long_is_given_up(shop: Cli):
+    """The tool is named."""
+    done = shop("call", SHOP, "linger", "--timeout", "1.5")
+    assert done.code == 1
+    assert "linger: tools/call was not answered within 1.5 s" in done.err
+
+
+def test_a_person_approves_at_the_terminal():
+    """The request is shown, then the result."""
+    child = at_terminal("call", SHOP, "describe", "product=tea", NO_COLOR="1")
+    child.expect_exact("Describe tea")
+    child.expect_exact("decision> ")
+    child.sendline("a")
+    child.expect_exact("echo: [echo] Describe tea")
+    assert ended(child) == 0
+
+
+def test_a_person_answers_at_the_terminal():
+    """In their own words."""
+    child = at_terminal("call", SHOP, "describe", "product=tea", "--provider", "manual", NO_COLOR="1")
+    child.expect_exact("decision> ")
+    child.sendline("w")
+    child.expect_exact("single dot")
+    child.sendline("A cup of calm.")
+    child.sendline(".")
+    child.expect_exact("human: A cup of calm.")
+    assert ended(child) == 0
+
+
+def test_a_person_refuses_at_the_terminal():
+    """With a reason, which is told here and not there."""
+    child = at_terminal("call", SHOP, "describe", "product=tea", NO_COLOR="1")
+    child.expect_exact("decision> ")
+    child.sendline("d")
+    child.expect_exact("reason")
+    child.sendline("no tea today")
+    child.expect_exact("refused (user)")
+    child.expect_exact("denied: no tea today")
+    assert ended(child) == 1
+
+
+def test_a_person_fills_in_a_form_at_the_terminal():
+    """Field by field."""
+    child = at_terminal("call", SHOP, "order", NO_COLOR="1")
+    child.expect_exact("How many?")
+    child.expect_exact("decision> ")
+    child.sendline("d")
+    child.expect("decline")
+    assert ended(child) == 0
+
+
+def test_nothing_of_a_hostile_server_reaches_the_terminal():
+    """Result, log message, progress, stderr: all inert."""
+    child = at_terminal("call", str(SERVERS / "hostile.py"), "tell", "--verbose", "--messages", NO_COLOR="1")
+    assert ended(child) == 0
+    printed = child.before or ""
+    for part in ("log", "result", "stderr"):
+        assert f"{part}⟦U+001B⟧[31m⟦U+001B⟧]0;owned⟦U+0007⟧⟦U+009B⟧2J⟦U+202E⟧" in printed.replace("\r\n", "")
+    assert "\x1b]0;" not in printed
+    assert "\x9b" not in printed
+    assert "\u202e" not in printed

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli import checks
+from antiphon.cli.checks import Finding, local_findings
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for configuration in an empty folder."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def kinds() -> dict[str, str]:
+    """Return the kind of each finding."""
+    return {finding.subject: finding.kind for finding in local_findings()}
+
+
+def test_this_installation_is_in_order():
+    """Or these tests would not run."""
+    found = kinds()
+    assert {found[name] for name in ("python", "msgspec", "typer", "rich", "cryptography", "jsonschema-rs")} == {"ok"}
+    assert found[".mcp.json"] == "note"
+
+
+def test_what_is_missing_is_found(monkeypatch: pytest.MonkeyPatch):
+    """Uvloop may be missing, the others may not."""
+
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    found = kinds()
+    assert (found["msgspec"], found["uvloop"]) == ("failed", "note")
+
+
+def test_configuration_is_read():
+    """Servers are named, a file that cannot be read fails."""
+    Path(".mcp.json").write_text('{"mcpServers": {"a": {}, "b": {}}}', encoding="utf-8")
+    assert Finding("ok", ".mcp.json", "servers: a, b") in local_findings()
+    Path(".mcp.json").write_text("{", encoding="utf-8")
+    assert kinds()[".mcp.json"] == "failed"
+
+
+def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
+    """Where it is, and whether it may be coloured."""
+    monkeypatch.setattr(checks, "find_terminal", lambda: "/dev/pts/7")
+    monkeypatch.setenv("NO_COLOR", "1")
+    [terminal] = [finding for finding in local_findings() if finding.subject == "terminal"]
+    assert terminal.kind == "ok"
+    assert "/dev/pts/7" in terminal.text
+    assert "NO_COLOR" in terminal.text

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from antiphon import __version__
+from antiphon.cli.main import COMMANDS, main
+from tests.cli.conftest import Cli
+from tests.cli.program import SHOP, at_terminal, ended, in_process
+
+
+def test_the_version_loads_nothing_heavy():
+    """It is asked for by scripts."""
+    program = "import sys; from antiphon.cli.main import main; main(['--version']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    version, _, loaded = done.stdout.partition("\n")
+    assert version == f"antiphon {__version__}"
+    assert set(loaded.split()) & {"typer", "rich", "msgspec", "asyncio"} == set()
+
+
+def test_the_version_is_known_to_the_command_tree_as_well(cli: Cli):
+    """Beside other options."""
+    done = cli("--version", "tools")
+    assert (done.code, done.out) == (0, f"antiphon {__version__}\n")
+
+
+def test_the_help_lists_every_command(cli: Cli):
+    """In one screen."""
+    done = cli("--help")
+    assert done.code == 0
+    assert all(f"\n  {name} " in done.out for name in COMMANDS)
+    assert "..." not in done.out.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, cli: Cli):
+    """With its options."""
+    done = cli(name, "--help")
+    assert done.code == 0
+    assert f"antiphon {name}" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["tools"], "Missing argument 'TARGET'"),
+        (["tools", "x", "--nonsense"], "No such option: --nonsense"),
+        (["tools", "x", "--timeout", "soon"], "'soon' is not a valid float"),
+        (["demo", "--products", "0"], "0 is not in the range"),
+    ],
+)
+def test_wrong_usage_is_2(arguments: list[str], message: str, cli: Cli):
+    """And says what is wrong."""
+    done = cli(*arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_mistake_of_ours_is_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    """Unless it was asked for."""
+    monkeypatch.setattr("antiphon.cli.opening.resolve_target", lambda *_: 1 / 0)
+    done = cli("tools", "x")
+    assert done.code == 1
+    assert done.err == "antiphon: unexpected ZeroDivisionError: division by zero (ANTIPHON_DEBUG=1 shows where)\n"
+    monkeypatch.setenv("ANTIPHON_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["tools", "x"])
+
+
+def test_ctrl_c_ends_quietly_and_takes_the_server_along(tmp_path):
+    """130, no message, no process left behind."""
+    started = tmp_path / "started"
+    child = at_terminal("call", SHOP, "linger", f"started={started}", "--messages")
+    child.expect("→ tools/call")
+    while not (started.exists() and started.read_text(encoding="ascii")):
+        child.expect([r".", r"\Z"])
+    child.sendintr()
+    assert ended(child) == 130
+    assert "Traceback" not in (child.before or "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text(encoding="ascii")), 0)
+
+
+def test_it_is_a_module_too():
+    """``python -m antiphon`` is the same command."""
+    done = in_process("--version")
+    assert (done.code, done.out) == (0, f"antiphon {__version__}\n")

@@ -1,0 +1,347 @@
+"""What both sides share: malformed input, correlation, replies, progress."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.errors import (
+    InvalidParams,
+    LocalProtocolError,
+    NotInRevision,
+)
+from antiphon.protocol.events import Answered, Cancelled, Ignored, Replied, Request
+from antiphon.protocol.session import Session, shortened
+from antiphon.wire.common import EmptyResult, NotificationParams, RequestMeta
+from antiphon.wire.content import TextContent
+from antiphon.wire.methods import METHODS
+from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS, Revision
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+from tests.support.pair import Pair, decoded, frame
+
+OLDEST = LEGACY[0]
+SAMPLE = CreateMessageRequestParams(
+    messages=[SamplingMessage(role="user", content=TextContent(text="hi"))], max_tokens=5
+)
+DONE = CallToolResult(content=[])
+
+NOT_JSON = [b"", b" ", b"{", b"\xff", b'{"jsonrpc":"2.0","id":1', b"hello", b'{"a":1}{"b":2}', b"[1,", b"\x00"]
+NOT_A_MESSAGE = [
+    (b"null", None),
+    (b"5", None),
+    (b'"text"', None),
+    (b"{}", None),
+    (b'{"id":7}', 7),
+    (b'{"jsonrpc":"1.0","id":7,"method":"ping"}', 7),
+    (b'{"id":"a","method":"ping"}', "a"),
+    (b'{"jsonrpc":"2.0","id":7,"method":5}', 7),
+    (b'{"jsonrpc":"2.0","id":7}', 7),
+    (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":{"id":1},"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % (b"9" * 5_000), None),
+]
+
+
+def error_of(event: object) -> dict[str, Any]:
+    """Return the error reply a session gave by itself."""
+    assert isinstance(event, Answered), event
+    return json.loads(event.reply)
+
+
+@pytest.mark.requirement("base.jsonrpc")
+@pytest.mark.parametrize("data", NOT_JSON)
+def test_what_is_not_json_is_a_parse_error(data):
+    """A frame that is not JSON is answered with -32700, without an id that could be read."""
+    reply = error_of(Pair.opened(LATEST_LEGACY).server.receive(data))
+    assert reply["error"]["code"] == -32700
+    assert reply.get("id") is None
+
+
+@pytest.mark.requirement("base.jsonrpc", "base.id-not-null", "base.id-type", "base.reply-same-id")
+@pytest.mark.parametrize(("data", "id"), NOT_A_MESSAGE)
+def test_what_is_no_message_is_an_invalid_request(data, id):
+    """JSON that is no JSON-RPC message is answered with -32600, and with its id where that can be read."""
+    reply = error_of(Pair.opened(LATEST_LEGACY).server.receive(data))
+    assert reply["error"]["code"] == -32600
+    assert reply.get("id") == id
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_unreadable_id_is_null_before_2025_11_25_and_absent_since(revision):
+    """Where the id could not be read, the error has the member only in the older revisions."""
+    pair = Pair.opened(revision)
+    assert ("id" in error_of(pair.server.receive(b"nonsense"))) is (revision.name < "2025-11-25")
+
+
+def test_before_anything_is_agreed_an_unreadable_id_is_null():
+    """JSON-RPC 2.0 wants null, and no revision has said otherwise yet."""
+    assert error_of(Pair(LATEST_LEGACY).server.receive(b"nonsense"))["id"] is None
+
+
+def test_a_frame_nested_too_deep_is_an_invalid_request_with_its_id():
+    """Depth is refused before anything is decoded, but the id is still found."""
+    params = b'{"a":' * 200 + b"1" + b"}" * 200
+    event = Pair.opened(LATEST_LEGACY).server.receive(b'{"jsonrpc":"2.0","id":3,"method":"ping","params":%b}' % params)
+    reply = error_of(event)
+    assert (reply["id"], reply["error"]["code"]) == (3, -32600)
+    assert "deeper than 128" in reply["error"]["message"]
+
+
+def test_a_frame_nested_beyond_any_recursion_is_refused():
+    """Even a million brackets cost no stack."""
+    for data in (b"[" * 1_000_000, b'{"id":' * 300_000, b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 500_000):
+        assert error_of(Pair.opened(LATEST_LEGACY).server.receive(data))["error"]["code"] in (-32600, -32700)
+
+
+def test_an_oversized_frame_is_refused_and_names_the_limit():
+    """Its bytes are gone, so the reply has no id; it says what the limit is."""
+    reply = error_of(Pair.opened(LATEST_LEGACY).server.oversized(20_000_000, 16_777_216))
+    assert reply["error"]["code"] == -32600
+    assert "16777216" in reply["error"]["message"]
+
+
+def test_an_error_repeats_only_the_beginning_of_a_long_method():
+    """A peer cannot make an error reply as large as its request."""
+    reply = error_of(Pair.opened(LATEST_LEGACY).server.receive(frame(id=1, method="x" * 100_000)))
+    assert len(json.dumps(reply)) < 300
+    assert shortened("short") == "short"
+
+
+@pytest.mark.requirement("base.id-type", "base.reply-same-id")
+@pytest.mark.parametrize("id", [0, -1, 2**63, 10**40, "", "0", "a" * 1000, 'quote " and \\', "\u2028 \x00 é"])
+def test_odd_ids_come_back_unchanged(id):
+    """Every string and every integer is an id, however large, and is returned as it came."""
+    reply = error_of(Pair.opened(LATEST_LEGACY).server.receive(frame(id=id, method="ping")))
+    assert reply == {"jsonrpc": "2.0", "id": id, "result": {}}
+
+
+@pytest.mark.requirement("base.id-type")
+def test_a_number_and_the_text_of_it_are_different_ids():
+    """1 and "1" may be live at the same time."""
+    pair = Pair.opened(LATEST_LEGACY)
+    first = pair.server.receive(frame(id=1, method="tools/list"))
+    second = pair.server.receive(frame(id="1", method="tools/list"))
+    assert isinstance(first, Request)
+    assert isinstance(second, Request)
+    assert decoded(pair.server.reply(second, METHODS["tools/list"].result(tools=[])))["id"] == "1"
+    assert pair.server.incoming == {1: first}
+
+
+@pytest.mark.requirement("base.id-unique")
+def test_a_second_request_under_a_live_id_is_refused_and_the_first_goes_on():
+    """-32600 for the second; the first is answered as if nothing had happened."""
+    pair = Pair.opened(LATEST_LEGACY)
+    _, request = pair.call()
+    reply = error_of(pair.server.receive(frame(id=request.id, method="tools/list")))
+    assert (reply["id"], reply["error"]["code"]) == (request.id, -32600)
+    assert pair.reply(request, DONE).result is not None
+
+
+@pytest.mark.requirement("base.id-unique")
+def test_our_ids_never_repeat():
+    """Requests and asks are numbered for the life of a session, whatever became of them."""
+    pair = Pair.opened(LATEST_LEGACY)
+    seen: list[Any] = []
+    for _ in range(5):
+        outgoing, request = pair.call()
+        seen.append(outgoing.id)
+        pair.reply(request, DONE)
+    ids = [
+        message["id"] for side, message in pair.frames if side == "client" and "method" in message and "id" in message
+    ]
+    assert len(ids) == len(set(ids)) == 6
+    assert seen == ids[1:]
+
+
+@pytest.mark.requirement("base.no-reply-to-notification", "base.jsonrpc")
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"method": "notifications/none/of/these"},
+        {"method": "tools/list"},
+        {"method": "notifications/progress", "params": {}},
+        {"method": "notifications/progress", "params": []},
+        {"method": "notifications/cancelled", "params": {"requestId": {}}},
+        {"method": "notifications/message", "params": {"level": "info", "data": 1}},
+        {"method": "initialize", "params": {}},
+    ],
+)
+def test_a_notification_is_never_answered(members):
+    """Unknown, unreadable or not the peer's to send: it is ignored, and said to be."""
+    assert isinstance(Pair.opened(LATEST_LEGACY).server.receive(frame(**members)), Ignored)
+
+
+def test_a_notification_whose_text_is_no_utf8_is_ignored():
+    """Bytes that no decoder looked at before its params were read do no harm."""
+    data = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":"\xff","progressToken":{}}}'
+    assert isinstance(Pair.opened(LATEST_LEGACY).server.receive(data), Ignored)
+
+
+def test_a_request_whose_text_is_no_utf8_has_invalid_params():
+    """The same bytes in a request are -32602, with its id."""
+    data = b'{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"x":"\xff","name":{}}}'
+    reply = error_of(Pair.opened(LATEST_LEGACY).server.receive(data))
+    assert (reply["id"], reply["error"]["code"]) == (4, -32602)
+
+
+# --- correlation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("base.reply-same-id", "base.reply-result-or-error")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_replies_find_their_requests_in_any_order(revision):
+    """Ten requests answered backwards: each reply is reported with the request it belongs to."""
+    pair = Pair.opened(revision)
+    calls = [pair.call() for _ in range(10)]
+    for outgoing, request in reversed(calls):
+        replied = pair.reply(request, DONE)
+        assert replied.outgoing is outgoing
+        assert (replied.error, replied.problem) == (None, None)
+    pair.check_empty()
+
+
+@pytest.mark.requirement("base.error-code-message", "base.reply-result-or-error")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_error_reply_has_code_message_and_data(revision):
+    """What a handler raises as a PeerError arrives whole, and instead of a result."""
+    pair = Pair.opened(revision)
+    _, request = pair.call()
+    replied = pair.reply(request, InvalidParams("the place", data={"at": [1, 2]}))
+    assert replied.result is None
+    assert replied.error is not None
+    assert (replied.error.code, replied.error.message, replied.error.data) == (-32602, "the place", {"at": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"id": 77, "result": {}},
+        {"id": "1", "result": {}},
+        {"id": None, "error": {"code": -32600, "message": "?"}},
+        {"error": {"code": -32600, "message": "?"}},
+        {"id": 77, "result": 1, "error": 2},
+    ],
+)
+def test_a_reply_to_nothing_is_ignored(members):
+    """No id, an id never used, an id of another type: nobody waits, and nobody answers a reply."""
+    pair = Pair.opened(LATEST_LEGACY)
+    _outgoing, request = pair.call()
+    assert isinstance(pair.client.receive(frame(**members)), Ignored)
+    assert pair.reply(request, DONE).result is not None
+
+
+def test_a_second_reply_is_ignored():
+    """The first one settles the request."""
+    pair = Pair.opened(LATEST_LEGACY)
+    outgoing, request = pair.call()
+    pair.reply(request, DONE)
+    assert isinstance(pair.client.receive(frame(id=outgoing.id, result={})), Ignored)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"error": {"code": "x", "message": "?"}},
+        {"error": {"code": 1.5, "message": "?"}},
+        {"error": {"message": "no code"}},
+        {"error": {"code": 1, "message": None}},
+        {"error": 5},
+        {"error": []},
+        {"result": {}, "error": None},
+        {"result": {}, "jsonrpc": "1.0"},
+    ],
+)
+def test_a_reply_that_cannot_be_read_is_told_to_whoever_waits(members):
+    """It settles its request at once, instead of leaving it to its deadline; and it is not answered."""
+    pair = Pair.opened(LATEST_LEGACY)
+    outgoing, _request = pair.call()
+    event = pair.client.receive(json.dumps({"jsonrpc": "2.0", "id": outgoing.id, **members}).encode())
+    assert isinstance(event, Replied)
+    assert (event.outgoing, event.result, event.error) == (outgoing, None, None)
+    assert "The reply to tools/call cannot be read" in (event.problem or "")
+    assert pair.client.outgoing == {}
+
+
+def test_a_reply_nested_too_deep_is_told_to_whoever_waits():
+    """A reply that is refused for its depth does not leave its request waiting for ever."""
+    pair = Pair.opened(LATEST_LEGACY)
+    outgoing, _request = pair.call()
+    deep = b"[" * 300 + b"]" * 300
+    event = pair.client.receive(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (outgoing.id, deep))
+    assert isinstance(event, Replied)
+    assert "deeper" in (event.problem or "")
+
+
+def test_a_reply_that_has_both_is_an_error():
+    """Where a peer sets result and error, the error stands."""
+    pair = Pair.opened(LATEST_LEGACY)
+    outgoing, _request = pair.call()
+    event = pair.client.receive(frame(id=outgoing.id, result={}, error={"code": 1, "message": "no"}))
+    assert isinstance(event, Replied)
+    assert event.error is not None
+    assert event.result is None
+
+
+# --- what we send ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_told_before_anything_is_agreed():
+    """A notification needs a revision."""
+    with pytest.raises(LocalProtocolError, match="before the handshake"):
+        Pair(LATEST_LEGACY).server.notify(METHODS["notifications/tools/list_changed"], NotificationParams())
+
+
+@pytest.mark.requirement("lifecycle.negotiated")
+@pytest.mark.parametrize(
+    ("side", "method", "revision"),
+    [
+        ("client", "notifications/tools/list_changed", LATEST_LEGACY),
+        ("server", "notifications/roots/list_changed", LATEST_LEGACY),
+        ("server", "notifications/elicitation/complete", LATEST),
+        ("server", "notifications/elicitation/complete", OLDEST),
+        ("client", "notifications/roots/list_changed", LATEST),
+        ("client", "notifications/progress", LATEST),
+        ("server", "notifications/initialized", LATEST_LEGACY),
+        ("client", "ping", LATEST_LEGACY),
+    ],
+)
+def test_what_is_not_ours_to_tell_is_refused_before_it_is_sent(side: str, method: str, revision: Revision):
+    """Each side sends the notifications its revision gives it, and no others."""
+    session: Session = getattr(Pair.opened(revision), side)
+    if side == "server" and revision.modern:
+        session.revision = revision
+    with pytest.raises(NotInRevision, match=method):
+        session.notify(METHODS[method], NotificationParams())
+
+
+def test_meta_in_the_params_gives_way_to_the_sessions_own():
+    """Params that were received from elsewhere do not put a second _meta into the frame."""
+    pair = Pair.opened(LATEST)
+    params = CallToolRequestParams(name="t", meta=RequestMeta(progress_token="theirs", protocol_version="1999-01-01"))
+    outgoing, request = pair.call(params=params)
+    assert outgoing.data.count(b'"_meta"') == 1
+    assert request.meta is not None
+    assert request.meta.progress_token is None
+
+
+def test_a_session_takes_no_requests_by_itself():
+    """Which requests and notifications are served is for each side to say."""
+    for data in (frame(id=1, method="ping"), frame(method="notifications/initialized")):
+        with pytest.raises(AssertionError, match="each side defines"):
+            Session().receive(data)
+
+
+def test_a_cancelled_request_reports_its_reason():
+    """The reason is for the log of whoever stops."""
+    pair = Pair.opened(LATEST_LEGACY)
+    outgoing, request = pair.call("tools/list")
+    event = pair.cancel(pair.client, outgoing, "the user left")
+    assert isinstance(event, Cancelled)
+    assert (event.request, event.reason, request.cancelled) == (request, "the user left", True)
+    assert pair.server.reply(request, EmptyResult()) is None

@@ -1,0 +1,266 @@
+"""The server as its author meets it: decorators, what it offers, and how long it is open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from antiphon import Client, ConfigError, Context, Server
+from antiphon.server.tools import Tool
+from tests.support.raw_client import raw_client
+
+
+def test_a_decorator_returns_the_function() -> None:
+    """With parentheses or without, it can still be called."""
+    server = Server("s")
+
+    def one() -> str:
+        return "one"
+
+    assert server.tool(one) is one
+    assert server.tool(name="again")(one) is one
+    assert server.prompt(one) is one
+    assert server.prompt(name="again")(one) is one
+    assert server.resource("s://one")(one) is one
+    assert server.tools.names() == server.prompts.names() == ["one", "again"]
+
+
+def test_a_completer_is_returned_too() -> None:
+    """It belongs to a prompt's argument."""
+    server = Server("s")
+
+    @server.prompt
+    def brief(topic: str) -> str:
+        return topic
+
+    def topics(value: str) -> list[str]:
+        return [value]
+
+    assert server.complete("brief", "topic")(topics) is topics
+    assert len(server.completions) == 1
+
+
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "template"])
+def test_a_name_is_taken_once(kind: str) -> None:
+    """The second one is a mistake, and is told when it is made."""
+    server = Server("s")
+
+    def one() -> str:
+        return "one"
+
+    def family(gap: str) -> str:
+        return gap
+
+    add: dict[str, Any] = {
+        "tool": lambda: server.tool(one),
+        "prompt": lambda: server.prompt(one),
+        "resource": lambda: server.resource("s://one")(one),
+        "template": lambda: server.resource("s://{gap}")(family),
+    }
+    add[kind]()
+    with pytest.raises(ConfigError, match="is there already"):
+        add[kind]()
+
+
+def test_a_template_has_no_size() -> None:
+    """Its members differ."""
+    with pytest.raises(ConfigError, match="leave size= out"):
+        Server("s").resource("s://{gap}", size=3)(lambda gap: gap)
+
+
+def test_a_tool_may_be_made_elsewhere() -> None:
+    """``add_tool`` is what the decorator does."""
+    server = Server("s")
+    server.add_tool(Tool.from_function(lambda: "x", name="made"))
+    assert server.tools.names() == ["made"]
+
+
+def test_an_empty_server_offers_nothing() -> None:
+    """But it can log."""
+    offered = Server("s").capabilities()
+    assert (offered.tools, offered.prompts, offered.resources, offered.completions) == (None, None, None, None)
+    assert offered.logging == {}
+
+
+def test_capabilities_follow_what_was_added() -> None:
+    """A template alone makes resources."""
+    server = Server("s")
+    server.tool(name="t")(lambda: "x")
+    assert server.capabilities().tools is not None
+    assert server.capabilities().resources is None
+    server.resource("s://{gap}")(lambda gap: gap)
+    assert server.capabilities().resources is not None
+    assert server.capabilities().prompts is None
+
+
+async def test_a_client_learns_who_the_server_is() -> None:
+    """Name, version, title and instructions."""
+    server = Server("s", version="3", title="The shop", instructions="Ask nicely.")
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with Client(server, revision=revision) as client:
+            info = client.server_info
+            assert info is not None
+            assert (info.name, info.version, info.title) == ("s", "3", "The shop")
+            assert client.instructions == "Ask nicely."
+
+
+async def test_a_server_may_speak_fewer_revisions() -> None:
+    """Those it was given, and no more."""
+    from antiphon.wire.revisions import LATEST_LEGACY
+
+    async with Client(Server("s", revisions=[LATEST_LEGACY])) as client:
+        assert client.revision == "2025-11-25"
+
+
+def counting(events: list[str], **options: Any) -> Server:
+    """Make a server whose lifespan tells when it begins and ends."""
+
+    @asynccontextmanager
+    async def lifespan(server: Server) -> AsyncGenerator[dict[str, str]]:
+        events.append(f"{server.name} began")
+        try:
+            yield {"shelf": "full"}
+        finally:
+            events.append("ended")
+
+    server = Server("shop", lifespan=lifespan, **options)
+
+    @server.tool
+    async def shelf(ctx: Context) -> str:
+        return ctx.state["shelf"]
+
+    return server
+
+
+async def test_the_lifespan_is_entered_once_for_all_clients() -> None:
+    """With the first, and left after the last; handlers see what it yields."""
+    events: list[str] = []
+    server = counting(events)
+    async with Client(server) as first:
+        async with Client(server) as second:
+            assert (await first.call_tool("shelf")).text == (await second.call_tool("shelf")).text == "full"
+        assert events == ["shop began"]
+        assert server.state == {"shelf": "full"}
+    assert events == ["shop began", "ended"]
+    assert server.state is None
+
+
+async def test_a_server_that_was_closed_opens_again() -> None:
+    """With a new lifespan."""
+    events: list[str] = []
+    server = counting(events)
+    for _ in range(2):
+        async with Client(server) as client:
+            assert (await client.call_tool("shelf")).text == "full"
+    assert events == ["shop began", "ended"] * 2
+
+
+async def test_a_second_client_waits_for_the_lifespan_too() -> None:
+    """Nobody is served by a server that is half open."""
+    opening, release = asyncio.Event(), asyncio.Event()
+    seen: list[Any] = []
+
+    @asynccontextmanager
+    async def slow(_server: Server) -> AsyncGenerator[str]:
+        opening.set()
+        await release.wait()
+        yield "open"
+
+    server = Server("s", lifespan=slow)
+
+    async def hold() -> None:
+        async with server.serving():
+            seen.append(server.state)
+
+    holding = [asyncio.create_task(hold()) for _ in range(2)]
+    await opening.wait()
+    await asyncio.sleep(0)
+    assert seen == []
+    release.set()
+    await asyncio.gather(*holding)
+    assert seen == ["open", "open"]
+
+
+async def test_a_server_that_closes_is_not_opened_before_it_is_closed() -> None:
+    """The next client waits for the last one's cleanup."""
+    events: list[str] = []
+    closing, release = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def slow(_server: Server) -> AsyncGenerator[None]:
+        events.append("begin")
+        yield
+        closing.set()
+        await release.wait()
+        events.append("end")
+
+    server = Server("s", lifespan=slow)
+
+    async def hold() -> None:
+        async with server.serving():
+            pass
+
+    first = asyncio.create_task(hold())
+    await closing.wait()
+    second = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    assert events == ["begin"]
+    release.set()
+    await asyncio.gather(first, second)
+    assert events == ["begin", "end", "begin", "end"]
+
+
+async def test_a_lifespan_that_fails_is_told_as_it_is() -> None:
+    """The client's caller sees the cause, and the next client may have more luck."""
+    tries: list[int] = []
+
+    @asynccontextmanager
+    async def flaky(_server: Server) -> AsyncGenerator[int]:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("no database")
+        yield len(tries)
+
+    server = Server("s", lifespan=flaky)
+    server.tool(name="state")(lambda: str(server.state))
+    with pytest.raises(OSError, match="no database"):
+        await Client(server).connect()
+    async with Client(server) as client:
+        assert (await client.call_tool("state")).text == "2"
+
+
+def test_a_server_serves_one_event_loop_after_another() -> None:
+    """As in a test suite, where every test has a loop of its own."""
+    server = counting([])
+
+    async def use() -> str:
+        async with Client(server) as first, Client(server) as second:
+            await first.call_tool("shelf")
+            return (await second.call_tool("shelf")).text
+
+    assert [asyncio.run(use()), asyncio.run(use())] == ["full", "full"]
+
+
+async def test_a_resource_is_read_before_a_template() -> None:
+    """A fixed URI wins over a gap that would fit."""
+    server = Server("s")
+    server.resource("s://{gap}")(lambda gap: f"any {gap}")
+    server.resource("s://hat")(lambda: "the hat")
+    async with Client(server) as client:
+        hat, cap = await client.read_resource("s://hat"), await client.read_resource("s://cap")
+    assert [result.contents[0].text for result in (hat, cap)] == ["the hat", "any cap"]
+
+
+async def test_changes_while_nobody_listens_are_forgotten() -> None:
+    """A closed server has nobody to tell."""
+    server = counting([])
+    server.tool(name="early")(lambda: "x")
+    server.resource_updated("s://hat")
+    async with raw_client(server) as client:
+        tools = (await client.reply(client.modern("tools/list")))["result"]["tools"]
+    assert [tool["name"] for tool in tools] == ["shelf", "early"]
+    assert client.notifications == []

@@ -1,0 +1,223 @@
+"""One run of a handler: asks tied to its request, and a deadline that a person's time does not touch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from antiphon import Client, Context, Server
+from antiphon.errors import CallTimeout, LocalProtocolError
+from tests.support.raw_client import raw_client, said, text
+
+ERAS = ["2025-11-25", "2026-07-28"]
+
+
+async def test_an_ask_waits_until_the_handshake_is_complete() -> None:
+    """A call may come before ``initialized``; what it asks must not."""
+    server, begun = Server("s"), asyncio.Event()
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        begun.set()
+        return (await ctx.sample("?")).text
+
+    async with raw_client(server) as client:
+        await client.handshake(complete=False)
+        call = client.request("tools/call", name="ask", arguments={})
+        await begun.wait()
+        await client.reply(client.request("ping"))
+        assert client.requests == []
+        client.send({"method": "notifications/initialized"})
+        client.send({"id": (await client.asked())["id"], "result": said("now")})
+        assert text((await client.reply(call))["result"]) == "now"
+
+
+async def test_an_ask_does_not_wait_for_the_handshake_for_ever() -> None:
+    """Its own deadline counts."""
+    server, seen = Server("s"), list[Exception]()
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        try:
+            await ctx.sample("?", timeout=0.01)
+        except CallTimeout as error:
+            seen.append(error)
+        return "went on"
+
+    async with raw_client(server) as client:
+        await client.handshake(complete=False)
+        reply = await client.reply(client.request("tools/call", name="ask", arguments={}))
+    assert text(reply["result"]) == "went on"
+    assert "did not complete the handshake" in str(seen[0])
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_an_ask_after_the_end_of_its_call_is_refused(revision: str) -> None:
+    """Nothing is sent that belongs to no request."""
+    server, tasks = Server("s"), list[asyncio.Task[Any]]()
+    over = asyncio.Event()
+
+    @server.tool
+    async def leave(ctx: Context) -> str:
+        async def late() -> None:
+            await over.wait()
+            await ctx.sample("still there?")
+
+        tasks.append(asyncio.create_task(late()))
+        return "gone"
+
+    asked: list[Any] = []
+
+    async def answer(params: Any, _origin: Any) -> str:
+        asked.append(params)
+        return "x"
+
+    async with Client(server, sampling=answer, revision=revision) as client:
+        assert (await client.call_tool("leave")).text == "gone"
+        over.set()
+        with pytest.raises(LocalProtocolError, match="ended"):
+            await tasks[0]
+    assert asked == []
+
+
+async def test_an_ask_is_cancelled_with_its_call() -> None:
+    """The client is told that nobody waits for its answer any more."""
+    server, ended = Server("s"), asyncio.Event()
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        try:
+            return (await ctx.sample("?")).text
+        finally:
+            ended.set()
+
+    async with raw_client(server) as client:
+        await client.handshake()
+        call = client.request("tools/call", name="ask", arguments={})
+        ask_id = (await client.asked())["id"]
+        client.send({"method": "notifications/cancelled", "params": {"requestId": call}})
+        await ended.wait()
+        await client.reply(client.request("ping"))
+    cancelled = [one["params"]["requestId"] for one in client.notifications if one["method"].endswith("cancelled")]
+    assert cancelled == [ask_id]
+
+
+def patient(seconds: float) -> Server:
+    """Make a server with tools that have a deadline."""
+    server = Server("s")
+
+    @server.tool(timeout=seconds)
+    async def one(ctx: Context) -> str:
+        return (await ctx.sample("?")).text
+
+    @server.tool(timeout=seconds)
+    async def overlapping(ctx: Context) -> str:
+        first, second = await asyncio.gather(ctx.sample("quick"), ctx.sample("slow"))
+        return first.text + second.text
+
+    @server.tool(timeout=seconds)
+    async def hang(ctx: Context) -> str:
+        await ctx.sample("quick")
+        await asyncio.Event().wait()
+        return ""
+
+    @server.tool(timeout=seconds)
+    async def tidy(ctx: Context) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ctx.sample("quick")
+        return ""
+
+    return server
+
+
+async def think(params: Any, _origin: Any) -> str:
+    """Answer at once, or after longer than any deadline here."""
+    if params.messages[0].text != "quick":
+        thought = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.25, thought.set)
+        await thought.wait()
+    return "x"
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize(("tool", "expected"), [("one", "x"), ("overlapping", "xx")])
+async def test_a_persons_time_does_not_count(tool: str, expected: str, revision: str) -> None:
+    """The deadline of a tool stands still until the last of its asks is answered."""
+    async with Client(patient(0.1), sampling=think, revision=revision) as client:
+        assert (await client.call_tool(tool)).text == expected
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_tools_own_time_counts(revision: str) -> None:
+    """After an answer the clock goes on."""
+    async with Client(patient(0.05), sampling=think, revision=revision) as client:
+        result = await client.call_tool("hang")
+    assert (result.is_error, result.text) == (True, "hang did not finish within 0.05 s")
+
+
+async def test_a_tool_may_ask_while_it_cleans_up() -> None:
+    """A deadline that has passed is not touched again."""
+    async with Client(patient(0.05), sampling=think, revision="2025-11-25") as client:
+        result = await client.call_tool("tidy")
+    assert (result.is_error, result.text) == (True, "tidy did not finish within 0.05 s")
+
+
+async def test_an_ask_that_outlives_its_tool_leaves_the_clock_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """The handler has returned; its helper learns that the call is over, and nothing else goes wrong."""
+    server, helpers = Server("s"), list[asyncio.Task[Any]]()
+
+    @server.tool(timeout=5)
+    async def leave(ctx: Context) -> str:
+        helpers.append(asyncio.create_task(ctx.sample("?")))
+        await asyncio.sleep(0)
+        return "gone"
+
+    async with raw_client(server) as client:
+        await client.handshake()
+        await client.reply(client.request("tools/call", name="leave", arguments={}))
+        (outcome,) = await asyncio.gather(*helpers, return_exceptions=True)
+    assert isinstance(outcome, LocalProtocolError)
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_progress_is_sent_only_if_it_grows() -> None:
+    """And only if the client has given a token."""
+    server = Server("s")
+
+    @server.tool
+    async def steps(ctx: Context) -> str:
+        for number in (1, 1, 0.5, 2):
+            await ctx.progress(number, 2, "so far")
+        return "done"
+
+    async with raw_client(server) as client:
+        await client.handshake()
+        await client.reply(client.request("tools/call", name="steps", arguments={}, _meta={"progressToken": "p"}))
+        await client.reply(client.request("tools/call", name="steps", arguments={}))
+    sent = [one["params"] for one in client.notifications]
+    assert sent == [
+        {"progressToken": "p", "progress": 1, "total": 2, "message": "so far"},
+        {"progressToken": "p", "progress": 2, "total": 2, "message": "so far"},
+    ]
+
+
+async def test_a_flood_of_progress_is_thinned_out_but_its_end_is_sent() -> None:
+    """A hundred reports a second say all there is to say."""
+    server = Server("s")
+
+    @server.tool
+    async def flood(ctx: Context) -> str:
+        for number in range(1, 1_001):
+            await ctx.progress(number, 1_000)
+        return "done"
+
+    seen: list[float] = []
+    async with Client(server) as client:
+        await client.call_tool("flood", progress=lambda done, *_: seen.append(done))
+    assert 100 <= len(seen) < 500
+    assert seen[-1] == 1_000

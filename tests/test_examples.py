@@ -1,0 +1,71 @@
+"""Every example runs, prints what it should, and is short."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from antiphon import Client
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+PRINTED = {
+    "client.py": "42\n",
+    "elicitation.py": "Friday: a table for 4 at the garden\nNothing was booked.\n",
+    "host_policy.py": (
+        "20 [echo] Write about autumn.\n200 [echo] Write about autumn.\n600 refused: user\n5000 refused: policy\n"
+        "policy allow\npolicy ask\nreview approve\npolicy ask\nreview deny\npolicy deny\n"
+    ),
+    "progress.py": (
+        "log: the oven is hot\nprogress: 1 2 minute 1\nprogress: 2 2 minute 2\na cake\nthe soup was given up\n"
+    ),
+    "resources.py": (
+        "resources: ['book://index']\ntemplates: ['book://{title}/text']\nindex: emma, ulysses\n"
+        "a book: Emma Woodhouse, handsome, clever, and rich...\nprompts: ['discuss']\n"
+        "prompt: Let us talk about emma, in a curious mood.\ncompleted: ['ulysses']\n"
+    ),
+    "sampling.py": 'Sweaters, at last. (by unnamed)\n["Tea, at last.","Scarves, at last."]\n',
+    "structured_output.py": (
+        "forecast ['city', 'days'] -> ['celsius', 'city', 'warning']\n"
+        "{'city': 'Oslo', 'celsius': [10.5, 11.5], 'warning': None}\nTrue There is no weather below the sea.\n"
+    ),
+    "subscriptions.py": "resource sensor://room -> 23 degrees\ntools -> ['cool', 'heat', 'install']\n",
+}
+
+
+def test_every_example_is_known():
+    """A new one needs its output here and a line in the folder's page."""
+    assert {*PRINTED, "server.py"} == set(PROGRAMS)
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [name for name in PROGRAMS if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_an_example_prints_what_it_should(name: str):
+    """And nothing on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / name], capture_output=True, text=True, timeout=15, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(PRINTED[name])
+
+
+async def test_the_server_is_called_over_stdio():
+    """As a host would start it."""
+    async with Client(EXAMPLES / "server.py") as client:
+        assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_example_is_short_and_says_what_it_shows(name: str):
+    """80 lines; the first two keep the promise of their first line."""
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.strip()]
+    prose = (ast.get_docstring(ast.parse(text)) or "").splitlines()
+    assert prose
+    assert len(text.splitlines()) <= 80
+    assert len(lines) - len(prose) <= {"server.py": 15, "client.py": 10}.get(name, 80)

@@ -1,0 +1,83 @@
+"""The channel that tells: everything passes as it is, and every message is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.channel import Frame, Oversized
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.recording import Message, RecordingChannel
+
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"a":1},"name":"describe","arguments":{}}}'
+
+
+class Canned:
+    """A channel that hands out what it was given."""
+
+    def __init__(self, *frames: bytes | Oversized) -> None:
+        self.frames = list(frames)
+        self.sent: list[Frame] = []
+        self.closed = False
+
+    async def receive(self) -> Sequence[bytes | Oversized]:
+        return self.frames
+
+    def send(self, frame: Frame) -> None:
+        self.sent.append(frame)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def closed_error(self) -> ConnectionClosed:
+        return ConnectionClosed("over")
+
+
+async def heard(*received: bytes | Oversized, sent: Sequence[bytes] = ()) -> list[Message]:
+    """Let frames travel, and return what was told of them."""
+    messages: list[Message] = []
+    recorder = RecordingChannel(Canned(*received), messages.append)
+    for frame in sent:
+        recorder.send(Frame(frame))
+    await recorder.receive()
+    return messages
+
+
+async def test_nothing_is_changed():
+    """Frames, and everything else, go through as they are."""
+    canned = Canned(CALL, b"nonsense")
+    recorder = RecordingChannel(canned, lambda _: None)
+    assert await recorder.receive() == [CALL, b"nonsense"]
+    recorder.send(Frame(CALL, 3, final=True))
+    assert canned.sent == [Frame(CALL, 3, final=True)]
+    await recorder.close()
+    assert canned.closed
+    assert recorder.closed_error().message == "over"
+
+
+async def test_a_reply_is_told_with_the_method_of_its_request():
+    """Ids of the two directions are not mixed up."""
+    reply, ask = b'{"jsonrpc":"2.0","id":1,"result":{"x":1}}', b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}'
+    told = await heard(ask, reply, sent=[CALL])
+    assert [(message.direction, message.kind, message.method) for message in told] == [
+        ("sent", "request", "tools/call"),
+        ("received", "request", "roots/list"),
+        ("received", "result", "tools/call"),
+    ]
+
+
+async def test_a_batch_is_several_messages():
+    """As the oldest revision but one sends them."""
+    told = await heard(b"[" + CALL + b"," + CALL + b"]")
+    assert [message.method for message in told] == ["tools/call", "tools/call"]
+
+
+async def test_deep_nonsense_is_no_failure():
+    """A peer may send anything."""
+    told = await heard(b"[" * 100_000, b"", b"null")
+    assert {message.kind for message in told} == {"unreadable"}
+
+
+async def test_what_was_too_large_is_told():
+    """Its bytes are gone, its size is not."""
+    [message] = await heard(Oversized(99))
+    assert (message.kind, message.body) == ("unreadable", "99 bytes, too many to take")
