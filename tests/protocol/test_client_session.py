@@ -15,7 +15,7 @@ from antiphon.errors import (
     RemoteProtocolError,
 )
 from antiphon.protocol.client_session import ClientSession, is_modern_error
-from antiphon.protocol.events import Answered, Event, Ignored, Notified, Request
+from antiphon.protocol.events import Answered, Event, Ignored, Notified, Replied, Request
 from antiphon.protocol.states import Phase
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RequestParams, SamplingCapability
 from antiphon.wire.content import TextContent
@@ -24,6 +24,7 @@ from antiphon.wire.lifecycle import DiscoverResult, InitializeResult, ListChange
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.tools import CallToolRequestParams
 from tests.support import mcp_schema
 from tests.support.pair import CLIENT, OFFERS_ALL, SERVER, Pair, decoded, error_of, frame
@@ -430,7 +431,32 @@ def test_a_modern_client_answers_nothing(data):
     pair.call()
     assert isinstance(pair.client.receive(data), Ignored)
     assert pair.client.incoming == {}
+
+
+@pytest.mark.parametrize("revision", [LATEST_LEGACY, LATEST])
+def test_a_reply_that_was_too_large_fails_its_call(revision):
+    """Where only one request can have been meant; nothing is written."""
+    pair = Pair.opened(revision)
+    outgoing, _ = pair.call()
+    event = pair.client.oversized(20_000_000, 16_777_216)
+    assert isinstance(event, Replied)
+    assert event.outgoing is outgoing
+    assert "too large: 20000000 bytes" in (event.problem or "")
+    assert pair.client.outgoing == {}
+
+
+def test_a_large_frame_fails_no_call_where_it_may_have_been_for_another():
+    """Nor a subscription, which is never answered by what it brings."""
+    pair = Pair.opened(LATEST)
+    pair.call()
+    pair.call()
     assert isinstance(pair.client.oversized(10**9, 10), Ignored)
+    assert len(pair.client.outgoing) == 2
+    listening = Pair.opened(LATEST)
+    params = METHODS["subscriptions/listen"].params(notifications=SubscriptionFilter())
+    listening.call("subscriptions/listen", params)
+    assert isinstance(listening.client.oversized(10**9, 10), Ignored)
+    assert len(listening.client.outgoing) == 1
 
 
 @pytest.mark.requirement("mrtr.undeclared")

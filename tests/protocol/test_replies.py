@@ -116,3 +116,25 @@ def test_url_elicitation_required_is_sent_in_its_one_revision(revision):
     replied = pair.reply(request, UrlElicitationRequired("first this", data={"elicitations": []}))
     assert replied.error is not None
     assert replied.error.code == (-32042 if revision.name == "2025-11-25" else -32603)
+
+
+@pytest.mark.requirement("base.reserved-codes")
+@pytest.mark.parametrize("code", [-32023, -32050, -32099, -32041])
+def test_a_code_that_only_the_specification_may_define_is_not_sent(code):
+    """A handler that makes one up gets an internal error."""
+    pair = Pair.opened(LATEST)
+    _, request = pair.call()
+    replied = pair.reply(request, PeerError("made up", code=code))
+    assert replied.error is not None
+    assert replied.error.code == -32603
+
+
+@pytest.mark.requirement("base.error-code-message")
+@pytest.mark.parametrize("code", [1234, -1, -32000, 2**40])
+def test_a_handlers_own_code_is_sent(code):
+    """Any other integer."""
+    pair = Pair.opened(LATEST)
+    _, request = pair.call()
+    replied = pair.reply(request, PeerError("own", code=code))
+    assert replied.error is not None
+    assert replied.error.code == code

@@ -253,7 +253,6 @@ def test_a_second_reply_is_ignored():
         {"error": {"code": 1, "message": None}},
         {"error": 5},
         {"error": []},
-        {"result": {}, "error": None},
         {"result": {}, "jsonrpc": "1.0"},
     ],
 )
@@ -265,6 +264,16 @@ def test_a_reply_that_cannot_be_read_is_told_to_whoever_waits(members):
     assert isinstance(event, Replied)
     assert (event.outgoing, event.result, event.error) == (outgoing, None, None)
     assert "The reply to tools/call cannot be read" in (event.problem or "")
+    assert pair.client.outgoing == {}
+
+
+def test_a_reply_whose_error_is_null_is_a_result():
+    """As JSON-RPC 1.0 wrote it."""
+    pair = Pair.opened(LATEST_LEGACY)
+    outgoing, _request = pair.call()
+    event = pair.client.receive(frame(id=outgoing.id, result={"content": []}, error=None))
+    assert isinstance(event, Replied)
+    assert decoded(bytes(event.result or b"")) == {"content": []}
     assert pair.client.outgoing == {}
 
 
@@ -345,3 +354,13 @@ def test_a_cancelled_request_reports_its_reason():
     assert isinstance(event, Cancelled)
     assert (event.request, event.reason, request.cancelled) == (request, "the user left", True)
     assert pair.server.reply(request, EmptyResult()) is None
+
+
+def test_what_a_revision_deprecates_is_said_once() -> None:
+    """Sampling and roots at the newest revision; elsewhere there is nothing to say."""
+    session = Pair(LATEST_LEGACY).server
+    sampling, elicitation = METHODS["sampling/createMessage"], METHODS["elicitation/create"]
+    assert "deprecated since" in (session.deprecation(sampling, LATEST) or "")
+    assert session.deprecation(sampling, LATEST) is None
+    assert session.deprecation(elicitation, LATEST) is None
+    assert session.deprecation(METHODS["roots/list"], LATEST_LEGACY) is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.unknown import decode
 
 __all__ = ["Calls"]
+
+log = logging.getLogger("antiphon.client")
 
 R = TypeVar("R", bound=Wire)
 
@@ -186,6 +189,9 @@ class Calls:
 
     async def _answer_round(self, call: _Open, spec: MethodSpec, params: Wire, this: Round) -> Wire:
         self.session.check_input_request(spec, params)
+        notice = self.session.revision and self.session.deprecation(spec, self.session.revision)
+        if notice:
+            log.info("%s", notice)
         return await self._answers.answer(params, self._origin(call, this))
 
     def _origin(self, call: _Open | None, this: Round | None) -> Origin:

@@ -110,6 +110,8 @@ class Connection(Generic[S]):
         """How many messages of the peer had no effect: late replies, unknown notifications, stray requests."""
         self.principal: str | None = None
         """Who the peer has proven to be, where the transport checks that."""
+        self.headers: Mapping[str, str] = {}
+        """Headers of the transport's request, where it has some; what is in them was not verified."""
         self.ready = asyncio.Event()
         """Set by the owner once the handshake is complete: asks of ours wait for it."""
         self._handlers = handlers

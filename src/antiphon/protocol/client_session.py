@@ -212,6 +212,19 @@ class ClientSession(Session):
             return b"%b,%b" % (members, token) if members else token
         return members
 
+    def oversized(self, size: int, limit: int) -> Event:
+        """Take note of a frame that was dropped for its size: it fails the one request whose reply it can have been.
+
+        A subscription does not count. With several in flight, nobody can tell: they are left to their deadlines.
+        """
+        candidates = [each for each in self.outgoing.values() if each.method.name != "subscriptions/listen"]
+        if len(candidates) != 1:
+            return super().oversized(size, limit)
+        outgoing = candidates[0]
+        self._settle(outgoing.id)
+        problem = f"The reply to {outgoing.method.name} was too large: {size} bytes, the limit is {limit}"
+        return Replied(outgoing, None, None, problem)
+
     # --- what the server asks -----------------------------------------------------------------------------------
 
     @property

@@ -15,13 +15,17 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from antiphon.errors import (
+    HeaderMismatch,
     InternalError,
     InvalidParams,
     InvalidRequest,
     LocalProtocolError,
+    MissingCapability,
     NotInRevision,
     ParseError,
     PeerError,
+    UnsupportedVersion,
+    UrlElicitationRequired,
 )
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
 from antiphon.protocol.frames import error_frame, notification_frame, request_frame, result_frame
@@ -37,6 +41,11 @@ __all__ = ["MAX_BATCH", "Session", "read_params", "shortened"]
 
 MAX_BATCH = 256
 """Most messages taken in one batch; each may start work, so the frame size alone bounds too little."""
+
+_RESERVED = range(-32099, -32019)
+"""Codes that only the specification defines (2026-07-28 basic, Error Codes)."""
+
+_DEFINED = {HeaderMismatch.CODE, MissingCapability.CODE, UnsupportedVersion.CODE, UrlElicitationRequired.CODE}
 
 _MAX_ECHO = 100
 """Most characters of a peer's own text that an error repeats."""
@@ -68,6 +77,7 @@ class Session:
         self.outgoing: dict[RequestId, Outgoing] = {}
         """Our requests that wait for a reply."""
         self._ids = count(1)
+        self._said: set[str] = set()
 
     # --- what arrives -------------------------------------------------------------------------------------------
 
@@ -123,6 +133,9 @@ class Session:
         outgoing = self._settle(id) if id is not None else None
         if outgoing is None:
             return Ignored(f"a reply that cannot be read, to no request of ours: {error.message}")
+        if remains.result and remains.error and bytes(remains.error) == b"null":
+            # JSON-RPC 1.0 wrote it so, and there are peers that still do.
+            return Replied(outgoing, remains.result, None)
         return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {error.message}")
 
     def _batch(self, messages: list[Raw]) -> Event:
@@ -234,7 +247,7 @@ class Session:
         if self.incoming.get(request.id) is not request:
             return None
         del self.incoming[request.id]
-        if isinstance(error, PeerError) and error.remote:
+        if isinstance(error, PeerError) and (error.remote or not _may_send(error.code)):
             error = InternalError("Internal error")
         failure = request.revision.adapt_error(to_wire(error))
         request.code = failure.code
@@ -278,6 +291,15 @@ class Session:
         if spec.kind != "notification" or not spec.sent_by(self.side, revision.name):
             raise NotInRevision(f"revision {revision.name} has no {spec.name} that a {self.side} sends")
         return notification_frame(spec.name, encode(revision.lower(params)))
+
+    def deprecation(self, spec: MethodSpec, revision: Revision) -> str | None:
+        """Return what to say about a method that the revision deprecates: a sentence the first time, then ``None``."""
+        if not spec.is_deprecated(revision.name) or spec.name in self._said:
+            return None
+        self._said.add(spec.name)
+        return (
+            f"{spec.name} is deprecated since protocol revision {spec.deprecated_since}; it works until it is removed"
+        )
 
     def progress(self, request: Request, progress: float, total: float | None, message: str | None) -> bytes | None:
         """Report progress on a request of the peer's.
@@ -323,6 +345,11 @@ def read_params(envelope: Envelope, spec: MethodSpec) -> Any:
         return decode(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidParams(f"Invalid params: {error}") from None
+
+
+def _may_send(code: int) -> bool:
+    # 2026-07-28 basic, Error Codes: "Implementations MUST NOT emit any code from this sub-range that is not defined".
+    return type(code) is int and (code not in _RESERVED or code in _DEFINED)
 
 
 def shortened(text: str) -> str:

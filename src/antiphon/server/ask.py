@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TypeVar
 
 from msgspec import DecodeError
@@ -13,6 +14,8 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.unknown import decode
 
 __all__ = ["ask"]
+
+log = logging.getLogger("antiphon.server")
 
 R = TypeVar("R", bound=Wire)
 
@@ -43,6 +46,9 @@ async def ask(
     except MissingCapability as error:
         kind = _UNAVAILABLE.get(method, MissingCapability)
         raise kind(error.message, data=error.data) from None
+    notice = call.connection.session.deprecation(spec, call.facts.revision)
+    if notice is not None:
+        log.info("%s", notice)
     raw = await call.ask(spec, params, key, timeout)
     try:
         return decode(raw, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -60,6 +61,11 @@ class RequestFacts:
     def principal(self) -> str | None:
         """Who the client has proven to be, where the transport checks that."""
         return self._call.connection.principal
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """HTTP headers of the request, by lower-case name; empty over other transports."""
+        return self._call.connection.headers
 
     @property
     def meta(self) -> dict[str, Any]:

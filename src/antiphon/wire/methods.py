@@ -82,6 +82,8 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
     """May be answered by an ``InputRequiredResult`` (modern)."""
     cacheable: bool = False
     """Its result may carry ``ttlMs`` and ``cacheScope`` (modern)."""
+    deprecated_since: str | None = None
+    """First revision that deprecates it; it is served all the same."""
 
     def exists_in(self, revision: str) -> bool:
         """Tell whether a revision has this method at all, be it only inside ``inputRequests``."""
@@ -94,6 +96,10 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
         if self.ask and revision >= _MODERN:
             return False
         return side == "server" or self.client_until is None or revision <= self.client_until
+
+    def is_deprecated(self, revision: str) -> bool:
+        """Tell whether a revision deprecates it."""
+        return self.deprecated_since is not None and revision >= self.deprecated_since
 
     def needed(self, revision: str) -> str | None:
         """Return the capability that the receiver must have declared in this revision, with dots, or ``None``."""
@@ -112,6 +118,7 @@ def _request(
     needs_since: str = _FIRST,
     rounds: bool = False,
     cacheable: bool = False,
+    deprecated_since: str | None = None,
 ) -> MethodSpec:
     return MethodSpec(
         name=name,
@@ -126,6 +133,7 @@ def _request(
         ask=by == "server",
         rounds=rounds,
         cacheable=cacheable,
+        deprecated_since=deprecated_since,
     )
 
 
@@ -191,7 +199,14 @@ _RESOURCES = (
 )
 
 _ASKS = (
-    _request("sampling/createMessage", CreateMessageRequestParams, CreateMessageResult, by="server", needs="sampling"),
+    _request(
+        "sampling/createMessage",
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        by="server",
+        needs="sampling",
+        deprecated_since=_MODERN,
+    ),
     _request(
         "elicitation/create", ElicitRequestParams, ElicitResult, by="server", since=_ELICITATION, needs="elicitation"
     ),
@@ -201,7 +216,7 @@ _ASKS = (
         since=_URL_ELICITATION,
         until=_URL_ELICITATION,
     ),
-    _request("roots/list", RequestParams, ListRootsResult, by="server", needs="roots"),
+    _request("roots/list", RequestParams, ListRootsResult, by="server", needs="roots", deprecated_since=_MODERN),
     _notice("notifications/roots/list_changed", by="client", until=_LAST_LEGACY),
 )
 
