@@ -1,5 +1,5 @@
 # Every target makes .venv first if it is missing or older than pyproject.toml or constraints.txt.
-# Needs Python 3.11 or newer and pip; nothing else (the interop target also needs node and npm).
+# Needs Python 3.11 or newer and pip; nothing else (interop and conformance also need node and npm).
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
@@ -8,7 +8,7 @@ ARGS ?=
 # Messages on the wire are shown; ARGS adds or overrides, e.g. make demo ARGS="--revision 2025-06-18".
 DEMO := --yes --products 3 --messages
 
-.PHONY: help setup demo test fuzz interop check format cover bench constraints clean
+.PHONY: help setup demo test fuzz interop conformance check format cover bench constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,6 +36,10 @@ fuzz: $(STAMP) ## the long fuzz run: 100,000 mutated frames
 interop: $(STAMP) ## against other implementations (installs them first; needs node and npm)
 	bash tests/interop/setup.sh
 	$(BIN)/pytest -m interop --timeout 120 $(ARGS)
+
+conformance: $(STAMP) ## the official conformance suite, server and client (installs it first; needs npm; loopback only)
+	bash tests/conformance/setup.sh
+	$(BIN)/python tests/conformance/run.py $(ARGS)
 
 check: $(STAMP) ## format, lint, types, layers, house limits
 	$(BIN)/ruff format --check .

@@ -1,6 +1,7 @@
 """The client that is measured: ``client.py TRANSPORT TARGET N`` prints one line of JSON.
 
-TRANSPORT is ``stdio`` (TARGET: a command line as a JSON list) or ``mem`` (TARGET is ignored: a server of our own).
+TRANSPORT is ``stdio`` (TARGET: a command line as a JSON list), ``http`` (TARGET: a URL) or ``mem`` (TARGET is ignored:
+a server of our own).
 N calls of ``echo`` one at a time, then N with 32 in flight. In the line: calls a second (``seq``, ``conc32``),
 microseconds of CPU for each call (``cpu_us_seq``, ``cpu_us_conc``), ``connect_ms``, and the agreed ``version``.
 """
@@ -55,9 +56,9 @@ async def measure(client: Client, count: int, workers: int) -> tuple[float, floa
 
 async def main(transport: str, target: str, count: int) -> None:
     """Connect, warm up, measure, print."""
-    if transport not in ("stdio", "mem"):
-        sys.exit(f"benchmarks/client.py: {transport} is not in this version; use stdio or mem")
-    where = server() if transport == "mem" else json.loads(target)
+    if transport not in ("stdio", "http", "mem"):
+        sys.exit("usage: client.py stdio | http | mem  TARGET  N")
+    where = {"mem": server, "http": lambda: target, "stdio": lambda: json.loads(target)}[transport]()
     began = time.perf_counter()
     async with Client(where) as client:
         connected = time.perf_counter() - began

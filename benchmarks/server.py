@@ -1,4 +1,4 @@
-"""The server that is measured: ``server.py stdio``, or ``server.py http PORT`` (not in this version).
+"""The server that is measured: ``server.py stdio``, or ``server.py http PORT`` (Streamable HTTP at ``/mcp``).
 
 Its tools: ``echo(text)``, ``big(n)``: n characters, ``blob(data)``: the length of data, ``sample(text)``: what the
 client's model answers. With ``EXTRA_TOOLS=n`` in the environment n more, for long lists. All results are plain text.
@@ -57,7 +57,8 @@ def main() -> None:
         add_extra_tool(number)
     transport = sys.argv[1] if len(sys.argv) > 1 else ""
     if transport == "http":
-        sys.exit("benchmarks/server.py: http is not in this version; use stdio")
+        server.run("http", port=int(sys.argv[2]))
+        return
     if transport != "stdio":
         sys.exit("usage: server.py stdio | http PORT")
     server.run()

@@ -37,6 +37,8 @@ def test_every_message_is_an_event(cli: Cli):
     assert [(one["direction"], one["kind"], one["method"]) for one in messages] == [
         ("sent", "request", "initialize"),
         ("received", "result", "initialize"),
+        ("sent", "request", "logging/setLevel"),
+        ("received", "result", "logging/setLevel"),
         ("sent", "request", "tools/call"),
         ("received", "request", "sampling/createMessage"),
         ("sent", "result", "sampling/createMessage"),

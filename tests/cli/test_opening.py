@@ -29,7 +29,6 @@ def test_a_server_that_says_nothing_is_given_up(cli: Cli):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("https://example.org/mcp", "not yet over a network"),
         ("no-such-program --really", "'no-such-program' cannot be started: there is no such program"),
         ("nothing.py", "no such file: nothing.py"),
     ],

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from antiphon import Client
 from antiphon.cli.serve import find_server, load
-from antiphon.errors import ConfigError
+from antiphon.errors import AntiphonError, ConfigError
 from tests.cli.conftest import Cli
-from tests.cli.program import SERVERS, in_process
+from tests.cli.program import COMMAND, ROOT, SERVERS, environment, in_process
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -57,3 +64,76 @@ def test_a_file_that_is_no_python_is_refused(tmp_path):
     file.touch()
     with pytest.raises(ConfigError, match="not a Python file"):
         load(file)
+
+
+@contextmanager
+def served(option: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Serve over a network in a process of its own; yields the address once it listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+    process = subprocess.Popen(
+        [*COMMAND, "serve", f"{SERVERS / 'two.py'}:second", option, place],
+        cwd=ROOT,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield place, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def connected(url: str, revision: str) -> Client:
+    """Connect as soon as somebody listens there."""
+    async with asyncio.timeout(10):
+        while True:
+            client = Client(url, revision=revision)
+            try:
+                await client.connect()
+            except (AntiphonError, OSError):
+                await asyncio.sleep(0.05)
+            else:
+                return client
+
+
+@pytest.mark.parametrize(
+    ("option", "url", "revision"),
+    [
+        ("--http", "http://{}/mcp", "2026-07-28"),
+        ("--http", "http://{}/mcp", "2025-11-25"),
+        ("--sse", "http://{}/sse", "2024-11-05"),
+        ("--ws", "ws://{}/ws", "2025-11-25"),
+    ],
+)
+async def test_a_server_is_served_over_a_network(option: str, url: str, revision: str):
+    """Until Ctrl-C, which ends it quietly and at once, though a client is still there."""
+    with served(option) as (place, process):
+        client = await connected(url.format(place), revision)
+        assert client.server_info is not None
+        assert client.server_info.name == "second"
+        process.send_signal(signal.SIGINT)
+        _, err = await asyncio.to_thread(process.communicate, timeout=4)
+        await client.close()
+    assert process.returncode in (0, 130)
+    assert f"at {place}" in err
+    assert "Traceback" not in err
+    assert "ERROR" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--http", "nowhere"], "'nowhere' is no address"),
+        (["--http", "127.0.0.1:99999"], "is no address"),
+        (["--http", "127.0.0.1:1", "--ws", "127.0.0.1:2"], "choose one of --http, --sse and --ws"),
+        (["--http", "0.0.0.0:8000"], "allowed_hosts"),
+    ],
+)
+def test_an_address_that_cannot_be_served_is_named(arguments: list[str], message: str, cli: Cli):
+    """Before anything listens."""
+    done = cli("serve", f"{SERVERS / 'two.py'}:second", *arguments)
+    assert done.code == 2
+    assert message in done.err

@@ -1,4 +1,4 @@
-"""Targets, and how the era of a server is found."""
+"""Targets: what they mean, and how they are reached."""
 
 from __future__ import annotations
 
@@ -9,27 +9,10 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
-from antiphon.client.connect import Command, allowed_revisions, resolve
-from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError, UnsupportedVersion
-from tests.support.raw_server import RawServer
-
-ECHO = """
-import sys, json
-for line in sys.stdin:
-    m = json.loads(line)
-    {body}
-"""
-
-LEGACY = """
-    if m["method"] == "initialize":
-        r = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "old", "version": "0"}}
-        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
-"""
-
-
-def program(body: str) -> list[str]:
-    """Make the command line of a small server."""
-    return [sys.executable, "-c", ECHO.replace("{body}", body.strip())]
+from antiphon.client.connect import Address, Command, reach, resolve, speaks_oldest
+from antiphon.errors import ConfigError, ConnectionClosed, MethodNotFound, PeerError
+from antiphon.server.network import server_app
+from tests.support.asgi import running
 
 
 @pytest.mark.parametrize(
@@ -56,6 +39,28 @@ def test_an_entry_brings_its_environment() -> None:
     assert (where.env, where.cwd) == ({"KEY": "v"}, "/")
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://example.com/mcp",
+        {"url": "https://example.com/mcp"},
+        {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}},
+    ],
+)
+def test_an_address_in_every_spelling(target: Any) -> None:
+    """A URL as text, or as a configuration entry with headers."""
+    where = resolve(target)
+    assert isinstance(where, Address)
+    assert where.url == "https://example.com/mcp"
+    assert where.headers in (None, {"Authorization": "Bearer x"})
+
+
+def test_what_is_for_an_address_is_refused_elsewhere() -> None:
+    """A header for a command line would be lost without a word."""
+    with pytest.raises(ConfigError, match="for a URL"):
+        Client(["server"], headers={"X": "y"})
+
+
 def test_a_server_object_is_reached_in_memory() -> None:
     """It is its own target."""
     server = Server("s")
@@ -72,73 +77,12 @@ def test_a_server_object_is_reached_in_memory() -> None:
         ({"args": ["x"]}, "command"),
         ({"command": 5}, "command"),
         (42, "cannot connect to 42"),
-        ("https://example.com/mcp", "not yet over a network"),
     ],
 )
 def test_what_is_no_target_says_what_one_is(target: Any, why: str) -> None:
     """Before anything is started."""
     with pytest.raises(ConfigError, match=why):
         resolve(target)
-
-
-def test_an_unknown_revision_lists_the_known_ones() -> None:
-    """At construction."""
-    with pytest.raises(ConfigError, match=r"2024-11-05.*2026-07-28"):
-        allowed_revisions("2023-01-01")
-
-
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
-async def test_every_revision_can_be_chosen(revision: str) -> None:
-    """And is then spoken."""
-    async with Client(Server("s"), revision=revision) as client:
-        assert client.revision == revision
-
-
-async def test_the_newest_common_revision_is_found() -> None:
-    """Without a choice."""
-    async with Client(Server("s", version="3")) as client:
-        assert client.revision == "2026-07-28"
-        assert client.server_info is not None
-        assert (client.server_info.name, client.server_info.version) == ("s", "3")
-
-
-@pytest.mark.parametrize(
-    "to_probe",
-    [
-        (
-            'if m["method"] == "server/discover": print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
-            '{"code": -32601, "message": "what?"}}), flush=True)'
-        ),
-        (
-            'if m["method"] == "server/discover": print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
-            '{"code": 7, "message": "no"}}), flush=True)'
-        ),
-        'if m["method"] == "server/discover": sys.exit(3)',
-        (
-            'if m["method"] == "server/discover": print("I do not understand", flush=True); '
-            'print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": '
-            '{"code": -32602, "message": "?"}}), flush=True)'
-        ),
-    ],
-)
-async def test_a_legacy_server_is_found_whatever_it_does_with_the_probe(to_probe: str) -> None:
-    """Any error, and even its death, means the handshake."""
-    async with Client(program(to_probe + "\n" + LEGACY)) as client:
-        assert client.revision == "2024-11-05"
-
-
-async def test_a_silent_server_is_a_legacy_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while."""
-    monkeypatch.setattr("antiphon.client.connect.PROBE_TIMEOUT", 0.05)
-    async with Client(program(LEGACY)) as client:
-        assert client.revision == "2024-11-05"
-
-
-async def test_a_server_that_never_answers_is_given_up() -> None:
-    """The error says how long it had, and what it said on stderr."""
-    talk = 'print("I am busy", file=sys.stderr, flush=True)'
-    with pytest.raises(CallTimeout, match=r"within 0\.8 s(.|\n)*I am busy"):
-        await Client(program(talk), timeout=0.8, revision="2025-11-25").connect()
 
 
 async def test_a_server_that_dies_shows_its_exit_code_and_stderr() -> None:
@@ -156,68 +100,37 @@ async def test_a_program_that_is_not_there_is_named() -> None:
         await Client(["no-such-program-here"]).connect()
 
 
-async def test_a_revision_the_server_does_not_choose_is_an_error() -> None:
-    """It is not spoken by accident."""
-    with pytest.raises(RemoteProtocolError, match="2024-11-05"):
-        await Client(program(LEGACY), revision="2025-06-18").connect()
+@pytest.mark.parametrize("url", ["http://a.example/mcp", "https://a.example", "ws://a.example/ws", "wss://a.example"])
+def test_every_scheme_of_an_address_is_known(url: str) -> None:
+    """Plain and over TLS, HTTP and WebSocket."""
+    assert resolve(url) == Address(url=url)
 
 
-async def test_a_modern_revision_is_not_forced_on_a_legacy_server() -> None:
-    """The error says what it wants."""
-    refuse = (
-        'print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "?"}}), flush=True)'
-    )
-    with pytest.raises(ConfigError, match="handshake"):
-        await Client(program(refuse), revision="2026-07-28").connect()
+@pytest.mark.parametrize("option", [{"headers": {"X": "y"}}, {"ssl": False}, {"proxy": "http://proxy.example"}])
+def test_no_option_of_an_address_is_taken_elsewhere(option: dict[str, Any]) -> None:
+    """Not for a server in memory either."""
+    with pytest.raises(ConfigError, match="for a URL"):
+        Client(Server("s"), **option)
 
 
-async def test_a_lifespan_that_fails_is_the_cause() -> None:
-    """A server in memory fails with its own exception, not with a lost connection."""
-
-    class Broken:
-        async def __aenter__(self) -> None:
-            raise ValueError("no database")
-
-        async def __aexit__(self, *_: object) -> None: ...
-
-    with pytest.raises(ValueError, match="no database"):
-        await Client(Server("s", lifespan=lambda _: Broken())).connect()
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "ws://127.0.0.1:1/ws"])
+async def test_an_address_where_nobody_listens_is_named(url: str) -> None:
+    """At once, not when the deadline passes."""
+    with pytest.raises((ConnectionClosed, PeerError), match=r"127\.0\.0\.1:1"):
+        await Client(url).connect()
 
 
-def refusing(data: Any) -> RawServer:
-    """Make a server that refuses the revision of the probe."""
-    server = RawServer()
-
-    def refuse(message: dict[str, Any]) -> None:
-        error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
-        server.send({"id": message["id"], "error": error})
-
-    server.replies["server/discover"] = refuse
-    return server
+async def test_a_server_over_websocket_is_reached_by_its_url() -> None:
+    """The scheme says which transport."""
+    async with running(server_app(Server("s"), "websocket", {})) as place:
+        opened = await reach(resolve(f"ws://{place}/ws"))
+        assert type(opened.channel).__name__ == "WebSocketClientChannel"
+        await opened.channel.close()
 
 
-async def test_a_server_that_names_an_earlier_revision_gets_its_handshake() -> None:
-    """It knows the probe, and speaks nothing that new."""
-    async with Client(refusing({"supported": ["2025-06-18", "2025-11-25"], "requested": "2026-07-28"})) as client:
-        assert client.revision == "2025-11-25"
-
-
-@pytest.mark.parametrize("data", [{"supported": ["2027-01-01"]}, {"supported": 3}, {}, None, ["2025-11-25"]])
-async def test_a_server_that_names_none_of_ours_is_not_tried_again(data: Any) -> None:
-    """Its own words are the reason."""
-    with pytest.raises(UnsupportedVersion):
-        await Client(refusing(data)).connect()
-
-
-async def test_a_server_in_memory_that_fails_is_not_started_again() -> None:
-    """The cause is raised, once, as it is."""
-    tries: list[int] = []
-
-    class Broken:
-        async def serve(self, _channel: Any) -> None:
-            tries.append(1)
-            raise OSError("no database")
-
-    with pytest.raises(OSError, match="no database"):
-        await Client(Broken()).connect()
-    assert tries == [1]
+def test_only_what_is_reached_over_http_can_be_too_old() -> None:
+    """A command line or a WebSocket has no older transport to fall back to."""
+    refusal = MethodNotFound("what?")
+    assert not speaks_oldest(resolve(["server"]))(refusal)
+    assert not speaks_oldest(resolve("ws://a.example"))(refusal)
+    assert speaks_oldest(resolve("http://a.example"))(refusal)

@@ -123,6 +123,7 @@ async def test_notices_nobody_wants_are_dropped() -> None:
         for method in ("notifications/tools/list_changed", "notifications/novel", "notifications/resources/updated"):
             server.send({"method": method, "params": {"uri": "s://x"}})
         await client.ping()
+        assert client.revision == "2025-11-25"
 
 
 def test_a_listener_that_never_came_may_leave() -> None:

@@ -110,3 +110,46 @@ async def test_a_stubborn_task_is_told_again_and_left(clock):
     go.set()
     await settle()
     assert len(running) == 0
+
+
+async def test_whose_cancellation_it_was_is_known():
+    """Ours, somebody else's, or nobody's."""
+    running, seen = tasks(), []
+
+    async def work():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(running.is_stopped_by_others(asyncio.current_task()))
+
+    for cancel in (running.stop, asyncio.Task.cancel):
+        task = asyncio.ensure_future(work())
+        await settle()
+        cancel(task)
+        await task
+    assert seen == [False, True]
+    assert not running.is_stopped_by_others(asyncio.current_task())
+    assert not running.is_stopped_by_others(None)
+
+
+async def test_a_task_that_is_forgiven_can_be_stopped_again():
+    """It is not ours, and goes on to something else."""
+    running, seen = tasks(), []
+
+    async def work():
+        for number in range(2):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                seen.append(number)
+                running.forgive(task)
+
+    task = asyncio.ensure_future(work())
+    for _ in range(2):
+        await settle()
+        running.stop(task)
+        running.stop(task)
+    await task
+    assert seen == [0, 1]
+    assert task.cancelling() == 0
+    running.forgive(task)

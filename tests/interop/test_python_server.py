@@ -72,6 +72,14 @@ async def test_every_revision_is_agreed_on(client: Client, revision: str):
     assert (await client.call_tool("echo", {"text": "héllo ☃"})).text == "héllo ☃"
 
 
+async def test_a_server_that_starts_slowly_is_met(peers: Peers, monkeypatch: pytest.MonkeyPatch):
+    """It answers the probe after we gave up on it, and is modern by the time the handshake arrives."""
+    monkeypatch.setattr("antiphon.client.opening.PROBE_TIMEOUT", 0.1)
+    async with Client(peers.python2_server) as client:
+        assert client.revision == "2026-07-28"
+        assert (await client.call_tool("echo", {"text": "on"})).text == "on"
+
+
 @both_eras
 async def test_structured_content_is_checked_and_returned(client: Client):
     """It fits the schema the server listed."""

@@ -49,20 +49,6 @@ def test_a_person_approves(terminal: pexpect.spawn):
     assert terminal.exitstatus == 0
 
 
-def test_a_person_writes_the_answer(terminal: pexpect.spawn):
-    """What is typed is what the server gets."""
-    shown(terminal)
-    terminal.sendline("w")
-    terminal.expect("single dot")
-    terminal.sendline("Hello from a person.")
-    terminal.sendline(".")
-    terminal.expect("LLM sampling result")
-    terminal.expect("Hello from a person.")
-    terminal.expect(pexpect.EOF)
-    terminal.close()
-    assert terminal.exitstatus == 0
-
-
 def test_a_person_refuses(terminal: pexpect.spawn):
     """The server is told so, and the call fails."""
     shown(terminal)

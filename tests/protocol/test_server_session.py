@@ -10,20 +10,14 @@ import pytest
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.states import Phase
-from antiphon.wire.common import ClientCapabilities, RequestParams, SamplingCapability
-from antiphon.wire.content import TextContent
+from antiphon.wire.common import ClientCapabilities, SamplingCapability
 from antiphon.wire.lifecycle import ListChangedCapability, ServerCapabilities
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS, Revision
-from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
-from antiphon.wire.tools import CallToolResult, Tool
+from antiphon.wire.tools import CallToolResult
 from tests.support import mcp_schema
 from tests.support.pair import EVERYTHING, SERVER, Pair, decoded, error_of, frame
 
-PING = RequestParams()
-MESSAGES = [SamplingMessage(role="user", content=TextContent(text="hi"))]
-SAMPLE = CreateMessageRequestParams(messages=MESSAGES, max_tokens=5)
-TOOLS = [Tool(name="t", input_schema={"type": "object"})]
 META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

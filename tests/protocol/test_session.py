@@ -15,17 +15,12 @@ from antiphon.errors import (
 from antiphon.protocol.events import Answered, Cancelled, Ignored, Replied, Request
 from antiphon.protocol.session import Session, shortened
 from antiphon.wire.common import EmptyResult, NotificationParams, RequestMeta
-from antiphon.wire.content import TextContent
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS, Revision
-from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 from tests.support.pair import Pair, decoded, frame
 
 OLDEST = LEGACY[0]
-SAMPLE = CreateMessageRequestParams(
-    messages=[SamplingMessage(role="user", content=TextContent(text="hi"))], max_tokens=5
-)
 DONE = CallToolResult(content=[])
 
 NOT_JSON = [b"", b" ", b"{", b"\xff", b'{"jsonrpc":"2.0","id":1', b"hello", b'{"a":1}{"b":2}', b"[1,", b"\x00"]

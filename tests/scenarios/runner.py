@@ -47,17 +47,22 @@ class Line:
     frame: Any = None
     raw: str | None = None
     any_order: bool = False
+    section: str = ""
+    """The last line for people before it."""
 
 
 def read_script(name: str) -> list[Line]:
     """Read ``name.jsonl`` beside this module; lines that start with ``#`` are for people."""
     lines: list[Line] = []
+    section = ""
     # Not splitlines(): JSON text may hold other line breaks, and the scripts do.
     for number, text in enumerate((HERE / f"{name}.jsonl").read_text(encoding="utf-8").split("\n"), 1):
-        if text.strip() and not text.startswith("#"):
+        if text.startswith("#"):
+            section = text.removeprefix("# ")
+        elif text.strip():
             fields = json.loads(text)
             side = fields.pop("from")
-            lines.append(Line(place=f"{name}.jsonl:{number}", side=side, **fields))
+            lines.append(Line(place=f"{name}.jsonl:{number}", side=side, section=section, **fields))
     return lines
 
 

@@ -264,3 +264,18 @@ async def test_changes_while_nobody_listens_are_forgotten() -> None:
         tools = (await client.reply(client.modern("tools/list")))["result"]["tools"]
     assert [tool["name"] for tool in tools] == ["shelf", "early"]
     assert client.notifications == []
+
+
+async def test_the_first_tool_may_come_after_the_client() -> None:
+    """A server that grows serves what it has, and goes on serving what it has declared."""
+    server = Server("grows")
+    async with raw_client(server) as client:
+        assert (await client.error("tools/list"))["code"] == -32601
+        server.tool(name="first")(lambda: "x")
+        await client.reply(client.modern("server/discover"))
+        listed = await client.reply(client.modern("tools/list"))
+        server.tools.remove("first")
+        await client.reply(client.modern("server/discover"))
+        empty = await client.reply(client.modern("tools/list"))
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["first"]
+    assert empty["result"]["tools"] == []

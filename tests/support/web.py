@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from antiphon.channel import Frame
+from antiphon.transports.http_client.channel import HttpClientChannel
 
 
 class Seen:
@@ -105,3 +106,29 @@ async def receive(channel, count=1):
             raise AssertionError(f"the channel ended after {frames}: {channel.closed_error()}")
         frames += map(json.loads, arrived)
     return frames
+
+
+def legacy(rest=None, get=None):
+    """A server with a session; ``rest`` answers what is no handshake, ``get`` the listening stream."""
+
+    async def answers(request, seen):
+        if seen.method == "GET":
+            return await get(request, seen) if get else web.Response(status=405)
+        if seen.method == "DELETE":
+            return web.Response(status=200)
+        if seen.body.get("method") == "initialize":
+            return result(seen.body["id"], {"protocolVersion": "2025-06-18"}, **{"Mcp-Session-Id": "s-1"})
+        if "id" not in seen.body or "method" not in seen.body:
+            return web.Response(status=202)
+        return await rest(request, seen) if rest else result(seen.body["id"])
+
+    return answers
+
+
+async def opened(site, **options):
+    """A channel whose handshake is complete."""
+    channel = await HttpClientChannel.open(site.url, **options)
+    channel.send(ask(0, "initialize"))
+    await receive(channel)
+    await channel.send(tell("notifications/initialized"))
+    return channel

@@ -36,6 +36,7 @@ class Echo:
 
 
 def ws(site):
+    """The address of the site for a WebSocket."""
     return site.url.replace("http", "ws", 1)
 
 

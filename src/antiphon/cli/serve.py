@@ -1,4 +1,4 @@
-"""``antiphon serve``: serve a ``Server`` object out of a Python file, over stdio."""
+"""``antiphon serve``: serve a ``Server`` object out of a Python file, over stdio or a network."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from antiphon.cli.failures import Failed
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.server.app import Server
+from antiphon.server.network import HttpOptions
 
 __all__ = ["command", "find_server", "load"]
 
@@ -23,19 +24,52 @@ File = Annotated[
 ]
 
 
-def command(file: File) -> int:
+Http = Annotated[
+    str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.", show_default=False)
+]
+Sse = Annotated[
+    str | None, typer.Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE, the first transport.", show_default=False)
+]
+Ws = Annotated[
+    str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="A name clients reach it by; repeat.", show_default=False),
+]
+
+
+def command(file: File, http: Http = None, sse: Sse = None, ws: Ws = None, allow_host: AllowHost = None) -> int:
     """Serve a Server out of a Python file.
 
-    Over stdio, until the client ends.
+    Over stdio, until the client ends; or over a network, until Ctrl-C.
     """
     path, name = _split(file)
     # Standard output is the protocol's: what the file prints while it is loaded goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):
         server = find_server(load(path), name, str(path))
+    chosen = [(kind, given) for kind, given in (("http", http), ("sse", sse), ("websocket", ws)) if given]
+    if len(chosen) > 1:
+        raise ConfigError("choose one of --http, --sse and --ws")
+    if chosen:
+        kind, address = chosen[0]
+        host, port = _address(address)
+        print(f"Serving {server.name!r} over {kind} at {host}:{port}. Ctrl-C ends it.", file=sys.stderr)
+        options: HttpOptions = {"allowed_hosts": allow_host} if allow_host else {}
+        server.run(kind, host=host, port=port, **options)
+        return 0
     if sys.stdin.isatty():
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
     return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Read ``HOST:PORT`` or ``PORT``, which is on this machine alone."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _split(file: str) -> tuple[Path, str | None]:

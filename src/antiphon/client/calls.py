@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.client.answer import Answers
-from antiphon.client.connect import Command, Serves
+from antiphon.client.connect import Address, Command, Serves
 from antiphon.client.rounds import RoundLimits, run_rounds
 from antiphon.engine.connection import Connection, Handler
 from antiphon.engine.waiting import OnProgress
@@ -61,7 +61,9 @@ class _Open(Struct):
 class Calls:
     """The calls of one connection. ``peer`` is set once the connection exists."""
 
-    def __init__(self, session: ClientSession, answers: Answers, where: Serves | Command, limits: RoundLimits) -> None:
+    def __init__(
+        self, session: ClientSession, answers: Answers, where: Serves | Command | Address, limits: RoundLimits
+    ) -> None:
         self.session = session
         self.peer: Connection[ClientSession]
         self._answers = answers
@@ -69,9 +71,9 @@ class Calls:
         self._open: dict[int, _Open] = {}
         self._ask_count = 0
         self._opened = 0
-        argv = where.argv if isinstance(where, Command) else ["memory:", str(getattr(where, "name", ""))]
-        self._identity = identify(list(argv))
-        self._target = describe_target(list(argv))
+        target = _named(where)
+        self._identity = identify(target)
+        self._target = describe_target(target)
 
     @property
     def is_modern(self) -> bool:
@@ -205,6 +207,13 @@ class Calls:
             round=this,
             revision=agreed.name if agreed is not None else None,
         )
+
+
+def _named(where: Serves | Command | Address) -> str | list[str]:
+    """Return what the user configured: by it a host knows a server."""
+    if isinstance(where, Address):
+        return where.url
+    return list(where.argv) if isinstance(where, Command) else ["memory:", str(getattr(where, "name", ""))]
 
 
 def _reporter(progress: Callable[..., object]) -> OnProgress:

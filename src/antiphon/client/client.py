@@ -7,23 +7,26 @@ Owns the life of the connection and the public calls. How a target is reached is
 from __future__ import annotations
 
 import asyncio
+import ssl as tls
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from antiphon.channel import Channel
 from antiphon.client.answer import Answers, Elicitor, Roots, Sampler
 from antiphon.client.cache import Cache
 from antiphon.client.calls import Calls
-from antiphon.client.connect import Opened, Target, allowed_revisions, open_session, reach, resolve
+from antiphon.client.connect import Address, Command, Serves, Target, resolve
+from antiphon.client.headers import ToolHeaders
+from antiphon.client.link import Link, Settings
 from antiphon.client.notices import Notices, OnLog
+from antiphon.client.opening import allowed_revisions
 from antiphon.client.outputs import Outputs
 from antiphon.client.pages import iterate
 from antiphon.client.rounds import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.subscriptions import Listening
-from antiphon.engine.connection import Connection
-from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError
+from antiphon.errors import ConfigError, HeaderMismatch, LocalProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (
     CacheableResult,
@@ -71,8 +74,9 @@ class Client:
     ``revision``: ``"auto"`` for the newest both speak, or one by name. ``timeout``: seconds for each call, not
     counting the time in which an ask is answered; ``None`` waits for ever. ``limits``: how much one call may ask.
     ``on_log``: called with each log message of the server. ``errlog``: called with each line a child process writes
-    to its standard error. ``inherit_env``: give a child the whole environment instead of a safe part of it. ``wrap``:
-    called with the channel, may return another around it (to record it).
+    to its standard error. ``inherit_env``: give a child the whole environment instead of a safe part of it.
+    ``headers``, ``ssl``, ``proxy``: for a URL; headers of every request, TLS settings (``False`` trusts everybody), the
+    address of a proxy. ``wrap``: called with the channel, may return another around it (to record it).
     """
 
     def __init__(
@@ -90,25 +94,35 @@ class Client:
         on_log: OnLog | None = None,
         errlog: Callable[[str], object] | None = None,
         inherit_env: bool = False,
+        headers: Mapping[str, str] | None = None,
+        ssl: tls.SSLContext | bool | None = None,
+        proxy: str | None = None,
         wrap: Callable[[Channel], Channel] | None = None,
     ) -> None:
         self.timeout = timeout
-        self._where = resolve(target)
-        self._allowed = allowed_revisions(revision)
         self._answers = Answers(sampling, elicitation, roots)
-        self._limits = limits
-        self._info = info or _this_library()
-        self._log_level: LoggingLevel | None = log_level
-        self._errlog = errlog
-        self._inherit_env = inherit_env
-        self._wrap = wrap
         self._notices = Notices(on_log)
         self._outputs = Outputs()
+        self._headers = ToolHeaders()
         self._notices.on_tools_changed = self._outputs.forget
-        self._opened: Opened | None = None
-        self._peer: Connection[ClientSession] | None = None
-        self._calls: Calls | None = None
         self._cache: Cache | None = None
+        self._log_level: LoggingLevel | None = log_level
+        self._link = Link(
+            Settings(
+                where=_with_options(resolve(target), headers, ssl, proxy),
+                allowed=allowed_revisions(revision),
+                answers=self._answers,
+                limits=limits,
+                info=info or _this_library(),
+                log_level=log_level,
+                timeout=timeout,
+                notices=self._notices,
+                headers=self._headers,
+                errlog=errlog,
+                inherit_env=inherit_env,
+                wrap=wrap,
+            )
+        )
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -126,76 +140,27 @@ class Client:
             ConfigError: the target cannot be started, or the revision is not spoken there.
             ConnectionClosed: the server ended; with its exit code and the tail of its stderr if it was a child process.
             RemoteProtocolError: no revision is spoken by both.
+            PeerError: the server, or something before it, refuses.
             CallTimeout: no answer within ``timeout``.
         """
-        if self._peer is not None:
+        if self._link.is_open:
             raise LocalProtocolError("This client is connected already")
         self._cache = Cache(asyncio.get_running_loop().time)
         self._notices.cache = self._cache
-        try:
-            async with asyncio.timeout(self.timeout):
-                self._peer = await open_session(await self._open(), self._allowed, self._open)
-        except TimeoutError:
-            failure = self._too_late()
-            await self.close()
-            raise failure from None
-        except ConnectionClosed as error:
-            cause = self._cause()
-            await self.close()
-            raise cause or error from None
-        except BaseException:
-            await self.close()
-            raise
-
-    async def _open(self) -> Connection[ClientSession]:
-        if (cause := self._cause()) is not None:
-            # A server in memory that failed: starting it anew would hide why.
-            raise cause
-        await self.close()
-        self._opened = await reach(self._where, errlog=self._errlog, inherit_env=self._inherit_env)
-        channel = self._wrap(self._opened.channel) if self._wrap is not None else self._opened.channel
-        session = ClientSession(self._info, self._answers.capabilities())
-        session.set_log_level(self._log_level)
-        self._calls = Calls(session, self._answers, self._where, self._limits)
-        peer = Connection(
-            channel,
-            session,
-            self._calls.handlers(),
-            notified=self._notices.take,
-            ended=self._notices.ended,
-            stops_clock=True,
-        )
-        self._calls.peer = self._peer = peer
-        peer.start()
-        return peer
+        await self._link.open()
+        if self._log_level is not None and self.server_capabilities.logging is not None:
+            await self.set_log_level(self._log_level)
 
     async def close(self) -> None:
         """End the session and, if it is a child process, the server. May be called twice, from any task."""
-        peer, self._peer = self._peer, None
-        opened, self._opened = self._opened, None
-        if peer is not None:
-            await peer.close()
-        if opened is not None and opened.serving is not None:
-            await asyncio.wait([opened.serving])
-
-    def _too_late(self) -> CallTimeout:
-        said = self._opened.channel.closed_error().stderr if self._opened is not None else ""
-        text = f"The server did not open a session within {self.timeout:g} s"
-        return CallTimeout(f"{text}\n--- stderr of the server ---\n{said}" if said else text)
-
-    def _cause(self) -> BaseException | None:
-        """Return what ended a server in memory: the real cause, where the channel only knows that it is gone."""
-        serving = self._opened.serving if self._opened is not None else None
-        if serving is None or not serving.done() or serving.cancelled():
-            return None
-        return serving.exception()
+        await self._link.close()
 
     # --- what the server said of itself -------------------------------------------------------------------------
 
     @property
     def session(self) -> ClientSession:
         """The rules of this connection: agreed revision, server capabilities."""
-        return self._connection.session
+        return self._link.session
 
     @property
     def revision(self) -> str:
@@ -220,18 +185,6 @@ class Client:
         """How the server wants to be used, for a model."""
         return self.session.instructions
 
-    @property
-    def _connection(self) -> Connection[ClientSession]:
-        if self._peer is None:
-            raise LocalProtocolError("Not connected: use the client inside `async with`")
-        return self._peer
-
-    @property
-    def _call(self) -> Calls:
-        if self._peer is None or self._calls is None:
-            raise LocalProtocolError("Not connected: use the client inside `async with`")
-        return self._calls
-
     # --- tools --------------------------------------------------------------------------------------------------
 
     async def call_tool(
@@ -255,9 +208,14 @@ class Client:
             ConnectionClosed: the server ended meanwhile.
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
-        result = await self._call.rounds(
-            "tools/call", params, CallToolResult, timeout=self._timeout(timeout), progress=progress, meta=meta
-        )
+        options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
+        try:
+            result = await self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
+        except HeaderMismatch:
+            # The tool wants arguments in headers, and we did not know, or no longer: look it up, and try once more.
+            if not await self._look_up(name):
+                raise
+            result = await self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
         if result.structured_content is not None and not result.is_error:
             await self._outputs.check(name, result.structured_content, self.tools)
         return result
@@ -265,8 +223,17 @@ class Client:
     async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
         """Fetch one page of the tools, the first without a cursor."""
         page = await self._page("tools/list", cursor, ListToolsResult)
+        if self._link.is_http and self._link.calls.is_modern:
+            page = structs.replace(page, tools=self._headers.learn(page.tools))
         self._outputs.learn(page.tools)
         return page
+
+    async def _look_up(self, name: str) -> bool:
+        """List the tools anew; tell whether this one is there and its headers could matter."""
+        if not self._link.is_http or self._cache is None:
+            return False
+        self._cache.drop("tools/list")
+        return name in [tool.name async for tool in self.tools()]
 
     def tools(self) -> AsyncIterator[Tool]:
         """Iterate over all tools."""
@@ -300,8 +267,8 @@ class Client:
         if isinstance(kept, ReadResourceResult):
             return kept
         params = ReadResourceRequestParams(uri=uri)
-        result, rounds = await self._call.counted(
-            "resources/read", params, ReadResourceResult, timeout=self._timeout(timeout)
+        result, rounds = await self._link.run(
+            Calls.counted, "resources/read", params, ReadResourceResult, timeout=self._timeout(timeout)
         )
         if self._cache is not None and rounds == 0:
             self._cache.put("resources/read", uri, result)
@@ -320,7 +287,9 @@ class Client:
     ) -> GetPromptResult:
         """Fetch a prompt, filled in with arguments."""
         params = GetPromptRequestParams(name=name, arguments=dict(arguments) if arguments is not None else None)
-        return await self._call.rounds("prompts/get", params, GetPromptResult, timeout=self._timeout(timeout))
+        return await self._link.run(
+            Calls.rounds, "prompts/get", params, GetPromptResult, timeout=self._timeout(timeout)
+        )
 
     async def complete(
         self,
@@ -338,28 +307,30 @@ class Client:
             argument=CompletionArgument(name=argument, value=value),
             context=CompletionContext(arguments=dict(arguments)) if arguments is not None else None,
         )
-        return await self._call.plain("completion/complete", params, CompleteResult, timeout=self._timeout(timeout))
+        return await self._link.run(
+            Calls.plain, "completion/complete", params, CompleteResult, timeout=self._timeout(timeout)
+        )
 
     # --- the rest -----------------------------------------------------------------------------------------------
 
     async def ping(self, *, timeout: float | UnsetType | None = UNSET) -> None:
         """Check that the server answers: ``ping``, or ``server/discover`` where that is gone (2026-07-28)."""
-        await self._call.ping(self._timeout(timeout))
+        await self._link.run(Calls.ping, self._timeout(timeout))
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Choose from which level on the server sends log messages."""
-        if self._call.is_modern:
+        if self._link.calls.is_modern:
             self.session.set_log_level(level)
         else:
-            await self._call.plain(
-                "logging/setLevel", SetLevelRequestParams(level=level), EmptyResult, timeout=self.timeout
+            await self._link.run(
+                Calls.plain, "logging/setLevel", SetLevelRequestParams(level=level), EmptyResult, timeout=self.timeout
             )
 
     async def set_roots(self, roots: Roots) -> None:
         """Replace the roots and tell the server, where the revision has a way to."""
         self._answers.set_roots(roots)
-        if not self._call.is_modern:
-            self._call.notify("notifications/roots/list_changed", NotificationParams())
+        if not self._link.calls.is_modern:
+            self._link.calls.notify("notifications/roots/list_changed", NotificationParams())
 
     def listen(
         self, *, tools: bool = False, prompts: bool = False, resources: bool = False, uris: Sequence[str] = ()
@@ -374,7 +345,7 @@ class Client:
             resources_list_changed=resources or None,
             resource_subscriptions=list(uris) or None,
         )
-        return Listening(self._call, self._notices, wanted)
+        return Listening(self._link.calls, self._notices, wanted)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -388,10 +359,25 @@ class Client:
         kept = self._kept(method, cursor or "")
         if isinstance(kept, kind):
             return kept
-        page = await self._call.plain(method, PaginatedParams(cursor=cursor), kind, timeout=self.timeout)
+        page = await self._link.run(Calls.plain, method, PaginatedParams(cursor=cursor), kind, timeout=self.timeout)
         if self._cache is not None:
             self._cache.put(method, cursor or "", page)
         return page
+
+
+def _with_options(
+    where: Serves | Command | Address,
+    headers: Mapping[str, str] | None,
+    ssl: tls.SSLContext | bool | None,
+    proxy: str | None,
+) -> Serves | Command | Address:
+    """Add what only an address has a use for."""
+    if headers is None and ssl is None and proxy is None:
+        return where
+    if not isinstance(where, Address):
+        raise ConfigError("headers=, ssl= and proxy= are for a URL; this target is none")
+    merged = {**(where.headers or {}), **(headers or {})}
+    return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
 
 
 def _this_library() -> Implementation:

@@ -1,32 +1,26 @@
-"""From a target to an open session: how to reach the server, and which era it belongs to.
+"""From a target to a channel: what a target means, and how to reach it.
 
-A target is a ``Server`` object, a command line (text or list), the path of a ``.py`` file, or an entry of an
-``mcpServers`` configuration (``command``, ``args``, ``env``, ``cwd``).
+A target is a ``Server`` object, a URL (http, https, ws, wss), a command line (text or list), the path of a ``.py``
+file, or an entry of an ``mcpServers`` configuration (``command``, ``args``, ``env``, ``cwd``; or ``url``,
+``headers``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import shlex
+import ssl as tls
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct, ValidationError, convert
 
 from antiphon.channel import Channel
-from antiphon.engine.connection import Connection
-from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, PeerError
-from antiphon.protocol.client_session import ClientSession, is_modern_error
-from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
-from antiphon.wire.revisions import REVISIONS, Revision, revision
-from antiphon.wire.unknown import decode
+from antiphon.errors import ConfigError, PeerError
 
-__all__ = ["Command", "Opened", "Serves", "Target", "allowed_revisions", "open_session", "reach", "resolve"]
-
-PROBE_TIMEOUT = 5.0
-"""Seconds a server has to answer the probe; a legacy one may stay silent (2026-07-28 basic/transports/stdio)."""
+__all__ = ["Address", "Command", "Opened", "Serves", "Target", "reach", "resolve", "speaks_oldest"]
 
 
 @runtime_checkable
@@ -46,11 +40,19 @@ class Command(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
+class Address(Struct, frozen=True, kw_only=True):
+    """A server on the network."""
+
+    url: str
+    headers: Mapping[str, str] | None = None
+    ssl: tls.SSLContext | bool = True
+    proxy: str | None = None
+
+
 Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
-Connect = Callable[[Channel], Connection[ClientSession]]
 
 
-def resolve(target: Target) -> Serves | Command:
+def resolve(target: Target) -> Serves | Command | Address:
     """Say what a target means.
 
     Raises:
@@ -64,9 +66,7 @@ def resolve(target: Target) -> Serves | Command:
         return Command(argv=[sys.executable, str(target)])
     if isinstance(target, str):
         if target.startswith(("http://", "https://", "ws://", "wss://")):
-            raise ConfigError(
-                f"{target}: this version reaches servers in memory and over stdio, not yet over a network"
-            )
+            return Address(url=target)
         return Command(argv=_split(target))
     if isinstance(target, Sequence):
         if not target:
@@ -75,7 +75,7 @@ def resolve(target: Target) -> Serves | Command:
     if hasattr(target, "serve"):
         return target
     raise ConfigError(
-        f"cannot connect to {target!r}: give a Server, a command line, a .py file or a configuration entry"
+        f"cannot connect to {target!r}: give a Server, a URL, a command line, a .py file or a configuration entry"
     )
 
 
@@ -89,19 +89,28 @@ def _split(line: str) -> list[str]:
     return argv
 
 
-def _entry(entry: Mapping[str, Any]) -> Command:
+def _entry(entry: Mapping[str, Any]) -> Command | Address:
     try:
         read = convert(entry, _Entry, strict=True)
     except ValidationError as error:
-        raise ConfigError(f"the configuration entry is wrong: {error}; it may have command, args, env, cwd") from None
+        raise ConfigError(f"the configuration entry is wrong: {error}; it may have {_ENTRY}") from None
+    if read.url is not None:
+        return Address(url=read.url, headers=read.headers)
+    if read.command is None:
+        raise ConfigError(f"the configuration entry has neither command nor url; it may have {_ENTRY}")
     return Command(argv=[read.command, *read.args], env=read.env, cwd=read.cwd)
 
 
+_ENTRY = "command, args, env, cwd; or url, headers"
+
+
 class _Entry(Struct):
-    command: str
+    command: str | None = None
     args: list[str] = []
     env: dict[str, str] | None = None
     cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] | None = None
 
 
 class Opened(Struct, frozen=True):
@@ -112,9 +121,15 @@ class Opened(Struct, frozen=True):
 
 
 async def reach(
-    where: Serves | Command, *, errlog: Callable[[str], object] | None = None, inherit_env: bool = False
+    where: Serves | Command | Address,
+    *,
+    errlog: Callable[[str], object] | None = None,
+    inherit_env: bool = False,
+    oldest: bool = False,
 ) -> Opened:
-    """Open a channel to the server, starting it if it is a command."""
+    """Open a channel to the server, starting it if it is a command. ``oldest``: over HTTP+SSE (2024-11-05)."""
+    if isinstance(where, Address):
+        return Opened(await _dial(where, oldest=oldest))
     if isinstance(where, Command):
         from antiphon.transports.stdio_client import StdioClientChannel
 
@@ -129,72 +144,32 @@ async def reach(
     return Opened(ours, asyncio.get_running_loop().create_task(_serve(where, theirs)))
 
 
+async def _dial(where: Address, *, oldest: bool) -> Channel:
+    # Imported here: whoever stays on this machine does not pay for the HTTP library.
+    if where.url.startswith(("ws://", "wss://")):
+        from antiphon.transports.websocket_client import WebSocketClientChannel as Kind
+    elif oldest:
+        from antiphon.transports.sse_client import SseClientChannel as Kind
+    else:
+        from antiphon.transports.http_client.channel import HttpClientChannel as Kind
+    return await Kind.open(where.url, headers=where.headers, ssl=where.ssl, proxy=where.proxy, trust_env=True)
+
+
+def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bool]:
+    """Return what tells, by a server's answer to ``initialize``, that it must be spoken to over HTTP+SSE."""
+    if not isinstance(where, Address) or not where.url.startswith("http"):
+        return lambda _error: False
+    from antiphon.transports.http_client.failures import http_status, is_not_streamable
+
+    def may_be(error: PeerError) -> bool:
+        # Some refuse with a status, some with a JSON-RPC error beside it; trying costs one request.
+        return is_not_streamable(error) or (http_status(error) is None and error.code < 0)
+
+    return may_be
+
+
 async def _serve(where: Serves, channel: Channel) -> None:
     try:
         await where.serve(channel)
     finally:
         await channel.close()
-
-
-def allowed_revisions(choice: str) -> tuple[Revision, ...]:
-    """Turn the ``revision`` option of a client into those it may agree on.
-
-    Raises:
-        ConfigError: no such revision.
-    """
-    if choice == "auto":
-        return REVISIONS
-    chosen = revision(choice)
-    if chosen is None:
-        names = ", ".join(one.name for one in REVISIONS)
-        raise ConfigError(f'unknown protocol revision {choice!r}: choose "auto" or one of {names}')
-    return (chosen,)
-
-
-async def open_session(
-    peer: Connection[ClientSession],
-    allowed: tuple[Revision, ...],
-    again: Callable[[], Awaitable[Connection[ClientSession]]],
-) -> Connection[ClientSession]:
-    """Find the era of the server and open the session in it; returns the connection it is open on.
-
-    ``again`` starts the server anew: some legacy servers exit on the probe.
-    """
-    if any(one.modern for one in allowed):
-        try:
-            if await _probe(peer, allowed):
-                return peer
-        except ConnectionClosed:
-            if all(one.modern for one in allowed):
-                raise
-            peer = await again()
-    legacy = tuple(one for one in allowed if not one.modern)
-    if not legacy:
-        raise ConfigError(f"the server does not speak {allowed[-1].name}; it wants a handshake of an earlier revision")
-    raw = await peer.request(peer.session.initialize(legacy[-1]), timeout=None)
-    wait = peer.send(peer.session.initialized(decode(raw, InitializeResult), legacy))
-    if wait is not None:
-        await wait
-    return peer
-
-
-async def _probe(peer: Connection[ClientSession], allowed: tuple[Revision, ...]) -> bool:
-    """Ask what the server is; tell whether it is modern and the session is open."""
-    only_modern = all(one.modern for one in allowed)
-    try:
-        raw = await peer.request(peer.session.probe(allowed[-1]), timeout=None if only_modern else PROBE_TIMEOUT)
-    except CallTimeout:
-        return False
-    except PeerError as error:
-        if is_modern_error(error) and not _offers_handshake(error, allowed):
-            raise
-        return False
-    return peer.session.discovered(decode(raw, DiscoverResult), allowed) is not None
-
-
-def _offers_handshake(error: PeerError, allowed: tuple[Revision, ...]) -> bool:
-    """Tell whether a server that refuses our revision names an earlier one instead (2026-07-28 basic/versioning)."""
-    if not isinstance(error.data, dict):
-        return False
-    offered: object = cast("dict[str, object]", error.data).get("supported")
-    return isinstance(offered, list) and any(one.name in offered for one in allowed if not one.modern)

@@ -126,8 +126,8 @@ class Connection(Generic[S]):
         self._arrived: deque[bytes | Oversized] = deque()
         self._tasks = Tasks(self._loop)
         self._reader: asyncio.Task[None] | None = None
-        # Requests whose handler waits, each with those of our own whose clock stands still for it.
-        self._suspended: dict[Request, Sequence[Waiter]] = {}
+        # Requests whose handler waits, each with its task and those of our own whose clock stands still for it.
+        self._suspended: dict[Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
         # Why nothing will be received any more, and why nothing can be sent any more.
         self._gone: Callable[[], ConnectionClosed] | None = None
         self._over: Callable[[], ConnectionClosed] | None = None
@@ -175,7 +175,12 @@ class Connection(Generic[S]):
         for request in list(self.session.incoming.values()):
             if request not in self._suspended and request.on_cancel is not None:
                 _guarded("a cancellation", request.on_cancel, "the connection has ended")
-        self._tasks.stop_all(spare=asyncio.current_task())
+        caller = asyncio.current_task()
+        for task, _ in list(self._suspended.values()):
+            # Not all of them are ours: ``handle`` runs in a task of the transport's.
+            if task is not caller:
+                self._tasks.stop(task, "the connection has ended")
+        self._tasks.stop_all(spare=caller)
         self._ended.set()
         if self._on_end is not None:
             _guarded("the end of a connection", self._on_end)
@@ -316,14 +321,14 @@ class Connection(Generic[S]):
                 return
             wait = self.reply(request, outcome)
         except asyncio.CancelledError:
-            if not request.cancelled and self._over is not None:
+            wait = self.reply_error(request, InternalError("The request was abandoned")) if self._over is None else None
+            if self._tasks.is_stopped_by_others(asyncio.current_task()):
                 raise
-            wait = self.reply_error(request, InternalError("The request was abandoned"))
         except Exception as error:
             wait = self.reply_error(request, error)
         finally:
             if request in self._suspended:
-                self._waiting.resume(self._suspended.pop(request))
+                self._resumed(request)
         if wait is not None:
             await self._drained(wait)
 
@@ -337,11 +342,16 @@ class Connection(Generic[S]):
         if task is None:
             raise RuntimeError("a handler must run in a task")
         request.on_cancel = partial(self._tasks.stop, task)
-        self._suspended[request] = self._waiting.pause() if self._stops_clock else ()
+        self._suspended[request] = task, self._waiting.pause() if self._stops_clock else ()
         if request.on_wait is not None:
             request.on_wait()
         if self._reader is task and self._over is None:
             self._read_on()
+
+    def _resumed(self, request: Request) -> None:
+        task, paused = self._suspended.pop(request)
+        self._waiting.resume(paused)
+        self._tasks.forgive(task)
 
     def reply(self, request: Request, result: Wire | Raw) -> Awaitable[None] | None:
         """Send the result of a request; nothing is sent if it was cancelled or answered before.

@@ -45,6 +45,16 @@ class Tasks:
             task.add_done_callback(self._told.discard)
             task.cancel(reason)
 
+    def is_stopped_by_others(self, task: asyncio.Task[Any] | None) -> bool:
+        """Tell whether somebody else has cancelled a task: then the cancellation is not ours to end."""
+        return task is not None and task.cancelling() > (task in self._told)
+
+    def forgive(self, task: asyncio.Task[Any]) -> None:
+        """Undo ``stop``: what had to end has ended, and the task, which may not be one of ours, goes on."""
+        if task in self._told:
+            self._told.discard(task)
+            task.uncancel()
+
     def stop_all(self, spare: asyncio.Task[Any] | None) -> None:
         """Cancel every task but one."""
         for task in list(self._running):

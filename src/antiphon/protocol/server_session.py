@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from antiphon.errors import (
     InvalidParams,
@@ -80,14 +80,29 @@ class ServerSession(Session):
         self.log_level: LoggingLevel | None = None
         """The level a legacy client has set; ``None`` sends everything."""
         self._info = info
-        self._capabilities = capabilities
         self._instructions = instructions
         newest_first = sorted(revisions, key=lambda one: one.order, reverse=True)
         self._revisions = {one.name: one for one in newest_first}
         self._newest_legacy = next((one for one in newest_first if not one.modern), None)
-        self._servable = {one.name: servable(capabilities, one) for one in revisions}
+        self._capabilities = capabilities
+        self._servable = self._served(capabilities)
         self._has_modern_client = False
         self._modern_results = ModernResults(info)
+
+    def offer(self, capabilities: ServerCapabilities) -> None:
+        """Say what the server offers as well from now on: features may come while clients are connected.
+
+        What was declared before stays, though nothing may be left of it: a client may rely on it.
+        """
+        before = structs.asdict(self._capabilities)
+        now = structs.asdict(capabilities)
+        self._capabilities = ServerCapabilities(
+            **{name: before[name] if now[name] is None else now[name] for name in now}
+        )
+        self._servable = self._served(self._capabilities)
+
+    def _served(self, capabilities: ServerCapabilities) -> dict[str, frozenset[str]]:
+        return {one.name: servable(capabilities, one) for one in self._revisions.values()}
 
     # --- requests -----------------------------------------------------------------------------------------------
 

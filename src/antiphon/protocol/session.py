@@ -136,7 +136,8 @@ class Session:
         if remains.result and remains.error and bytes(remains.error) == b"null":
             # JSON-RPC 1.0 wrote it so, and there are peers that still do.
             return Replied(outgoing, remains.result, None)
-        return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {error.message}")
+        reason = error.message.removeprefix("Invalid request: ")
+        return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {reason}")
 
     def _batch(self, messages: list[Raw]) -> Event:
         if not messages:
@@ -255,6 +256,7 @@ class Session:
             return error_frame(request.id, failure, null_id=False)
         except (TypeError, ValueError, RecursionError, msgspec.EncodeError):
             # The message or the data, which are a handler's, hold what JSON cannot: half a surrogate pair, an object.
+            request.code = InternalError.CODE
             return error_frame(request.id, to_wire(InternalError("Internal error")), null_id=False)
 
     # --- what we send -------------------------------------------------------------------------------------------

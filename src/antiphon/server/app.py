@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
@@ -35,6 +35,9 @@ from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
 from antiphon.wire.resources import ReadResourceResult
 from antiphon.wire.revisions import REVISIONS, Revision
+
+if TYPE_CHECKING:
+    from antiphon.server.network import HttpOptions, ServerApp
 
 __all__ = ["Server"]
 
@@ -89,7 +92,7 @@ class Server:
         self.prompts: Registry[Prompt] = Registry("prompt")
         self.completions = Completions(self.prompts, self.templates)
         self.subscriptions = Subscriptions()
-        self._changes = Changes(self.subscriptions)
+        self._changes = Changes(self.subscriptions, self.capabilities)
         self.pages = Pages(self, page_size)
         self.rounds = Rounds(self, Seal(keys), ttl=parked_for, limit=max_parked)
         self._handlers = Handlers(self).table()
@@ -184,15 +187,32 @@ class Server:
 
     # --- serving ------------------------------------------------------------------------------------------------
 
-    def run(self, transport: str = "stdio") -> None:
+    def run(
+        self,
+        transport: str = "stdio",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        **options: Unpack[HttpOptions],
+    ) -> None:
         """Serve until the client ends it, or until interrupted. Blocks; call it last.
 
         ``transport``: ``"stdio"``: the client is the parent process, standard output is the protocol's, and what is
-        printed goes to standard error.
+        printed goes to standard error. ``"http"``: Streamable HTTP at ``http://host:port/mcp``, both eras;
+        ``"sse"``: the transport of 2024-11-05, at ``/sse``; ``"websocket"``: at ``/ws``. See ``HttpOptions``.
+
+        Raises:
+            ConfigError: there is no such transport, or it cannot be served so.
         """
         from antiphon.server.run import run
 
-        run(self, transport)
+        run(self, transport, host, port, options)
+
+    def asgi(self, **options: Unpack[HttpOptions]) -> ServerApp:
+        """Return this server as an ASGI callable, Streamable HTTP of both eras, to mount in any ASGI framework."""
+        from antiphon.server.network import server_app
+
+        return server_app(self, "http", options)
 
     def capabilities(self) -> ServerCapabilities:
         """Say what this server offers, from what has been added to it so far."""
@@ -249,8 +269,13 @@ class Server:
         finally:
             self.state = None
 
-    def connect(self, channel: Channel) -> Connection[ServerSession]:
-        """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``."""
+    def connect(
+        self, channel: Channel, *, principal: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Connection[ServerSession]:
+        """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``.
+
+        ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any.
+        """
         session = ServerSession(self.info, self.capabilities(), self.instructions, self._revisions)
 
         def notified(event: Notified) -> None:
@@ -262,16 +287,20 @@ class Server:
             session,
             self._handlers,
             notified=notified,
-            ended=lambda: self.subscriptions.leave(peer),
+            ended=lambda: self._left(peer),
             grace=_GRACE,
         )
+        peer.principal = principal
+        peer.headers = headers or {}
         self.subscriptions.join(peer)
         return peer
 
-    async def serve(self, channel: Channel) -> None:
-        """Serve one client over a channel until it ends."""
+    async def serve(
+        self, channel: Channel, *, principal: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Serve one client over a channel until it ends. See ``connect`` for the arguments."""
         async with self.serving():
-            peer = self.connect(channel)
+            peer = self.connect(channel, principal=principal, headers=headers)
             peer.start()
             try:
                 await peer.wait_ended()
@@ -295,6 +324,11 @@ class Server:
             if variables is not None:
                 return await template.read(uri, context)
         raise not_found(uri)
+
+    def _left(self, peer: Connection[ServerSession]) -> None:
+        self.subscriptions.leave(peer)
+        if self._limiter is not None:
+            self._limiter.forget(id(peer))
 
     def tool_wait(self, peer: Connection[ServerSession]) -> float:
         """Take a place in the tool rate of a peer; return the seconds to wait for it."""

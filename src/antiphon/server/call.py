@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Call"]
 
 
+_HANDSHAKE = 60.0
+"""Seconds that a legacy client has to complete the handshake it began, while an ask waits for it."""
+
+
 class Call:
     """A handler that runs for a request."""
 
@@ -67,7 +71,7 @@ class Call:
     async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
         # 2025-11-25 basic/lifecycle: before "initialized" a server sends nothing but pings and log messages.
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(_HANDSHAKE if timeout is None else min(timeout, _HANDSHAKE)):
                 await self.connection.ready.wait()
         except TimeoutError:
             raise CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None

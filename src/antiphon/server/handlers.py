@@ -15,10 +15,12 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection, Handler, Later
 from antiphon.errors import (
+    CallTimeout,
     ElicitationUnavailable,
     InvalidParams,
     MissingCapability,
     PeerError,
+    ProtocolError,
     ResourceNotFound,
     SamplingUnavailable,
     ToolError,
@@ -105,21 +107,22 @@ class Handlers:
             if tool.timeout is not None:
                 return await self._run_timed(tool, arguments, call)
             return await tool.call(arguments, Context(call) if call is not None else None)
-        except ToolError as error:
-            return _failed(str(error))
-        except ArgumentError as error:
-            # 2025-11-25 server/tools: input validation errors are tool execution errors, so that the model can
-            # correct itself.
-            if request.revision.argument_errors_are_results:
-                return _failed(error.message)
-            raise
-        except PeerError as error:
-            if error.remote or (isinstance(error, MissingCapability) and not request.revision.modern):
-                return _failed(error.message)
-            raise
         except Exception as error:
-            log.exception("tool %r failed", tool.name)
-            return _failed(self._server.describe_failure(tool.name, error))
+            if _is_for_the_peer(error, request):
+                raise
+            return _failed(self._told(tool.name, error))
+
+    def _told(self, name: str, error: Exception) -> str:
+        """Put a failure into the words of a tool result."""
+        if isinstance(error, PeerError):
+            return error.message
+        if isinstance(error, ToolError):
+            return str(error)
+        if isinstance(error, ProtocolError | CallTimeout):
+            # Our own words about an ask that could not be made or was not answered; nothing of the author's is in them.
+            return f"{name}: {error}"
+        log.error("tool %r failed", name, exc_info=error)
+        return self._server.describe_failure(name, error)
 
     async def _run_timed(self, tool: Tool, arguments: Raw, call: Call | None) -> CallToolResult:
         clock = asyncio.timeout(tool.timeout)
@@ -182,6 +185,16 @@ def _useless(tool: Tool, needed: Requirement, request: Request) -> CallToolResul
     if not request.revision.modern:
         return _failed(text)
     raise _UNAVAILABLE.get(needed, MissingCapability)(text, data={"requiredCapabilities": {needed: {}}})
+
+
+def _is_for_the_peer(error: Exception, request: Request) -> bool:
+    """Tell whether an exception of a tool is a protocol error; all others are results, which a model can act on."""
+    if not isinstance(error, PeerError) or error.remote:
+        return False
+    if isinstance(error, ArgumentError):
+        # 2025-11-25 server/tools: input validation errors are tool execution errors, for the model to correct.
+        return not request.revision.argument_errors_are_results
+    return request.revision.modern or not isinstance(error, MissingCapability)
 
 
 def _failed(text: str) -> CallToolResult:

@@ -15,7 +15,7 @@ from antiphon.errors import InvalidRequest
 __all__ = ["DEFAULT_TOOL_RATE", "PROGRESS_RATE", "Bucket", "Rate", "RateLimiter"]
 
 _MAX_PRINCIPALS = 10_000
-"""Most buckets kept; the one that was idle longest goes first, and would be full again by then."""
+"""Most buckets kept; beyond it the oldest is forgotten, and begins again with a full one."""
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -84,6 +84,10 @@ class RateLimiter:
         self._rate = rate
         self._clock = clock
         self._buckets: dict[object, Bucket] = {}
+
+    def forget(self, principal: object) -> None:
+        """Drop the bucket of somebody who has left."""
+        self._buckets.pop(principal, None)
 
     def take(self, principal: object) -> float:
         """Take a token of this principal's. See ``Bucket.take``."""

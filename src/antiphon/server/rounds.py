@@ -49,7 +49,7 @@ Leg = tuple[Connection[ServerSession], Request]
 class _Ask:
     __slots__ = ("future", "given_key", "params", "spec")
 
-    def __init__(self, spec: MethodSpec, params: Wire, future: asyncio.Future[Raw]) -> None:
+    def __init__(self, spec: MethodSpec, params: Raw, future: asyncio.Future[Raw]) -> None:
         self.spec = spec
         self.params = params
         self.future = future
@@ -60,6 +60,7 @@ class RoundCall(Call):
 
     __slots__ = (
         "_asked",
+        "_ending",
         "_generation",
         "_legs",
         "_pending",
@@ -90,6 +91,7 @@ class RoundCall(Call):
         self._generation = 0
         self._quiet = 0
         self._ticking = False
+        self._ending = False
         self.task: asyncio.Task[Wire] | None = None
 
     def start(self, body: CoroutineType[Any, Any, Wire]) -> None:
@@ -113,14 +115,16 @@ class RoundCall(Call):
         """Put an ask into the next round and wait for its answer."""
         if key is not None and key in self.given:
             return self.given.pop(key)
-        if self.is_done or self._rounds.closed:
+        if self.is_done or self._ending or self._rounds.closed:
             await asyncio.sleep(0.01)
             raise LocalProtocolError("The call has ended: nobody can answer any more")
         self._asked += 1
         name = key or f"{spec.name.rpartition('/')[0]}-{self._asked}"
         if name in self._pending:
             raise LocalProtocolError(f"Two asks of one call have the key {name!r}")
-        ask = _Ask(spec, params, asyncio.get_running_loop().create_future())
+        # Encoded now: what cannot be sent is the author's to know, at the very await.
+        encoded = Raw(encode(self.facts.revision.lower(params)))
+        ask = _Ask(spec, encoded, asyncio.get_running_loop().create_future())
         self._pending[name] = ask
         self._touch()
         with self.human_time():
@@ -151,16 +155,10 @@ class RoundCall(Call):
 
     def _send_round(self) -> None:
         self._generation += 1
-        asks = {
-            key: InputRequest(method=ask.spec.name, params=Raw(self._encoded(ask)))
-            for key, ask in self._pending.items()
-        }
+        asks = {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
         state = self._rounds.park(self, self._generation)
         self.last = InputRequiredResult(input_requests=asks, request_state=state)
         self._deliver(self.last)
-
-    def _encoded(self, ask: _Ask) -> bytes:
-        return encode(self.facts.revision.lower(ask.params))
 
     # --- legs: the requests served one after another ------------------------------------------------------------
 
@@ -200,6 +198,7 @@ class RoundCall(Call):
 
     def end(self, reason: str) -> None:
         """Cancel the body; its ``finally`` blocks run, and asks in them raise."""
+        self._ending = True
         if self.task is not None:
             self.task.cancel(reason)
 

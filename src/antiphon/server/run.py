@@ -8,23 +8,26 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from antiphon.errors import ConfigError
-
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from antiphon.channel import Channel
     from antiphon.server.app import Server
+    from antiphon.server.network import HttpOptions
 
 __all__ = ["run", "serve_stdio"]
 
 
-def run(server: Server, transport: str) -> None:
+def run(server: Server, transport: str, host: str, port: int, options: HttpOptions) -> None:
     """Run a server until it ends. See ``Server.run``."""
-    if transport != "stdio":
-        raise ConfigError(f'unknown transport {transport!r}: this version serves "stdio"')
+    if transport == "stdio":
+        serving = serve_stdio(server)
+    else:
+        from antiphon.server.network import serve_network
+
+        serving = serve_network(server, transport, host, port, options)
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-        run_loop(serve_stdio(server))
+        run_loop(serving)
 
 
 async def serve_stdio(server: Server) -> None:

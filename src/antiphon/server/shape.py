@@ -156,6 +156,7 @@ def _any_object(kind: type) -> Schema:
     if kind is object:
         # An empty schema would say the same, but msgspec takes it for "none".
         return {"type": ["object", "array", "string", "number", "boolean", "null"]}
+    # What msgspec wants from a hook that has no schema for a type.
     raise NotImplementedError
 
 

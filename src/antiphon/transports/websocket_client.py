@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl as tls
-from collections import deque
 from collections.abc import Awaitable, Mapping
 from types import CoroutineType
 from typing import Any, Literal
@@ -37,14 +36,12 @@ from antiphon.transports.http_client.web import (
     shown,
 )
 from antiphon.transports.inbox import Frames, Inbox
+from antiphon.transports.outbox import Outbox
 from antiphon.transports.room import Room
 
 __all__ = ["SUBPROTOCOL", "WebSocketClientChannel"]
 
 SUBPROTOCOL = "mcp"
-
-_HIGH_WATER = 256 * 1024
-"""Bytes waiting for a slow peer before senders are asked to wait."""
 
 _HEARTBEAT = 30.0
 """Seconds between pings: shorter than the minute after which proxies drop a silent connection."""
@@ -63,10 +60,8 @@ class WebSocketClientChannel:
         self._reason = ""
         self._held = Room()
         self._inbox = Inbox(self._held.shut, self._held.open)
-        self._room = Room()
-        self._queue: deque[bytes] = deque()
-        self._queued = 0
         self._work = asyncio.Event()
+        self._outbox = Outbox(self._work.set)
         loop = asyncio.get_running_loop()
         self._reading = loop.create_task(self._read())
         self._writing = loop.create_task(self._write())
@@ -117,14 +112,7 @@ class WebSocketClientChannel:
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Queue a frame, as ``Channel.send`` says."""
-        if self._closing is not None or self._inbox.ended:
-            return None
-        self._queue.append(frame.data)
-        self._queued += len(frame.data)
-        if self._queued > _HIGH_WATER:
-            self._room.shut()
-        self._work.set()
-        return self._room.full
+        return self._outbox.put(frame.data)
 
     async def _read(self) -> None:
         try:
@@ -146,24 +134,19 @@ class WebSocketClientChannel:
 
     async def _write(self) -> None:
         try:
-            while self._closing is None:
+            while self._outbox or not self._outbox.ended:
                 await self._work.wait()
                 self._work.clear()
-                while self._queue:
-                    data = self._queue.popleft()
+                while (data := self._outbox.pop()) is not None:
                     await self._socket.send_frame(data, WSMsgType.TEXT)
-                    self._queued -= len(data)
-                    if self._room.full is not None and self._queued <= _HIGH_WATER // 2:
-                        self._room.open()
         except (ClientError, OSError):
             self._end(f"{self._where} is gone")
-        finally:
-            self._room.open()
 
-    def _end(self, reason: str, *, drop: bool = False) -> None:
+    def _end(self, reason: str) -> None:
+        """Note that the server is gone: what arrived is still received, what waits is never sent."""
         self._reason = self._reason or reason
-        self._inbox.end(drop=drop)
-        self._room.open()
+        self._inbox.end()
+        self._outbox.end(drop=True)
 
     def closed_error(self) -> ConnectionClosed:
         """Say why the channel ended."""
@@ -177,10 +160,11 @@ class WebSocketClientChannel:
 
     async def _close(self) -> None:
         alive = not self._inbox.ended
-        self._end(f"The connection to {self._where} was closed on this side", drop=True)
-        if alive and self._queued:
+        self._reason = self._reason or f"The connection to {self._where} was closed on this side"
+        self._inbox.end(drop=True)
+        self._outbox.end()
+        if alive:
             # The writer ends by itself once it has nothing more to write.
-            self._work.set()
             await asyncio.wait((self._writing,), timeout=_FAREWELL)
         for task in (self._writing, self._reading):
             task.cancel()

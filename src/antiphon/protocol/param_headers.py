@@ -1,0 +1,181 @@
+"""Arguments of a tool that travel in HTTP headers as well, and how text becomes a header value.
+
+2026-07-28 basic/transports/streamable-http, "Custom Headers from Tool Parameters" and "Value Encoding". Owns which
+annotations of a tool's ``inputSchema`` are valid, which headers a call gets, and the encoding in both directions.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import Struct
+
+from antiphon.errors import LocalProtocolError, RemoteProtocolError
+
+__all__ = ["PREFIX", "HeaderParam", "decode_value", "encode_value", "header_params", "param_headers"]
+
+PREFIX = "Mcp-Param-"
+"""What the name of such a header begins with."""
+
+_ANNOTATION = "x-mcp-header"
+
+# RFC 9110, section 5.6.2: tchar.
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+# Visible ASCII with single spaces inside. A tab is legal too, but proxies turn it into a space.
+_PLAIN = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
+_SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
+
+_PRIMITIVES = frozenset({"string", "integer", "boolean"})
+
+_SAFE_INTEGER = 2**53 - 1
+"""Largest integer that every JSON reader keeps exactly ("MUST be within the safe range for JavaScript")."""
+
+_MAX_DEPTH = 64
+"""Deepest nesting of subschemas that is searched; real schemas stay below 10."""
+
+_MAPS = ("patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE = (
+    "items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains",
+    "propertyNames", "contentSchema", "not", "if", "then", "else",
+)  # fmt: skip
+
+
+class HeaderParam(Struct, frozen=True):
+    """One argument that is mirrored into a header."""
+
+    header: str
+    """The whole name of the header."""
+    path: tuple[str, ...]
+    """The ``properties`` keys that lead to the argument."""
+
+
+def encode_value(text: str) -> str:
+    """Turn text into a header value: as it is where that is safe, else in the Base64 form."""
+    if _PLAIN.fullmatch(text) and not _SENTINEL.fullmatch(text):
+        return text
+    return f"=?base64?{b64encode(text.encode()).decode()}?="
+
+
+def decode_value(value: str) -> str | None:
+    """Undo ``encode_value``; ``None`` if the value claims to be Base64 of UTF-8 and is not."""
+    encoded = _SENTINEL.fullmatch(value)
+    if encoded is None:
+        return value
+    try:
+        return b64decode(encoded[1], validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
+    """Find the arguments that a tool's ``inputSchema`` wants mirrored.
+
+    Raises:
+        RemoteProtocolError: an annotation is invalid; such a tool "MUST" not be offered over HTTP. Names the place.
+    """
+    found: list[HeaderParam] = []
+    names: set[str] = set()
+    for path, annotation, types, reachable in _annotations(schema, (), reachable=True, depth=0):
+        place = ".".join(path) or "the root of the schema"
+        name = _checked(annotation, types, place, reachable=reachable and bool(path))
+        if name.lower() in names:
+            raise RemoteProtocolError(f"{_ANNOTATION} {name!r} occurs twice (at {place})")
+        names.add(name.lower())
+        found.append(HeaderParam(PREFIX + name, path))
+    return tuple(found)
+
+
+def param_headers(params: Sequence[HeaderParam], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers for one call; an argument that is absent, ``null`` or no primitive gets none.
+
+    Raises:
+        LocalProtocolError: an integer is outside of what every JSON reader keeps exactly.
+    """
+    headers: dict[str, str] = {}
+    for param in params:
+        text = _text(_at(arguments, param.path), param)
+        if text is not None:
+            headers[param.header] = encode_value(text)
+    return headers
+
+
+def _at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = arguments
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = cast("Mapping[str, Any]", value).get(key)
+    return value
+
+
+def _text(value: Any, param: HeaderParam) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int):
+        return None
+    if abs(value) > _SAFE_INTEGER:
+        raise LocalProtocolError(f"{'.'.join(param.path)}: {value} is too large to travel in {param.header}")
+    return str(value)
+
+
+def _checked(annotation: Any, types: frozenset[str], place: str, *, reachable: bool) -> str:
+    if not reachable:
+        raise RemoteProtocolError(f"{_ANNOTATION} at {place} cannot be reached through properties alone")
+    if not isinstance(annotation, str) or not _TOKEN.fullmatch(annotation):
+        raise RemoteProtocolError(f"{_ANNOTATION} at {place} is no header name")
+    # A value that may be null as well is fine: "Parameter value is null: Client MUST omit the header".
+    if not types - {"null"} or types - _PRIMITIVES - {"null"}:
+        raise RemoteProtocolError(f"{_ANNOTATION} at {place} stands on what is neither string, integer nor boolean")
+    return annotation
+
+
+_Found = tuple[tuple[str, ...], Any, frozenset[str], bool]
+
+
+def _annotations(schema: Any, path: tuple[str, ...], *, reachable: bool, depth: int) -> Iterator[_Found]:
+    if not isinstance(schema, Mapping):
+        return
+    if depth > _MAX_DEPTH:
+        raise RemoteProtocolError(f"the schema nests deeper than {_MAX_DEPTH}")
+    here = cast("Mapping[str, Any]", schema)
+    if _ANNOTATION in here:
+        yield path, here[_ANNOTATION], _types(here), reachable
+    for name, inner in _members(here.get("properties")):
+        yield from _annotations(inner, (*path, name), reachable=reachable, depth=depth + 1)
+    for name, inner in _elsewhere(here):
+        yield from _annotations(inner, (*path, name), reachable=False, depth=depth + 1)
+
+
+def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return what ``type`` names, as a set; the empty one if it cannot be read."""
+    types = schema.get("type")
+    if isinstance(types, str):
+        return frozenset((types,))
+    listed = cast("list[Any]", types) if isinstance(types, list) else []
+    return frozenset(each if isinstance(each, str) else "unknown" for each in listed)
+
+
+def _elsewhere(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the subschemas that no chain of ``properties`` reaches."""
+    for keyword in _MAPS:
+        yield from _members(schema.get(keyword))
+    for keyword in _SINGLE:
+        yield keyword, schema.get(keyword)
+    for keyword in (*_LISTS, "items"):
+        inner = schema.get(keyword)
+        if isinstance(inner, list):
+            yield from ((keyword, each) for each in cast("list[Any]", inner))
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from cast("Mapping[str, Any]", value).items()

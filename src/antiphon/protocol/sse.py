@@ -1,0 +1,146 @@
+"""Server-sent events as bytes: write one event, and read a stream of them whatever the pieces it comes in.
+
+Follows the WHATWG HTML standard, section 9.2 ("Parsing an event stream"), where MCP relies on it. What an event means
+(a frame, a priming event, an ``endpoint``) and when to reconnect is not decided here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from msgspec import Struct
+
+from antiphon.errors import RemoteProtocolError
+
+__all__ = ["COMMENT", "MAX_EVENT", "Event", "EventParser", "encode_event"]
+
+COMMENT = b":\n\n"
+"""A comment: no event, only a sign of life (2026-07-28 basic/transports/streamable-http, "Receiving Messages")."""
+
+MAX_EVENT = 16 * 1024 * 1024 + 64 * 1024
+"""Largest event taken, in bytes: the largest frame, and room for the other fields."""
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_UNFIT = re.compile(r"[\r\n\0]")
+# A number of milliseconds; more digits than this would be longer than anyone waits (and costly to convert).
+_RETRY_DIGITS = 9
+
+
+class Event(Struct, frozen=True, gc=False):
+    """One event as it came. ``data`` is empty for an event that only moves the cursor or the retry time."""
+
+    data: bytes
+    id: str | None = None
+    """The id this event carries itself; ``None`` leaves the last one in force."""
+    event: str = "message"
+    retry: int | None = None
+    """Milliseconds to wait before a reconnect, if this event says so."""
+
+
+def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
+    """Write one event. ``data`` is UTF-8, of any number of lines; ``retry`` is in milliseconds.
+
+    Raises:
+        ValueError: ``id`` or ``event`` holds a line end or NUL.
+    """
+    head = b""
+    if event is not None:
+        head = b"event: %b\n" % _field(event)
+    if id is not None:
+        head += b"id: %b\n" % _field(id)
+    if retry is not None:
+        head += b"retry: %d\n" % retry
+    if b"\n" in data or b"\r" in data:
+        data = b"\ndata: ".join(_LINE_END.split(data))
+    return b"%bdata: %b\n\n" % (head, data)
+
+
+def _field(value: str) -> bytes:
+    if _UNFIT.search(value):
+        raise ValueError("an event's id and name are one line")
+    return value.encode()
+
+
+class EventParser:
+    """Reads a stream of events. ``feed`` takes what arrived and returns the events it completed, in order."""
+
+    def __init__(self, max_event: int = MAX_EVENT) -> None:
+        self._limit = max_event
+        self._held = 0
+        """Bytes held for the event that is not complete yet: against ``max_event``."""
+        self._partial: list[bytes] = []
+        self._after_cr = False
+        self._at_start = True
+        self._begin()
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Take the next piece of the stream, of any length.
+
+        Raises:
+            RemoteProtocolError: an event is larger than ``max_event``. The stream cannot be read on.
+        """
+        if not chunk:
+            return []
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        events: list[Event] = []
+        for line in chunk.splitlines(keepends=True):
+            self._hold(len(line))
+            content = line.rstrip(b"\r\n")
+            if len(content) == len(line):
+                self._partial.append(line)
+            else:
+                self._end_line(content, events)
+        self._after_cr = chunk.endswith(b"\r")
+        return events
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > self._limit:
+            raise RemoteProtocolError(f"A server-sent event is larger than {self._limit} bytes")
+
+    def _end_line(self, end: bytes, events: list[Event]) -> None:
+        if self._partial:
+            self._partial.append(end)
+            line = b"".join(self._partial)
+            self._partial.clear()
+        else:
+            line = end
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if line:
+            self._take_field(line)
+        else:
+            self._dispatch(events)
+
+    def _take_field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value.decode(errors="replace")
+        elif name == b"event":
+            self._event = value.decode(errors="replace")
+        elif name == b"retry":
+            if value.isdigit() and len(value) <= _RETRY_DIGITS:
+                self._retry = int(value)
+        else:
+            # A comment, or a field nobody knows: nothing of it is kept, so nothing of it counts.
+            self._held -= len(line) + 1
+
+    def _dispatch(self, events: list[Event]) -> None:
+        # The standard drops an event without data; ours is returned, for the id and the time it may carry.
+        if self._data or self._id is not None or self._retry is not None:
+            events.append(Event(b"\n".join(self._data), self._id, self._event or "message", self._retry))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._held = 0
+        self._data: list[bytes] = []
+        self._id: str | None = None
+        self._event = ""
+        self._retry: int | None = None

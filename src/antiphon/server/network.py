@@ -1,0 +1,220 @@
+"""Serve over a network: composes an endpoint (``transports``), connections and the server's lifespan.
+
+What HTTP wants is the endpoint's business; what a message means is the connection's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+from antiphon.errors import ConfigError
+from antiphon.protocol.param_headers import HeaderParam, header_params
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from antiphon.channel import Channel, Peer
+    from antiphon.server.app import Server
+    from antiphon.transports.http.app import HttpApp
+    from antiphon.transports.http.asgi import Receive, Scope, Send
+    from antiphon.transports.http.event_store import EventStore
+    from antiphon.transports.http.guards import CheckToken
+
+__all__ = ["HttpOptions", "ServerApp", "serve_network", "server_app"]
+
+DRAIN = 5
+"""Seconds that open requests have to end when the server is told to stop."""
+
+
+class HttpOptions(TypedDict, total=False):
+    """Options of an endpoint. All are for Streamable HTTP; those the others have no use for, they refuse."""
+
+    path: str
+    """Where the endpoint is; by default ``/mcp``, ``/sse`` or ``/ws``."""
+    allowed_hosts: Sequence[str]
+    """``Host`` headers taken (names, or ``name:port``); the loopback names by default, ``*`` for all."""
+    allowed_origins: Sequence[str]
+    """``Origin`` headers taken; pages of the same machine by default, ``*`` for all."""
+    max_body: int
+    """Bytes of one POST; 16 MiB by default."""
+    body_timeout: float
+    """Seconds in which a body must have arrived; 30 by default."""
+    idle_timeout: float
+    """Seconds without a request after which a session is ended; 1800 by default."""
+    max_sessions: int
+    """Most sessions of legacy clients; 10,000 by default."""
+    max_open: int
+    """Requests and streams open at once; 5,000 by default."""
+    event_store: EventStore
+    """Keeps what a broken stream may still be asked for; in memory by default."""
+    check_token: CheckToken
+    """Takes a bearer token and returns the principal it stands for; without it everybody is anonymous."""
+    keep_alive: float
+    """Seconds of silence on a stream before a comment is sent; 15 by default."""
+    json_only: bool
+    """Answer with JSON only: nothing can be told or asked during a call."""
+
+
+class _Endpoint(Protocol):
+    """An ASGI callable of ``transports``."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    async def close(self) -> None: ...
+
+
+class ServerApp:
+    """A server as one ASGI callable: run it by itself, or mount it in any ASGI framework.
+
+    The server's lifespan is entered at start-up, or with the first request where the framework does not pass its own
+    on, and left by ``close`` or at shutdown.
+    """
+
+    def __init__(self, server: Server, endpoint: _Endpoint, drain: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._server = server
+        self._endpoint = endpoint
+        self._drain = drain or endpoint.close
+        self._held = contextlib.AsyncExitStack()
+        self._is_held = False
+        self._gate = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if not self._is_held:
+            await self.hold()
+        await self._endpoint(scope, receive, send)
+
+    async def hold(self) -> None:
+        """Enter the server's lifespan now rather than with the first request."""
+        async with self._gate:
+            if not self._is_held:
+                await self._held.enter_async_context(self._server.serving())
+                self._is_held = True
+
+    async def close(self) -> None:
+        """Let open requests end, then the sessions, then the server's lifespan."""
+        await self.drain()
+        async with self._gate:
+            self._is_held = False
+            await self._held.aclose()
+
+    async def drain(self) -> None:
+        """Take no more requests, let those that are open end, and end what would go on for ever: streams, sockets."""
+        await self._drain()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Follow the lifespan protocol of ASGI; a start-up that fails says why."""
+        await receive()
+        try:
+            await self.hold()
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+            raise
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def server_app(server: Server, transport: str, options: HttpOptions) -> ServerApp:
+    """Make the ASGI callable of a server: ``"http"`` (Streamable HTTP, both eras), ``"sse"`` or ``"websocket"``.
+
+    Raises:
+        ConfigError: there is no such transport, or it has no such option.
+    """
+    given: dict[str, Any] = dict(options)
+
+    async def serve(channel: Channel, principal: str | None, headers: Mapping[str, str]) -> None:
+        await server.serve(channel, principal=principal, headers=headers)
+
+    try:
+        if transport == "http":
+            app = _streamable(server, given)
+            return ServerApp(server, app, partial(app.close, drain=DRAIN))
+        if transport == "sse":
+            from antiphon.transports.sse_server import SseApp
+
+            return ServerApp(server, SseApp(serve, **given))
+        if transport == "websocket":
+            from antiphon.transports.websocket_server import WebSocketApp
+
+            return ServerApp(server, WebSocketApp(serve, **given))
+    except TypeError as error:
+        raise ConfigError(f"{transport}: {error}; see HttpOptions for what there is") from None
+    raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
+
+
+def _streamable(server: Server, options: dict[str, Any]) -> HttpApp:
+    from antiphon.transports.http.app import http_app
+
+    mirrored = _Mirrored(server)
+
+    def connect(channel: Channel, principal: str | None, headers: Mapping[str, str], _modern: bool) -> Peer:
+        return server.connect(channel, principal=principal, headers=headers)
+
+    return http_app(connect, parameters=mirrored.of, **options)
+
+
+class _Mirrored:
+    """Which arguments of which tool travel in headers as well; found once for each version of the tools."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._found: dict[str, Sequence[HeaderParam]] = {}
+        self._version = -1
+
+    def of(self, name: str) -> Sequence[HeaderParam]:
+        version = self._server.tools.version
+        if self._version != version:
+            self._version = version
+            self._found.clear()
+        found = self._found.get(name)
+        if found is None:
+            tool = self._server.tools.get(name)
+            if tool is None:
+                return ()
+            found = self._found[name] = header_params(tool.definition.input_schema)
+        return found
+
+
+async def serve_network(server: Server, transport: str, host: str, port: int, options: HttpOptions) -> None:
+    """Serve on an address until cancelled or told to stop by a signal.
+
+    Raises:
+        ConfigError: there is no such transport; or every address of the machine is to be served, and nobody said under
+            which names: a page of anybody's could then reach the server through its visitor (DNS rebinding).
+    """
+    import uvicorn
+
+    if "allowed_hosts" not in options and host not in ("127.0.0.1", "localhost", "::1"):
+        if not host.strip("0:."):
+            raise ConfigError(
+                f"to serve on {host!r}, say by which names clients reach it: allowed_hosts=['example.com']"
+            )
+        options["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
+    settings: dict[str, Any] = {"access_log": False, "log_level": "warning", "server_header": False}
+    app = server_app(server, transport, options)
+
+    class Ending(uvicorn.Server):
+        """Ends our streams first: uvicorn would wait for them, and then cut them off with an error."""
+
+        async def shutdown(self, sockets: list[socket] | None = None) -> None:
+            await app.drain()
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        lifespan="on",
+        ws="websockets-sansio",
+        timeout_graceful_shutdown=DRAIN,
+        **settings,
+    )
+    await Ending(config).serve()

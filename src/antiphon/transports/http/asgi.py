@@ -1,0 +1,92 @@
+"""ASGI as this package uses it: the types, one request with its headers, and whole responses.
+
+What is answered is decided elsewhere; server-sent events are in ``stream``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.http_rules import Headers, Refusal, has_null_ids
+from antiphon.wire.envelope import RequestId
+
+__all__ = [
+    "ASGIApp",
+    "HeaderPair",
+    "Http",
+    "Message",
+    "Receive",
+    "RequestHeaders",
+    "Scope",
+    "Send",
+    "refuse",
+    "send_empty",
+    "send_json",
+    "unavailable",
+]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+HeaderPair = tuple[bytes, bytes]
+
+_JSON: HeaderPair = (b"content-type", b"application/json")
+
+
+class Http:
+    """One HTTP request, as far as it is known."""
+
+    __slots__ = ("headers", "principal", "receive", "scope", "send")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.principal: str | None = None
+
+
+class RequestHeaders(Mapping[str, str]):
+    """Headers as a handler sees them: text, whatever the case of the name. Decoded when looked at."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Headers) -> None:
+        self.raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        return self.raw[name.lower().encode("latin-1", "replace")].decode("latin-1")
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+
+async def send_json(send: Send, status: int, body: bytes, extra: tuple[HeaderPair, ...] = ()) -> None:
+    """Send a whole response with a JSON body."""
+    headers = [_JSON, (b"content-length", b"%d" % len(body)), *extra]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_empty(send: Send, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:
+    """Send a whole response without a body."""
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0"), *extra]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def refuse(http: Http, refusal: Refusal, id: RequestId | None = None, *extra: HeaderPair) -> None:
+    """Send an error with a JSON-RPC error in its body, as the client's revision writes it."""
+    body = refusal.body(id, null_id=has_null_ids(http.headers))
+    await send_json(http.send, refusal.status, body, extra)
+
+
+async def unavailable(http: Http, why: str) -> None:
+    """Say that this cannot be served now, and that it may be later."""
+    await refuse(http, Refusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"))

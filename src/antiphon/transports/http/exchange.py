@@ -1,0 +1,207 @@
+"""One POST that carries a request: collect what the engine sends for it, and answer with JSON or with a stream.
+
+JSON as long as nothing but the reply has to be sent; the first other frame, or a handler that takes its time, turns the
+response into server-sent events. Costs no task, no queue and no future where the handler does not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from antiphon.channel import Frame, Peer
+from antiphon.protocol.http_rules import status_of
+from antiphon.transports.http.asgi import HeaderPair, Http, send_empty, send_json
+from antiphon.transports.http.settings import Settings
+from antiphon.transports.http.stream import Carrier, Stream
+from antiphon.wire.envelope import Envelope
+
+__all__ = ["Exchange"]
+
+
+class Exchange:
+    """A request and its response. What differs between the eras is in the subclasses."""
+
+    modern = False
+    __slots__ = (
+        "_carrier",
+        "_done",
+        "_http",
+        "_pump",
+        "_settings",
+        "_status",
+        "_timer",
+        "_watch",
+        "gone",
+        "reply",
+        "stream",
+    )
+
+    def __init__(self, http: Http, settings: Settings) -> None:
+        self.reply: Frame | None = None
+        """The reply, while it can be sent as JSON."""
+        self.stream: Stream | None = None
+        """The stream, once something else had to be sent."""
+        self.gone = False
+        """The client has closed the connection."""
+        self._http = http
+        self._settings = settings
+        self._status: int | None = None
+        self._done: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._carrier: Carrier | None = None
+
+    @property
+    def waited(self) -> bool:
+        """Whether the reply was not there at once."""
+        return self._watch is not None
+
+    # --- the era's part -----------------------------------------------------------------------------------------
+
+    def new_stream(self) -> Stream:
+        """Make the stream for this request."""
+        return Stream()
+
+    def disconnected(self) -> None:
+        """Take note that the client has closed the connection."""
+
+    def aside(self, frame: Frame) -> Awaitable[None] | None:
+        """Take a frame that may not go on this response, since it shall be JSON."""
+
+    # --- what the engine sends ----------------------------------------------------------------------------------
+
+    def take(self, frame: Frame) -> Awaitable[None] | None:
+        """Take a frame that belongs to the request, as ``Channel.send`` does."""
+        if self.stream is None:
+            if frame.final:
+                self.reply = frame
+                self._finish()
+                return None
+            if self.reply is not None or self.gone or self._status is not None:
+                return None
+            if self._settings.json_only and not self.must_stream():
+                return self.aside(frame)
+            self.start_stream()
+        assert self.stream is not None
+        if not frame.data:
+            self.stream.finish()
+            self._finish()
+            return None
+        wait = self.stream.put(frame.data, last=frame.final)
+        if frame.final:
+            self._finish()
+        return wait
+
+    def must_stream(self) -> bool:
+        """Tell whether this request cannot be answered with JSON at all."""
+        return False
+
+    def end(self, status: int = 202) -> None:
+        """Give the request up: no reply will come. Where no stream is open, the response is this status."""
+        if self.stream is not None:
+            self.stream.finish()
+        elif self.reply is None:
+            self._status = status
+        self._finish()
+
+    # --- its course ---------------------------------------------------------------------------------------------
+
+    async def serve(self, peer: Peer, envelope: Envelope) -> None:
+        """Let the request be served, and respond."""
+        try:
+            await peer.handle(envelope, waits=self.waits)
+            reply = self.reply
+            if reply is not None and reply.data and self._watch is None:
+                await send_json(self._http.send, status_of(reply.code, modern=self.modern), reply.data)
+            else:
+                await self.until_answered()
+                await self.respond()
+        finally:
+            self.let_go()
+
+    async def until_answered(self) -> None:
+        """Wait for the reply, where it comes later, from elsewhere; or until it is clear that none will come."""
+        while not self._is_settled():
+            self._done = asyncio.get_running_loop().create_future()
+            self.waits()
+            await self._done
+
+    def _is_settled(self) -> bool:
+        """Tell whether nothing is to be waited for, but what is on its way to the client."""
+        if self.stream is not None:
+            # A legacy call goes on without its client, and its stream with it.
+            return self.modern or self.stream.complete
+        return self.reply is not None or self._status is not None or self.gone
+
+    async def respond(self, extra: tuple[HeaderPair, ...] = ()) -> None:
+        """Send the reply, or wait until the stream has taken it to the client."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pump is not None:
+            await asyncio.shield(self._pump)
+        elif self.gone:
+            return
+        elif self.reply is not None and self.reply.data:
+            status = status_of(self.reply.code, modern=self.modern)
+            await send_json(self._http.send, status, self.reply.data, extra)
+        else:
+            # There is no reply, and yet every POST needs a response.
+            await send_empty(self._http.send, self._status or 202)
+
+    def let_go(self) -> None:
+        """End what was begun for the request. Needed however it ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._pump is not None:
+            self._pump.cancel()
+
+    def waits(self) -> None:
+        """Begin to watch the connection: the handler takes time."""
+        if self._watch is not None:
+            return
+        loop = asyncio.get_running_loop()
+        self._watch = loop.create_task(self._watch_client())
+        if not self._settings.json_only and self.stream is None:
+            self._timer = loop.call_later(self._settings.patience, self._lose_patience)
+
+    def start_stream(self) -> None:
+        """Answer with server-sent events from now on."""
+        self.waits()
+        self.stream = self.new_stream()
+        if self.gone:
+            return
+        self._carrier = Carrier(self._http.send, self._settings.keep_alive)
+        self._pump = asyncio.get_running_loop().create_task(self.stream.carry(self._carrier))
+        self._finish()
+
+    def release(self) -> None:
+        """End the response, and not the stream: its client comes back for the rest."""
+        if self.stream is None:
+            self.start_stream()
+        elif self.stream.is_carried:
+            self.stream.let_go()
+        if self._carrier is not None:
+            # It may not have begun.
+            self._carrier.stop()
+
+    def _lose_patience(self) -> None:
+        # As long as nothing is sent, whoever is in between may think the connection dead.
+        if self.stream is None and self.reply is None and not self.gone and self._status is None:
+            self.start_stream()
+
+    def _finish(self) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    async def _watch_client(self) -> None:
+        while (await self._http.receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        if self._carrier is not None:
+            self._carrier.stop(lost=True)
+        self.disconnected()
+        self._finish()

@@ -1,0 +1,29 @@
+"""The numbers a Streamable HTTP endpoint works by."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from antiphon.channel import MAX_FRAME
+
+__all__ = ["Settings"]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Limits and times; the defaults suit a server on its own machine as well as one behind a proxy."""
+
+    max_body: int = MAX_FRAME
+    """Bytes of one POST."""
+    body_timeout: float = 30.0
+    """Seconds in which a body must have arrived."""
+    idle_timeout: float = 1800.0
+    """Seconds without a request after which a session is ended."""
+    max_sessions: int = 10_000
+    max_open: int = 5_000
+    """Requests and streams open at once, on all connections together."""
+    keep_alive: float = 15.0
+    """Seconds of silence on a stream before a comment is sent. Proxies give up after 30 s or more."""
+    patience: float = 5.0
+    """Seconds a request may take before its response begins as a stream, so that it can be kept alive."""
+    json_only: bool = False
+    """Answer requests with JSON only: nothing can be told or asked during a call."""

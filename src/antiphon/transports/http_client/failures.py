@@ -1,0 +1,119 @@
+"""What a caller is told when HTTP itself fails, and how to recognise it.
+
+A failure becomes an error reply of our own to the request that failed, so that it travels the way of every reply and
+arrives as a ``PeerError``. Its code is the HTTP status, or one of the three below: all outside of the codes that
+JSON-RPC reserves. Owns these codes and the questions asked about them; when a failure occurs is the business of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from antiphon.errors import ConnectionClosed, PeerError
+from antiphon.protocol.frames import error_frame
+from antiphon.wire.envelope import ErrorObject, RequestId
+
+__all__ = [
+    "BROKEN",
+    "UNREACHABLE",
+    "UNUSABLE",
+    "HttpFailure",
+    "SessionGone",
+    "first_line",
+    "has_session_gone",
+    "http_status",
+    "is_broken",
+    "is_not_streamable",
+    "was_never_sent",
+]
+
+UNREACHABLE = 1
+"""No connection could be made: the request was not sent."""
+
+BROKEN = 2
+"""The connection or the stream ended before the reply: nobody knows whether the request was carried out."""
+
+UNUSABLE = 3
+"""An answer came that is no reply: another type of content, no JSON-RPC, too large, a redirect elsewhere."""
+
+_STATUS = "httpStatus"
+_GONE = "sessionGone"
+
+_MAX_SHOWN = 200
+"""Most characters of a server's own text that an error repeats."""
+
+
+class SessionGone(ConnectionClosed):
+    """The server no longer knows our session: open a new channel and initialize again.
+
+    2025-11-25 basic/transports, "Session Management": "it MUST start a new session by sending a new InitializeRequest".
+    """
+
+
+class HttpFailure(Exception):
+    """One request failed. ``frame`` makes the reply of it."""
+
+    def __init__(self, code: int, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    @classmethod
+    def of_status(cls, where: str, status: int, reason: str, text: str, *, gone: bool = False) -> HttpFailure:
+        """Say that a server refused with a status; ``text`` is the first line of what it said."""
+        said = f": {text}" if text else ""
+        message = f"{where} answered HTTP {status} {reason}".rstrip() + said
+        if status == 401:
+            message += " (it wants authorization: pass a header or log in)"
+        if gone:
+            message += " (the session has ended on the server)"
+            return cls(status, message, **{_STATUS: status, _GONE: True})
+        return cls(status, message, **{_STATUS: status})
+
+    def frame(self, id: RequestId) -> bytes:
+        """Make the error reply for a request."""
+        error = ErrorObject(code=self.code, message=self.message, data=self.data or None)
+        return error_frame(id, error, null_id=False)
+
+
+def http_status(error: PeerError) -> int | None:
+    """Return the HTTP status with which a request was refused, if no JSON-RPC error came with it, or ``None``."""
+    status = _member(error, _STATUS)
+    return status if isinstance(status, int) and status == error.code else None
+
+
+def has_session_gone(error: PeerError) -> bool:
+    """Tell whether a request was refused because its session has ended (404).
+
+    It was not carried out: after a new handshake it may be sent again.
+    """
+    return _member(error, _GONE) is True
+
+
+def is_not_streamable(error: PeerError) -> bool:
+    """Tell whether this answer to ``initialize`` calls for HTTP+SSE (2025-11-25 basic/transports, "Backwards...")."""
+    return http_status(error) in (400, 404, 405)
+
+
+def was_never_sent(error: PeerError) -> bool:
+    """Tell whether the request did not reach the server: sending it again cannot do anything twice."""
+    return error.code == UNREACHABLE or has_session_gone(error)
+
+
+def is_broken(error: PeerError) -> bool:
+    """Tell whether the reply was lost: at 2026-07-28 only an idempotent call may be sent again."""
+    return error.code == BROKEN
+
+
+def first_line(body: bytes, content_type: str) -> str:
+    """Return what can be shown of an error body: its first line, short, without control characters, never HTML."""
+    if "html" in content_type:
+        return ""
+    line = body.decode(errors="replace").strip().split("\n", 1)[0]
+    return "".join(each for each in line if each.isprintable())[:_MAX_SHOWN]
+
+
+def _member(error: PeerError, name: str) -> object:
+    return cast("Mapping[str, Any]", error.data).get(name) if isinstance(error.data, Mapping) else None

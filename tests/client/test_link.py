@@ -1,0 +1,143 @@
+"""The connection of a client over its whole life: opened, renewed where the server has forgotten it, or lost."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+
+from antiphon import Client, Server
+from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
+from antiphon.server.network import server_app
+from tests.support.asgi import running
+from tests.support.web import legacy, result, serving
+
+INFO = {"name": "web", "version": "1"}
+QUIET = "import sys; print('I am busy', file=sys.stderr, flush=True); sys.stdin.read()"
+
+
+def shop() -> Server:
+    """Make a server with one tool."""
+    server = Server("shop")
+
+    @server.tool
+    def name() -> str:
+        """Say who serves."""
+        return "shop"
+
+    return server
+
+
+async def test_a_lifespan_that_fails_is_the_cause() -> None:
+    """A server in memory fails with its own exception, not with a lost connection."""
+
+    class Broken:
+        async def __aenter__(self) -> None:
+            raise ValueError("no database")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    with pytest.raises(ValueError, match="no database"):
+        await Client(Server("s", lifespan=lambda _: Broken())).connect()
+
+
+async def test_a_server_in_memory_that_fails_is_not_started_again() -> None:
+    """The cause is raised, once, as it is."""
+    tries: list[int] = []
+
+    class Broken:
+        async def serve(self, _channel: Any) -> None:
+            tries.append(1)
+            raise OSError("no database")
+
+    with pytest.raises(OSError, match="no database"):
+        await Client(Broken()).connect()
+    assert tries == [1]
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    """The error says how long it had, and what it said on stderr."""
+    with pytest.raises(CallTimeout, match=r"within 0\.8 s(.|\n)*I am busy"):
+        await Client([sys.executable, "-c", QUIET], timeout=0.8, revision="2025-11-25").connect()
+
+
+def test_nothing_is_called_before_it_is_open() -> None:
+    """The error says what to write."""
+    with pytest.raises(LocalProtocolError, match="async with"):
+        assert Client(Server("s")).session
+
+
+async def test_a_session_that_the_server_forgot_is_opened_anew() -> None:
+    """As after its restart: the next call is answered."""
+    first, second = server_app(shop(), "http", {}), server_app(shop(), "http", {})
+    current = [first]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await current[0](scope, receive, send)
+
+    async with running(app) as place, Client(f"http://{place}/mcp", revision="2025-11-25") as client:
+        assert (await client.call_tool("name")).text == "shop"
+        await first.close()
+        current[0] = second
+        assert (await client.call_tool("name")).text == "shop"
+        assert client.revision == "2025-11-25"
+        current[0] = first
+        await second.close()
+
+
+async def test_a_call_that_may_have_been_carried_out_is_not_made_again() -> None:
+    """A reply that is lost is an error, whoever knows what happened."""
+    calls = 0
+
+    async def rest(request: Any, seen: Any) -> Any:
+        nonlocal calls
+        if seen.body["method"] == "tools/call":
+            calls += 1
+            request.transport.abort()
+        return result(seen.body["id"], {"tools": []})
+
+    plain = legacy(rest)
+
+    async def answers(request: Any, seen: Any) -> Any:
+        if isinstance(seen.body, dict) and seen.body.get("method") == "initialize":
+            said = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": INFO}
+            return result(seen.body["id"], said, **{"Mcp-Session-Id": "s-1"})
+        return await plain(request, seen)
+
+    async with serving(answers) as site, Client(site.url, revision="2025-11-25") as client:
+        with pytest.raises(PeerError):
+            await client.call_tool("pay")
+        assert calls == 1
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_server_that_is_gone_is_an_error_at_once(revision: str) -> None:
+    """The call does not hang, and the error names the address."""
+    app = server_app(shop(), "http", {})
+    async with running(app) as place:
+        client = Client(f"http://{place}/mcp", revision=revision)
+        await client.connect()
+        await app.drain()
+    try:
+        async with asyncio.timeout(4):
+            with pytest.raises((PeerError, ConnectionClosed), match=place):
+                await client.call_tool("name")
+    finally:
+        await client.close()
+
+
+async def test_a_websocket_that_ends_is_an_error_at_once() -> None:
+    """Nothing is sent into the void."""
+    app = server_app(shop(), "websocket", {})
+    async with running(app) as place:
+        client = Client(f"ws://{place}/ws")
+        await client.connect()
+        await app.drain()
+    try:
+        async with asyncio.timeout(4):
+            with pytest.raises(ConnectionClosed):
+                await client.call_tool("name")
+    finally:
+        await client.close()

@@ -1,0 +1,75 @@
+"""The rules by which the official suite's findings are judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.verdicts import Baseline, Verdict, judge
+
+
+def found(folder: Path, *checks: tuple[str, str]) -> Path:
+    """Leave findings as the suite does."""
+    place = folder / "server-ping-2026-01-01T00-00-00-000Z"
+    place.mkdir()
+    (place / "checks.json").write_text(json.dumps([{"id": id, "status": status} for id, status in checks]))
+    return folder
+
+
+def verdict(*, passed: bool) -> Verdict:
+    """Make a verdict on the scenario of the baseline below."""
+    return Verdict(run="r", side="server", scenario="ping", passed=passed)
+
+
+@pytest.fixture
+def baseline(tmp_path) -> Baseline:
+    """Say of one scenario that it is not supported."""
+    file = tmp_path / "baseline.toml"
+    file.write_text('[[unsupported]]\nside = "server"\nreason = "why"\nscenarios = ["ping"]\n')
+    return Baseline(file)
+
+
+def test_success_passes(tmp_path):
+    """What only informs or was skipped beside it changes nothing."""
+    checks = (("ping", "SUCCESS"), ("more", "INFO"), ("other", "SKIPPED"))
+    assert judge("r", "server", "ping", found(tmp_path, *checks)).passed
+
+
+@pytest.mark.parametrize("status", ["FAILURE", "WARNING"])
+def test_a_failure_and_a_warning_count(tmp_path, status):
+    """The suite itself lets warnings pass."""
+    assert not judge("r", "server", "ping", found(tmp_path, ("a", "SUCCESS"), ("b", status))).passed
+
+
+def test_nothing_checked_is_no_success(tmp_path):
+    """Valid messages say nothing of a scenario whose own checks were skipped."""
+    checks = (("wire-schema-valid", "SUCCESS"), ("own", "SKIPPED"))
+    assert judge("r", "server", "ping", found(tmp_path, *checks)).reasons == ("nothing was checked",)
+
+
+def test_no_findings_are_no_success(tmp_path):
+    """A scenario that was cut short leaves none."""
+    assert not judge("r", "server", "ping", tmp_path).passed
+
+
+def test_the_exit_code_counts(tmp_path):
+    """A client may do everything right and then end badly."""
+    assert judge("r", "server", "ping", found(tmp_path, ("a", "SUCCESS")), 1).reasons == ("the suite ended with 1",)
+
+
+def test_a_reason_is_looked_up(baseline):
+    """By side and scenario."""
+    assert baseline.reason(verdict(passed=False)) == "why"
+
+
+def test_an_entry_that_is_needed_stays(baseline):
+    """While its scenario fails."""
+    assert baseline.stale([verdict(passed=False)]) == []
+
+
+@pytest.mark.parametrize("verdicts", [[], [verdict(passed=True)], [verdict(passed=True), verdict(passed=False)]])
+def test_an_entry_that_is_wrong_is_stale(baseline, verdicts):
+    """Its scenario passes, in one run at least, or is gone."""
+    assert baseline.stale(verdicts) == ["server ping"]

@@ -1,0 +1,212 @@
+"""A server on a network: both eras at one endpoint, its lifespan, its guards, mounted or by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from antiphon import Client, ConfigError, Context, PeerError, Server
+from antiphon.server.network import serve_network, server_app
+from tests.support.asgi import running
+from tests.support.raw_client import said
+
+REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
+
+
+class Shop:
+    """A server that notes what happens to it."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.server = Server("shop", lifespan=self.lifespan)
+        self.server.tool(self.describe)
+        self.server.tool(self.whose)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _server: Server) -> AsyncIterator[None]:
+        self.events.append("opened")
+        yield
+        self.events.append("closed")
+
+    async def describe(self, product: str, ctx: Context) -> str:
+        """Describe a product."""
+        self.events.append(f"describe {product}")
+        return (await ctx.sample(f"Describe {product}", max_tokens=9)).text
+
+    async def whose(self, ctx: Context) -> str:
+        """Say who asks."""
+        self.events.append("whose")
+        return str(ctx.request.principal)
+
+
+async def sampler(_params: Any, _origin: Any) -> Any:
+    """Answer as a model."""
+    return said("Warm.")
+
+
+async def first_status(place: str, **headers: str) -> int:
+    """Make a tool call by hand and return its status."""
+    import aiohttp
+
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "whose", "_meta": meta}}
+    sent = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "whose",
+        **headers,
+    }
+    async with aiohttp.ClientSession() as http, http.post(f"http://{place}/mcp", json=body, headers=sent) as response:
+        return response.status
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_tool_that_asks_the_model_is_served_at_every_revision(revision: str) -> None:
+    """At one endpoint."""
+    shop = Shop()
+    async with (
+        running(shop.server.asgi()) as place,
+        Client(f"http://{place}/mcp", revision=revision, sampling=sampler) as client,
+    ):
+        assert (await client.call_tool("describe", {"product": "hat"})).text == "Warm."
+
+
+@pytest.mark.parametrize(("transport", "url"), [("sse", "http://{}/sse"), ("websocket", "ws://{}/ws")])
+async def test_the_other_transports_carry_the_same(transport: str, url: str) -> None:
+    """HTTP+SSE and WebSocket."""
+    async with (
+        running(server_app(Shop().server, transport, {})) as place,
+        Client(url.format(place), sampling=sampler) as client,
+    ):
+        assert (await client.call_tool("describe", {"product": "hat"})).text == "Warm."
+
+
+async def test_both_eras_at_once() -> None:
+    """One client does not disturb the other."""
+    async with running(Shop().server.asgi()) as place:
+        url = f"http://{place}/mcp"
+        async with (
+            Client(url, revision="2025-06-18", sampling=sampler) as old,
+            Client(url, revision="2026-07-28", sampling=sampler) as new,
+        ):
+            both = await asyncio.gather(*(each.call_tool("describe", {"product": "hat"}) for each in (old, new)))
+    assert [result.text for result in both] == ["Warm.", "Warm."]
+
+
+async def test_the_lifespan_is_entered_at_start_up_and_left_at_shutdown() -> None:
+    """Once, however many clients come."""
+    shop = Shop()
+    async with running(shop.server.asgi()) as place:
+        assert shop.events == ["opened"]
+        for _ in range(2):
+            async with Client(f"http://{place}/mcp") as client:
+                await client.list_tools()
+        assert shop.events == ["opened"]
+    assert shop.events == ["opened", "closed"]
+
+
+def without_lifespan(app: Any, prefix: str = "") -> Any:
+    """Mount an application in one that keeps the lifespan to itself, as Starlette and FastAPI do."""
+
+    async def outer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for step in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{step}.complete"})
+        elif scope["path"].startswith(prefix):
+            await app({**scope, "root_path": scope.get("root_path", "") + prefix}, receive, send)
+
+    return outer
+
+
+async def test_the_first_request_enters_the_lifespan_where_nobody_else_does() -> None:
+    """Mounted under a prefix; ``close`` leaves it."""
+    shop = Shop()
+    app = shop.server.asgi()
+    async with running(without_lifespan(app, "/shop")) as place:
+        assert shop.events == []
+        async with Client(f"http://{place}/shop/mcp") as client:
+            assert (await client.call_tool("whose")).text == "None"
+        await app.close()
+    assert shop.events == ["opened", "whose", "closed"]
+
+
+async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
+    """With its reason, by the ASGI lifespan protocol."""
+
+    @contextlib.asynccontextmanager
+    async def broken(_server: Server) -> AsyncIterator[None]:
+        raise ValueError("no database")
+        yield
+
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app = Server("s", lifespan=broken).asgi()
+    with pytest.raises(ValueError, match="no database"):
+        await app({"type": "lifespan"}, receive, send)
+    assert sent == [{"type": "lifespan.startup.failed", "message": "ValueError: no database"}]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+async def test_who_serves_every_address_says_under_which_names(host: str) -> None:
+    """Before anything listens."""
+    with pytest.raises(ConfigError, match="allowed_hosts"):
+        await serve_network(Server("s"), "http", host, 0, {})
+
+
+@pytest.mark.parametrize(
+    "headers", [{"host": "evil.example"}, {"origin": "http://evil.example"}, {"origin": "null"}], ids=str
+)
+async def test_a_foreign_page_never_reaches_a_handler(headers: dict[str, str]) -> None:
+    """A foreign Host alone is refused, and a foreign Origin alone."""
+    shop = Shop()
+    async with running(shop.server.asgi()) as place:
+        assert await first_status(place, **headers) == 403
+        assert "whose" not in shop.events
+        assert await first_status(place) == 200
+
+
+async def test_a_name_that_was_allowed_is_served() -> None:
+    """As the proxy in front of it calls it."""
+    async with running(Shop().server.asgi(allowed_hosts=["shop.example"])) as place:
+        assert await first_status(place, host="shop.example") == 200
+        assert await first_status(place) == 403
+
+
+async def test_a_token_says_who_asks() -> None:
+    """The hook's answer is the principal; who has no good token is refused."""
+    app = Shop().server.asgi(check_token={"t1": "ann"}.get)
+    async with running(app) as place:
+        url = f"http://{place}/mcp"
+        async with Client(url, headers={"Authorization": "Bearer t1"}) as client:
+            assert (await client.call_tool("whose")).text == "ann"
+        with pytest.raises(PeerError, match="Unauthorized"):
+            await Client(url, headers={"Authorization": "Bearer t2"}).connect()
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "websocket"])
+def test_an_unknown_option_is_named(transport: str) -> None:
+    """Rather than ignored."""
+    options: Any = {"colour": "red"}
+    with pytest.raises(ConfigError, match=rf"{transport}: .*'colour'"):
+        server_app(Server("s"), transport, options)
+
+
+def test_an_unknown_transport_lists_the_known_ones() -> None:
+    """As ``run`` takes them."""
+    with pytest.raises(ConfigError, match='"stdio", "http", "sse" or "websocket"'):
+        server_app(Server("s"), "smoke", {})

@@ -1,0 +1,46 @@
+"""Headers as handlers see them, and whole responses."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.http_rules import Refusal
+from antiphon.transports.http.asgi import Http, RequestHeaders, refuse, send_empty, unavailable
+from tests.transports.http.driver import Response, scope_of
+
+
+def test_headers_are_found_in_any_case():
+    """As HTTP has it."""
+    headers = RequestHeaders({b"x-request-id": b"caf\xe9"})
+    assert headers["X-Request-ID"] == "café"
+    assert dict(headers) == {"x-request-id": "café"}
+    assert len(headers) == 1
+    assert headers.get("\u4e2d") is None
+    with pytest.raises(KeyError):
+        headers["other"]
+
+
+@pytest.mark.parametrize(("version", "has_id"), [("2025-11-25", False), ("2025-06-18", True)])
+async def test_a_refusal_is_a_json_rpc_error(version, has_id):
+    """Without an id, or with null, as the revision wants."""
+    response = Response()
+    http = Http(scope_of("POST", {"mcp-protocol-version": version}), response.take, response.take)
+    await refuse(http, Refusal(400, InvalidRequest("no")))
+    assert (response.status, response.json["error"]) == (400, {"code": -32600, "message": "no"})
+    assert ("id" in response.json) is has_id
+    assert response.headers["content-length"] == str(len(response.body))
+
+
+async def test_unavailable_says_when_to_come_back():
+    """503 with Retry-After."""
+    response = Response()
+    await unavailable(Http(scope_of("POST", {}), response.take, response.take), "busy")
+    assert (response.status, response.headers["retry-after"]) == (503, "5")
+
+
+async def test_an_empty_response_says_so():
+    """So that the connection can be used again."""
+    response = Response()
+    await send_empty(response.take, 202)
+    assert (response.status, response.headers, response.body) == (202, {"content-length": "0"}, b"")

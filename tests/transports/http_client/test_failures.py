@@ -1,0 +1,71 @@
+"""What a caller is told when HTTP fails, and how it is recognised."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.errors import PeerError
+from antiphon.transports.http_client.failures import (
+    BROKEN,
+    UNREACHABLE,
+    UNUSABLE,
+    HttpFailure,
+    first_line,
+    has_session_gone,
+    http_status,
+    is_broken,
+    is_not_streamable,
+    was_never_sent,
+)
+from antiphon.transports.http_client.message import error_of
+from antiphon.wire.failure import from_wire
+
+
+def arrived(failure) -> PeerError:
+    """The exception that the caller gets."""
+    error = error_of(failure.frame(1))
+    assert error is not None
+    return from_wire(error)
+
+
+@pytest.mark.parametrize(
+    ("failure", "yes"),
+    [
+        (HttpFailure(UNREACHABLE, "m"), {was_never_sent}),
+        (HttpFailure(BROKEN, "m"), {is_broken}),
+        (HttpFailure(UNUSABLE, "m"), set()),
+        (HttpFailure.of_status("u", 404, "Not Found", ""), {is_not_streamable}),
+        (
+            HttpFailure.of_status("u", 404, "Not Found", "", gone=True),
+            {is_not_streamable, was_never_sent, has_session_gone},
+        ),
+        (HttpFailure.of_status("u", 405, "", ""), {is_not_streamable}),
+        (HttpFailure.of_status("u", 400, "", ""), {is_not_streamable}),
+        (HttpFailure.of_status("u", 500, "", ""), set()),
+    ],
+)
+def test_each_failure_is_recognised(failure, yes):
+    """By the questions that a client has."""
+    questions = {was_never_sent, is_broken, is_not_streamable, has_session_gone}
+    assert {ask for ask in questions if ask(arrived(failure))} == yes
+
+
+@pytest.mark.parametrize("data", [None, 5, [], {"httpStatus": "404"}, {"httpStatus": 405}])
+def test_an_error_of_the_servers_is_no_failure_of_http(data):
+    """Even if it looks a little like one."""
+    assert http_status(PeerError("m", code=404, data=data)) is None
+
+
+def test_a_status_is_said_with_what_helps():
+    """Status, place, reason, first line; for 401 what to do."""
+    error = arrived(HttpFailure.of_status("http://h/mcp", 401, "Unauthorized", "no token"))
+    assert error.message.startswith("http://h/mcp answered HTTP 401 Unauthorized: no token (it wants authorization")
+    assert http_status(error) == 401
+
+
+def test_only_the_first_line_of_a_body_is_shown():
+    """Short, printable, never HTML."""
+    assert first_line(b"\n one\x07 \nTraceback", "text/plain") == "one "
+    assert first_line(b"<p>", "text/html") == ""
+    assert len(first_line(b"x" * 1000, "text/plain")) == 200
+    assert first_line(b"\xff", "text/plain") == "\ufffd"
