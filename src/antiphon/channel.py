@@ -7,14 +7,14 @@ what is in them. This module owns the interface only; ``transports`` implements 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from antiphon.errors import ConnectionClosed
 from antiphon.wire.envelope import Envelope
 
-__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized", "Peer"]
+__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized", "Peer", "Releases"]
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame taken, in bytes: holds a 12 MiB image in base64, and bounds what one peer can make us hold."""
@@ -65,6 +65,15 @@ class Channel(Protocol):
 
     def closed_error(self) -> ConnectionClosed:
         """Say why the channel ended, for the calls that were in flight."""
+        ...
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A channel that can let go of the stream of one request, which its client resumes later."""
+
+    def release(self, id: int | str) -> None:
+        """Close the stream of a request; what is sent for it is kept until it is asked for."""
         ...
 
 

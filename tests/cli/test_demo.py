@@ -46,7 +46,7 @@ def test_every_message_is_an_event(cli: Cli):
         ("sent", "request", "resources/read"),
         ("received", "result", "resources/read"),
     ]
-    assert messages[4]["body"]["model"] == "echo"
+    assert messages[6]["body"]["model"] == "echo"
 
 
 def test_messages_are_readable(cli: Cli):

@@ -120,6 +120,28 @@ async def test_a_server_that_names_an_earlier_revision_gets_its_handshake() -> N
         assert client.revision == "2025-11-25"
 
 
+async def test_a_server_that_names_the_very_revision_is_asked_once_more() -> None:
+    """It may have come to its senses."""
+    server = refusing({"supported": ["2026-07-28"], "requested": "2026-07-28"})
+    refuse = server.replies["server/discover"]
+
+    def refuse_once(message: dict[str, Any]) -> None:
+        del server.replies["server/discover"]
+        refuse(message)
+
+    server.replies["server/discover"] = refuse_once
+    async with Client(server) as client:
+        assert client.revision == "2026-07-28"
+
+
+async def test_a_server_that_goes_on_refusing_is_left() -> None:
+    """After the second time, whatever it names."""
+    server = refusing({"supported": ["2026-07-28"]})
+    with pytest.raises(UnsupportedVersion):
+        await Client(server).connect()
+    assert [message["method"] for message in server.received] == ["server/discover"] * 2
+
+
 @pytest.mark.parametrize("data", [{"supported": ["2027-01-01"]}, {"supported": 3}, {}, None, ["2025-11-25"]])
 async def test_a_server_that_names_none_of_ours_is_not_tried_again(data: Any) -> None:
     """Its own words are the reason."""

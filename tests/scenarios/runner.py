@@ -26,12 +26,47 @@ from typing import Any, Literal, Protocol
 
 from antiphon.channel import Channel, Frame, Oversized
 
-__all__ = ["SCRIPTS", "Check", "Line", "Mismatch", "Player", "matches", "read_script"]
+__all__ = [
+    "LEFT_OUT",
+    "NOT_OVER",
+    "SCRIPTS",
+    "Check",
+    "Line",
+    "Mismatch",
+    "Player",
+    "fit_for",
+    "matches",
+    "read_script",
+]
 
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("*.jsonl"))
 PATIENCE = 10.0
 """Seconds a peer has for each frame."""
+
+_OVERTAKES = (
+    "each message is a POST of its own: two that are sent at once may arrive in any order, and no id names both"
+)
+_NO_REPLY = "what is no request has no reply that a channel could bring: HTTP answers it with a status"
+
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "sse": {
+        "An id in use, odd ids, and what is no message.": f"{_OVERTAKES}; {_NO_REPLY}",
+        "Cancellation, ids in use, and what is no message.": f"{_OVERTAKES}; {_NO_REPLY}",
+    },
+    "http": {
+        "Before the handshake only ping and initialize are served.": "there is no session yet: HTTP answers 400",
+        "An id in use, odd ids, and what is no message.": f"{_OVERTAKES}; {_NO_REPLY}",
+        "Cancellation, ids in use, and what is no message.": f"{_OVERTAKES}; closing the stream cancels",
+        "Batches.": "our client sends none, so its channel brings no reply that is one",
+        "again": "a second initialize means a new session over HTTP; the channel would leave the one it has",
+        "g1": "an initialize with a modern _meta: the headers cannot say both",
+    },
+}
+"""By transport: sections and ids of the scripts that it cannot carry, each with the reason."""
+
+NOT_OVER = {("http", "2024-11-05"): "Streamable HTTP came with 2025-03-26; before, there was HTTP+SSE"}
+"""Transports and scripts that have nothing to do with each other, with the reason."""
 
 
 class Mismatch(AssertionError):
@@ -64,6 +99,18 @@ def read_script(name: str) -> list[Line]:
             side = fields.pop("from")
             lines.append(Line(place=f"{name}.jsonl:{number}", side=side, section=section, **fields))
     return lines
+
+
+def fit_for(transport: str, script: list[Line]) -> list[Line]:
+    """Return the lines that a transport can carry; what it cannot, and why, stands in ``LEFT_OUT``."""
+    left_out = LEFT_OUT.get(transport, {})
+    return [line for line in script if line.section not in left_out and line_id(line) not in left_out]
+
+
+def line_id(line: Line) -> object:
+    """Return the id of a message, if it is one text."""
+    id = line.frame.get("id") if isinstance(line.frame, dict) else None
+    return id if isinstance(id, str) else None
 
 
 class Check(Protocol):

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.channel import Frame
 from antiphon.transports.memory import memory_pair
-from tests.scenarios.runner import SCRIPTS, Line, Mismatch, Player, matches, read_script
+from tests.scenarios.runner import LEFT_OUT, SCRIPTS, Line, Mismatch, Player, fit_for, line_id, matches, read_script
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,18 @@ def test_there_is_a_script_for_every_revision():
     """Five revisions, five scripts, and every line of them can be read."""
     assert SCRIPTS == ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
     assert all(line.side in ("client", "server") for name in SCRIPTS for line in read_script(name))
+
+
+@pytest.mark.parametrize("transport", LEFT_OUT)
+def test_what_a_transport_leaves_out_is_in_the_scripts(transport: str):
+    """Each with a reason; an entry that no line answers to is stale."""
+    lines = [line for name in SCRIPTS for line in read_script(name)]
+    assert set(LEFT_OUT[transport]) <= {line.section for line in lines} | {line_id(line) for line in lines}
+    assert all(LEFT_OUT[transport].values())
+    assert 0 < len(fit_for(transport, lines)) < len(lines)
+
+
+def test_a_transport_without_limits_carries_every_line():
+    """Memory, stdio and WebSocket."""
+    lines = read_script("2026-07-28")
+    assert fit_for("websocket", lines) == lines

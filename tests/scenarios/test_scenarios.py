@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.client.connect import reach, resolve
+from antiphon.server.network import server_app
 from antiphon.transports.memory import memory_pair
 from antiphon.transports.stdio_client import StdioClientChannel
 from tests.interop import our_server
-from tests.scenarios.runner import SCRIPTS, Player, read_script
+from tests.scenarios.runner import NOT_OVER, SCRIPTS, Player, fit_for, read_script
 from tests.scenarios.schema_check import SchemaCheck
+from tests.support.asgi import running
+
+URLS = {"http": "http://{}/mcp", "sse": "http://{}/sse", "websocket": "ws://{}/ws"}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -35,3 +40,22 @@ async def test_a_server_keeps_to_the_script_over_stdio(name: str):
         await Player(channel).play(read_script(name))
     finally:
         await channel.close()
+
+
+@pytest.mark.parametrize(
+    ("transport", "name"),
+    [(transport, name) for transport in URLS for name in SCRIPTS if (transport, name) not in NOT_OVER],
+)
+async def test_a_server_keeps_to_the_script_over_a_network(transport: str, name: str):
+    """The same, but for what the transport cannot carry, which the runner lists."""
+    app = server_app(our_server.server, transport, {})
+    async with running(app) as place:
+        where = resolve(URLS[transport].format(place))
+        channel = (await reach(where, oldest=transport == "sse")).channel
+        check = SchemaCheck(name)
+        try:
+            await Player(channel, check=check).play(fit_for(transport, read_script(name)))
+        finally:
+            await channel.close()
+            await app.drain()
+    assert check.checked > 40

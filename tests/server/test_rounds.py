@@ -333,6 +333,15 @@ async def test_an_answer_under_the_authors_key_needs_no_state() -> None:
     assert text(result) == "the red one"
 
 
+@pytest.mark.parametrize("unreadable", [12345, "text", None, {"role": "user"}])
+async def test_an_answer_that_came_unasked_and_cannot_be_read_is_asked_for(unreadable: Any) -> None:
+    """It is client input like any other: never taken for an answer, never fatal."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("named", inputResponses={"choice": unreadable})
+    assert list(round["inputRequests"]) == ["choice"]
+
+
 async def test_a_made_up_key_needs_its_state() -> None:
     """Answers to keys of the engine's are worth nothing without the round they belong to."""
     server, _ = catalogue()

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import uvicorn
 
-from antiphon import Context, Server
+from antiphon import Client, Context, Server
 from antiphon.protocol.sse import EventParser
 from antiphon.transports.http.app import http_app
 
@@ -238,6 +238,41 @@ async def test_a_call_that_is_cut_is_resumed_without_loss(endpoint, cut):
     told = [json.loads(event.data) for event in got if event.data]
     assert [each.get("params", {}).get("progress") for each in told] == [1, 2, 3, None]
     assert [event.id for event in got if event.data] == [f"1-{number}" for number in range(1, 5)]
+
+
+async def test_a_handler_may_close_the_stream_of_its_call(endpoint):
+    """The response ends without a result; the client comes back, and loses nothing."""
+    proceed = asyncio.Event()
+
+    @endpoint.server.tool
+    async def slow(ctx: Context) -> str:
+        """Let the client go, and work on."""
+        ctx.close_stream()
+        await proceed.wait()
+        return "done"
+
+    session = await endpoint.initialize()
+    async with endpoint.open(request(1, "tools/call", name="slow"), **session) as response:
+        (priming,) = EventParser().feed(await response.read())
+    proceed.set()
+    headers = {"accept": "text/event-stream", "mcp-session-id": session["mcp_session_id"], "last-event-id": priming.id}
+    async with endpoint.http.get(endpoint.url, headers=headers) as response:
+        *_, event = EventParser().feed(await response.read())
+    assert json.loads(event.data)["result"]["content"][0]["text"] == "done"
+
+
+async def test_closing_the_stream_does_nothing_where_it_would_end_the_call():
+    """As in memory, and at 2026-07-28."""
+    server = make_server()
+
+    @server.tool
+    async def slow(ctx: Context) -> str:
+        """Want to let the client go."""
+        ctx.close_stream()
+        return "done"
+
+    async with Client(server) as client:
+        assert (await client.call_tool("slow")).text == "done"
 
 
 class Endless:

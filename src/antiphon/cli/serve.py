@@ -28,7 +28,8 @@ Http = Annotated[
     str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.", show_default=False)
 ]
 Sse = Annotated[
-    str | None, typer.Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE, the first transport.", show_default=False)
+    str | None,
+    typer.Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE, the first transport.", show_default=False),
 ]
 Ws = Annotated[
     str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)

@@ -98,8 +98,11 @@ async def _shake_hands(peer: Peer, legacy: tuple[Revision, ...]) -> None:
         await wait
 
 
-async def _probe(peer: Peer, allowed: tuple[Revision, ...]) -> bool:
-    """Ask what the server is; tell whether it is modern and the session is open."""
+async def _probe(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = True) -> bool:
+    """Ask what the server is; tell whether it is modern and the session is open.
+
+    Refused with -32022, it asks once more if the refusal names a revision we speak (2026-07-28 basic/versioning).
+    """
     only_modern = all(one.modern for one in allowed)
     try:
         raw = await peer.request(peer.session.probe(allowed[-1]), timeout=None if only_modern else PROBE_TIMEOUT)
@@ -108,9 +111,13 @@ async def _probe(peer: Peer, allowed: tuple[Revision, ...]) -> bool:
         # Silence, or something that no modern server says.
         return False
     except PeerError as error:
-        if is_modern_error(error) and not _offers_handshake(error, allowed):
-            raise
-        return False
+        if not is_modern_error(error):
+            return False
+        if again and _offers(error, allowed, modern=True):
+            return await _probe(peer, allowed, again=False)
+        if _offers(error, allowed, modern=False):
+            return False
+        raise
     return peer.session.discovered(found, allowed) is not None
 
 
@@ -121,9 +128,9 @@ def _read(raw: Raw, kind: type[R]) -> R:
         raise RemoteProtocolError(f"The server's answer cannot be read as {kind.__name__}: {error}") from None
 
 
-def _offers_handshake(error: PeerError, allowed: tuple[Revision, ...]) -> bool:
-    """Tell whether a server that refuses our revision names an earlier one instead (2026-07-28 basic/versioning)."""
+def _offers(error: PeerError, allowed: tuple[Revision, ...], *, modern: bool) -> bool:
+    """Tell whether a server that refuses our revision names one of this era that we speak (2026-07-28 versioning)."""
     if not isinstance(error.data, dict):
         return False
     offered: object = cast("dict[str, object]", error.data).get("supported")
-    return isinstance(offered, list) and any(one.name in offered for one in allowed if not one.modern)
+    return isinstance(offered, list) and any(one.name in offered for one in allowed if one.modern is modern)

@@ -86,9 +86,10 @@ class Connection(Generic[S]):
 
     ``handlers`` has one function for every request the session lets through: ``(request, connection)`` to a result,
     to a coroutine of one, or to ``LATER``. ``notified`` is called for each notification (and its result run, if it is
-    a coroutine), ``ended`` once when nothing can be sent any more. ``stops_clock``: while a handler of ours waits, the
-    deadlines of our own requests stand still (a client that answers asks; DESIGN 5, "Human time is free"). ``grace``:
-    seconds that running handlers have to finish after the peer has ended.
+    a coroutine), ``closing`` when ``close`` begins and replies can still be sent, ``ended`` once nothing can.
+    ``stops_clock``: while a handler of ours waits, the deadlines of our own requests stand still (a client that
+    answers asks; DESIGN 5, "Human time is free"). ``grace``: seconds that running handlers have to finish after the
+    peer has ended.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Connection(Generic[S]):
         handlers: Mapping[str, Handler],
         *,
         notified: Callable[[Notified], object] | None = None,
+        closing: Callable[[], object] | None = None,
         ended: Callable[[], object] | None = None,
         stops_clock: bool = False,
         grace: float = 0.0,
@@ -116,6 +118,7 @@ class Connection(Generic[S]):
         """Set by the owner once the handshake is complete: asks of ours wait for it."""
         self._handlers = handlers
         self._notified = notified
+        self._on_close = closing
         self._on_end = ended
         self._stops_clock = stops_clock
         self._grace = grace
@@ -152,6 +155,8 @@ class Connection(Generic[S]):
         """
         caller = asyncio.current_task()
         if self._closed is None:
+            if self._on_close is not None and self._over is None:
+                _guarded("the close of a connection", self._on_close)
             self._end(lambda: ConnectionClosed("The connection was closed"))
             self._closed = self._loop.create_task(self._close(caller))
         elif caller in self._tasks:

@@ -287,6 +287,7 @@ class Server:
             session,
             self._handlers,
             notified=notified,
+            closing=lambda: self.subscriptions.close(peer),
             ended=lambda: self._left(peer),
             grace=_GRACE,
         )
@@ -305,7 +306,6 @@ class Server:
             try:
                 await peer.wait_ended()
             finally:
-                self.subscriptions.close(peer)
                 await peer.close()
 
     # --- for the handlers ---------------------------------------------------------------------------------------

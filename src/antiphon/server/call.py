@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
+from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.protocol.events import Request
@@ -95,6 +96,12 @@ class Call:
             # A task that outlives the handler finds its clock gone, and a handler that cleans up finds it expired.
             if self._asks_out == 0 and self.clock is clock and not clock.expired():
                 clock.reschedule(loop.time() + self._left)
+
+    def close_stream(self) -> None:
+        """Close the stream of the live request, where the transport has one and its client can resume it."""
+        channel = self.connection.channel
+        if self.request is not None and isinstance(channel, Releases):
+            channel.release(self.request.id)
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress to the request that is live now."""

@@ -127,13 +127,13 @@ class Context:
         """
         return await elicit_visit(self._call, message, url, key=key, timeout=timeout)
 
-    async def list_roots(self, *, timeout: float | None = None) -> Sequence[Root]:
+    async def list_roots(self, *, key: str | None = None, timeout: float | None = None) -> Sequence[Root]:
         """Ask the client for the folders it lets the server work in.
 
         Raises:
             MissingCapability: the client has no roots to offer; nothing was sent.
         """
-        return (await ask(self._call, "roots/list", RequestParams(), ListRootsResult, timeout=timeout)).roots
+        return (await ask(self._call, "roots/list", RequestParams(), ListRootsResult, key=key, timeout=timeout)).roots
 
     # --- telling ------------------------------------------------------------------------------------------------
 
@@ -163,6 +163,14 @@ class Context:
     async def error(self, data: Any) -> None:
         """Log at level ``error``."""
         await self.log("error", data)
+
+    def close_stream(self) -> None:
+        """Close the HTTP response of the live request; the call goes on, and the client comes back for the rest.
+
+        For long calls of legacy clients that can resume; in all other cases nothing happens. Source: 2025-11-25
+        basic/transports, "Sending Messages to the Server".
+        """
+        self._call.close_stream()
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Read one of this server's own resources.

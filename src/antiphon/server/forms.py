@@ -93,7 +93,14 @@ def _member(member: _Schema, whole: _Schema, place: str) -> _Schema:
     words = {key: resolved[key] for key in _WORDS if resolved.get(key) is not None}
     options = _options(resolved)
     if options is not None:
-        return {"type": "string", **_choice(options, place), **words}
+        choice = _choice(options, place)
+        if "enumNames" in resolved:
+            # 2025-11-25 LegacyTitledEnumSchema: an author who writes the old form wants the old form.
+            choice = {
+                "enum": [value for value, _ in options],
+                "enumNames": [title or value for value, title in options],
+            }
+        return {"type": "string", **choice, **words}
     kind = resolved.get("type")
     if kind == "array":
         items = _options(_resolved(resolved.get("items", {}), whole))

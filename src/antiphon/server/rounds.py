@@ -113,8 +113,8 @@ class RoundCall(Call):
 
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
         """Put an ask into the next round and wait for its answer."""
-        if key is not None and key in self.given:
-            return self.given.pop(key)
+        if key is not None and (given := self.given.pop(key, None)) is not None and _is_readable(given, spec):
+            return given
         if self.is_done or self._ending or self._rounds.closed:
             await asyncio.sleep(0.01)
             raise LocalProtocolError("The call has ended: nobody can answer any more")
@@ -227,6 +227,15 @@ class RoundCall(Call):
                 raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
             answers[key] = raw
         return answers
+
+
+def _is_readable(answer: Raw, spec: MethodSpec) -> bool:
+    """Tell whether an answer that came unasked can be used; one that cannot is asked for."""
+    try:
+        decode(answer, spec.result or Wire)
+    except DecodeError:
+        return False
+    return True
 
 
 def _reply(connection: Connection[ServerSession], request: Request, outcome: Wire | BaseException) -> None:
