@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from msgspec import Meta
 
 from antiphon import Client, ConfigError, Context, PeerError, Server
 from antiphon.server.network import serve_network, server_app
@@ -210,3 +211,18 @@ def test_an_unknown_transport_lists_the_known_ones() -> None:
     """As ``run`` takes them."""
     with pytest.raises(ConfigError, match='"stdio", "http", "sse" or "websocket"'):
         server_app(Server("s"), "smoke", {})
+
+
+async def test_an_argument_that_travels_in_a_header_too_is_compared() -> None:
+    """A client that has not listed the tool learns it, and calls again; one that lies is refused."""
+    server = Server("s")
+
+    @server.tool
+    def query(region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})]) -> str:
+        """Ask a region."""
+        return region
+
+    async with running(server.asgi()) as place, Client(f"http://{place}/mcp") as client:
+        assert (await client.call_tool("query", {"region": "eu"})).text == "eu"
+        [tool] = (await client.list_tools()).tools
+        assert tool.input_schema["properties"]["region"]["x-mcp-header"] == "Region"

@@ -75,7 +75,9 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(inert_line(cell)) for cell in row))
-    Console(width=shutil.get_terminal_size().columns).print(table)
+    # Both: rich takes no width by itself where the terminal is a dumb one.
+    width, height = shutil.get_terminal_size()
+    Console(width=width, height=height).print(table)
 
 
 def print_text(text: str) -> None:
