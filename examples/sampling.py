@@ -22,7 +22,8 @@ async def slogan(product: str, ctx: Context) -> str:
             model_preferences=["claude", "gpt"],  # a wish, in order of preference; the client chooses
         )
     except Rejected:
-        return f"{product}. Because."  # the user said no: go on without
+        # The user said no: go on without. (From 2026-07-28 on the client gives up the whole call instead.)
+        return f"{product}. Because."
     return f"{reply.text} (by {reply.model})"
 
 
