@@ -7,6 +7,7 @@ It has one tool for each thing a server can do. Its twin, written with the offic
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass
 
 from antiphon import Context, SamplingMessage, Server, TextContent, Tool, ToolError, ToolResultContent
@@ -157,4 +158,7 @@ async def complete_language(value: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    server.run()
+    if len(sys.argv) > 1:
+        server.run("http", port=int(sys.argv[1]))
+    else:
+        server.run()

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,11 +71,13 @@ class Peers:
             raise RuntimeError(f"{name} ({era}) failed with exit code {done.returncode}:\n{done.stderr[-4000:]}")
         return json.loads(done.stdout)
 
-    def inspect(self, home: Path, era: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def inspect(
+        self, home: Path, era: str, *arguments: str, server: Sequence[str] = OUR_SERVER
+    ) -> subprocess.CompletedProcess[str]:
         """Run the command line of the Inspector on our server; its settings stay in ``home``."""
         program = self._package("inspector", "clients/launcher/build/index.js")
         options = ["--protocol-era", era, "--format", "json", "--quiet"]
-        return self.run([self.node, program, "--cli", *OUR_SERVER, *options, *arguments], HOME=str(home))
+        return self.run([self.node, program, "--cli", *server, *options, *arguments], HOME=str(home))
 
     def run(self, command: list[str], **env: str) -> subprocess.CompletedProcess[str]:
         """Run a program to its end, with its output captured."""

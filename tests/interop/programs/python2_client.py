@@ -130,7 +130,7 @@ async def walk(era: str, command: list[str]) -> dict[str, Any]:
     """Walk through the server and return what was seen."""
     seen = Seen()
     client = Client(
-        StdioServerParameters(command=command[0], args=command[1:]),
+        command[0] if "://" in command[0] else StdioServerParameters(command=command[0], args=command[1:]),
         mode=MODES[era],
         sampling_callback=seen.sample,
         sampling_capabilities=SamplingCapability(tools=SamplingToolsCapability()),

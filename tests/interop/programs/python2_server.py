@@ -7,6 +7,7 @@ Asks come in two forms: declared resolvers, which the SDK carries over both eras
 from __future__ import annotations
 
 import asyncio
+import sys
 import warnings
 from typing import Annotated, Any
 
@@ -181,4 +182,7 @@ async def complete(ref: Any, argument: Any, context: Any) -> Completion:
 
 
 if __name__ == "__main__":
-    server.run("stdio")
+    if len(sys.argv) > 1:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run("stdio")

@@ -1,7 +1,7 @@
-// The TypeScript SDK v2 as a client. Usage: ts2_client.mjs ERA COMMAND... with ERA legacy, modern or auto.
+// The TypeScript SDK v2 as a client. Usage: ts2_client.mjs ERA COMMAND... or URL, with ERA legacy, modern or auto.
 import { capabilities, elicit, log, peer, roots, sample, walk } from "./walk.mjs";
 
-const { Client, LOG_LEVEL_META_KEY } = peer("@modelcontextprotocol/client");
+const { Client, LOG_LEVEL_META_KEY, StreamableHTTPClientTransport } = peer("@modelcontextprotocol/client");
 const { StdioClientTransport } = peer("@modelcontextprotocol/client/stdio");
 
 const MODES = { legacy: "legacy", auto: "auto", modern: { pin: "2026-07-28" } };
@@ -12,7 +12,10 @@ client.setRequestHandler("elicitation/create", elicit);
 client.setRequestHandler("roots/list", roots);
 client.setNotificationHandler("notifications/message", log);
 
-await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+const transport = command.includes("://")
+  ? new StreamableHTTPClientTransport(new URL(command))
+  : new StdioClientTransport({ command, args, env: process.env });
+await client.connect(transport);
 const version = client.getNegotiatedProtocolVersion();
 const modern = client.getProtocolEra() === "modern";
 const _meta = modern ? { [LOG_LEVEL_META_KEY]: "info" } : undefined;
