@@ -12,9 +12,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct
 
 from antiphon.errors import ConnectionClosed
+from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
-__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized", "Peer", "Releases"]
+__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized", "Peer", "Related", "Releases"]
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame taken, in bytes: holds a 12 MiB image in base64, and bounds what one peer can make us hold."""
@@ -38,6 +39,20 @@ class Oversized(NamedTuple):
 
     size: int
     """How many bytes were dropped."""
+
+
+class Related(bytes):
+    """A received frame that came on the stream of one request of ours, where a transport has such streams."""
+
+    related_to: int | str
+    """Id of that request."""
+
+    @classmethod
+    def of(cls, data: bytes, related_to: int | str) -> Related:
+        """Say of a frame to which request it belongs."""
+        frame = cls(data)
+        frame.related_to = related_to
+        return frame
 
 
 class Channel(Protocol):
@@ -85,11 +100,14 @@ class Peer(Protocol):
         """Whether nothing can be sent any more."""
         ...
 
-    async def handle(self, message: Envelope, *, waits: Callable[[], object] | None = None) -> None:
-        """Take one message, in the caller's task.
+    def handle(
+        self, message: Envelope, *, waits: Callable[[], object] | None = None, params: RequestParams | None = None
+    ) -> Awaitable[None]:
+        """Take one message, in the caller's task, which awaits the result at once.
 
         The handler of a request runs here; what it sends goes to the channel meanwhile, its reply as well, unless the
-        reply comes later. ``waits`` is called once, when the handler first has to wait: most never do.
+        reply comes later. ``waits`` is called once, when the handler first has to wait: most never do. ``params``:
+        those of the message, decoded to the type its method has, where the transport had to look at them.
         """
         ...
 

@@ -29,7 +29,7 @@ async def test_handlers_that_never_wait_share_one_task():
         for _ in range(20):
             await link.call()
         assert len(set(tasks)) == 1
-        assert len(link.server._tasks) == 1
+        assert len(link.server.tasks) == 1
 
 
 async def test_a_handler_that_waits_keeps_its_task_and_another_reads_on():
@@ -47,12 +47,12 @@ async def test_a_handler_that_waits_keeps_its_task_and_another_reads_on():
         slow = link.started("slow")
         await settle()
         assert await link.call("quick") == "quick"
-        assert len(link.server._tasks) == 2
+        assert len(link.server.tasks) == 2
         go.set()
         assert await slow == "slow"
         assert tasks[0] is tasks[1]
         await settle()
-        assert len(link.server._tasks) == 1
+        assert len(link.server.tasks) == 1
 
 
 async def test_timeouts_and_groups_work_before_and_after_the_first_wait():

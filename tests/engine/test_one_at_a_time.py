@@ -94,7 +94,7 @@ async def test_whoever_hands_over_is_told_once_that_the_handler_waits(driven):
     exchange = it.start()
     await settle()
     assert it.waited == ["a"]
-    assert len(it.peer._tasks) == 0
+    assert len(it.peer.tasks) == 0
     go.set()
     assert await exchange == "went on"
     assert [reply["id"] for reply in it.channel.sent] == ["a"]

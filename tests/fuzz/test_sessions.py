@@ -12,6 +12,7 @@ from msgspec import Raw
 from antiphon.errors import InternalError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Event, Request
+from antiphon.protocol.offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.session import Session
 from antiphon.wire.common import (
@@ -102,7 +103,7 @@ def test_a_server_session_answers_every_request_once(count: int, seed: int):
     """Whatever a client sends, the session does not raise, and each good request gets its one reply."""
     mutator = Mutator(frames_of("client"), seed)
     for episode in range(count // EPISODE):
-        served = Served(ServerSession(INFO, SERVES), seed=episode)
+        served = Served(ServerSession(Offer(INFO, SERVES)), seed=episode)
         for frame in mutator.frames(EPISODE):
             served.take(frame)
         served.finish()

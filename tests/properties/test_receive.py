@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Event, Ignored, Request
+from antiphon.protocol.offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.session import Session
 from antiphon.wire.methods import METHODS
@@ -76,7 +77,7 @@ STATES = st.sampled_from([None, *REVISIONS])
 def session(side: str, revision: Revision | None) -> Session:
     """Make a session in one of its states, with a request of its own in flight where it can have one."""
     if revision is None:
-        return ServerSession(SERVER, EVERYTHING) if side == "server" else ClientSession(CLIENT, OFFERS_ALL)
+        return ServerSession(Offer(SERVER, EVERYTHING)) if side == "server" else ClientSession(CLIENT, OFFERS_ALL)
     pair = Pair.opened(revision)
     pair.call()
     return pair.server if side == "server" else pair.client
@@ -155,7 +156,7 @@ def test_no_modern_request_changes_how_the_next_is_served(first, second):
         assert isinstance(event, Answered)
         return "refused", json.loads(event.reply)["error"]
 
-    alone, after = ServerSession(SERVER, EVERYTHING), ServerSession(SERVER, EVERYTHING)
+    alone, after = ServerSession(Offer(SERVER, EVERYTHING)), ServerSession(Offer(SERVER, EVERYTHING))
     before = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "_meta": first}}
     after.receive(json.dumps(before).encode())
     assert outcome(alone) == outcome(after)

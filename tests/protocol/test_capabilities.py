@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.protocol.capabilities import declares, missing_for_ask, servable
+from antiphon.protocol.capabilities import declares, may_include_context, missing_for_ask, servable
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -108,3 +108,20 @@ def test_what_the_modern_revision_dropped_is_not_served(method):
         tools=ListChangedCapability(), resources=ResourcesCapability(subscribe=True), logging={}
     )
     assert method not in servable(everything, LATEST)
+
+
+@pytest.mark.requirement("sampling.context")
+@pytest.mark.parametrize(
+    ("revision", "declared", "may"),
+    [
+        (LEGACY[0], SamplingCapability(), True),
+        (LEGACY[-2], SamplingCapability(), True),
+        (LATEST_LEGACY, SamplingCapability(), False),
+        (LATEST_LEGACY, SamplingCapability(context={}), True),
+        (LATEST, None, False),
+        (LATEST, SamplingCapability(context={}), True),
+    ],
+)
+def test_context_is_declared_apart_since_2025_11_25(revision, declared, may):
+    """Before, whoever samples may be asked for context."""
+    assert may_include_context(revision, ClientCapabilities(sampling=declared)) is may

@@ -39,7 +39,8 @@ def code_of(refusal):
 
 def check(sent, envelope, parameters=None):
     """Check a modern message."""
-    return code_of(rules.check_modern(sent, envelope, parameters))
+    found = rules.read_modern(sent, envelope, parameters)
+    return code_of(found if isinstance(found, rules.Refusal) else None)
 
 
 # --- eras ------------------------------------------------------------------------------------------------------------
@@ -59,13 +60,13 @@ def check(sent, envelope, parameters=None):
 )
 def test_a_modern_header_or_a_modern_meta_makes_a_message_modern(sent, envelope, modern):
     """Even one that is broken, so that it gets an error modern clients understand."""
-    assert rules.is_modern(sent, envelope) is modern
+    assert rules.is_modern(sent, envelope, bytes(envelope.params)) is modern
 
 
 def test_an_escaped_name_is_seen_as_well():
     """Some encoders put a backslash before every slash."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": META}}).replace("/", "\\/")
-    assert rules.is_modern({}, decode_envelope(body.encode()))
+    assert rules.is_modern({}, decode_envelope(body.encode()), body.encode())
 
 
 @pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Request
+from antiphon.protocol.offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.states import Phase
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
@@ -32,7 +33,7 @@ ONLY_TOOLS = ServerCapabilities(tools=ListChangedCapability())
 
 def fresh(speaks: tuple[Revision, ...] = REVISIONS, serves: ServerCapabilities = EVERYTHING) -> ServerSession:
     """Make a server that nobody has spoken to."""
-    return ServerSession(SERVER, serves, None, speaks)
+    return ServerSession(Offer(SERVER, serves, None, speaks))
 
 
 def meta(**changes: Any) -> dict[str, Any]:

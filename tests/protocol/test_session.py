@@ -351,6 +351,12 @@ def test_a_cancelled_request_reports_its_reason():
     assert pair.server.reply(request, EmptyResult()) is None
 
 
+def test_a_word_for_the_log_is_said_once() -> None:
+    """In every session."""
+    session = Pair(LATEST_LEGACY).server
+    assert [session.first_time(topic) for topic in ("a", "b", "a")] == [True, True, False]
+
+
 def test_what_a_revision_deprecates_is_said_once() -> None:
     """Sampling and roots at the newest revision; elsewhere there is nothing to say."""
     session = Pair(LATEST_LEGACY).server

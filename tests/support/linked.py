@@ -127,8 +127,8 @@ class Linked:
         for connection in (self.server, self.client):
             assert connection.session.incoming == {}
             assert connection.session.outgoing == {}
-            assert len(connection._waiting) == 0
-            assert connection._suspended == {}
+            assert len(connection.asking.waiting) == 0
+            assert connection.serving.suspended == {}
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Notified, Outgoing, Replied, Request
+from antiphon.protocol.offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.session import Session
 from antiphon.protocol.states import Phase
@@ -127,7 +128,7 @@ class Pair:
     ) -> None:
         self.revision = revision
         self.client = ClientSession(CLIENT, offers)
-        self.server = ServerSession(SERVER, serves, "be kind", speaks)
+        self.server = ServerSession(Offer(SERVER, serves, "be kind", speaks))
         self.frames: list[tuple[str, Any]] = []
         """What has passed: who sent it, and the message."""
 

@@ -14,7 +14,10 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import Revision
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["declares", "missing_for_ask", "offers", "servable"]
+__all__ = ["declares", "may_include_context", "missing_for_ask", "offers", "servable"]
+
+# One set for all sessions that serve the same: it is 2 KiB, and there may be thousands of them.
+_servable: dict[frozenset[str], frozenset[str]] = {}
 
 
 def declares(capabilities: Wire | None, path: str) -> bool:
@@ -29,11 +32,12 @@ def declares(capabilities: Wire | None, path: str) -> bool:
 
 def servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[str]:
     """Name every request a server with these capabilities serves at this revision; the rest is -32601."""
-    return frozenset(
+    names = frozenset(
         spec.name
         for spec in METHODS.values()
         if spec.kind == "request" and spec.sent_by("client", revision.name) and offers(capabilities, spec, revision)
     )
+    return _servable.setdefault(names, names)
 
 
 def offers(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
@@ -57,6 +61,11 @@ def missing_for_ask(
     if method.needs == "roots" and has.roots is None:
         return ClientCapabilities(roots=RootsCapability())
     return None
+
+
+def may_include_context(revision: Revision, declared: ClientCapabilities | None) -> bool:
+    """Tell whether ``includeContext`` may say more than "none" (2025-11-25 client/sampling, "Capabilities")."""
+    return not revision.sampling_has_parts or declares(declared, "sampling.context")
 
 
 def _missing_for_sampling(params: CreateMessageRequestParams, has: ClientCapabilities) -> ClientCapabilities | None:

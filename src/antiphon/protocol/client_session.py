@@ -36,6 +36,7 @@ from antiphon.wire.common import (
     Implementation,
     NotificationParams,
     RequestMeta,
+    RequestParams,
     Wire,
 )
 from antiphon.wire.envelope import Envelope, RequestId, encode
@@ -237,7 +238,7 @@ class ClientSession(Session):
             return Ignored(f"not answered, since this revision forbids it: {error.message}")
         return super()._refuse(id, error)
 
-    def _request(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+    def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
         if self._is_modern:
             # 2026-07-28 basic/transports/stdio: "The server MUST NOT write JSON-RPC requests"; and we write no replies.
             return Ignored(f"the server sent the request {shortened(method)}, which this revision forbids")
@@ -260,7 +261,7 @@ class ClientSession(Session):
         params = read_params(envelope, spec)
         self._check_ask(spec, params)
         meta = getattr(params, "meta", None)
-        request = Request(id, spec, params, envelope.params, agreed, meta=meta, capabilities=self._capabilities)
+        request = Request(id, spec, params, envelope.params, agreed, meta, self._capabilities)
         self.incoming[id] = request
         return request
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.envelope import ErrorObject, RequestId
@@ -30,63 +30,37 @@ __all__ = [
 ]
 
 
-class Request:
+class Request(Struct, eq=False):
     """A request of the peer's, from its arrival until it is answered.
 
-    The event "a request arrived" is the request itself.
+    The event "a request arrived" is the request itself. A struct, since one is made for every call.
     """
 
-    __slots__ = (
-        "batch",
-        "cancelled",
-        "capabilities",
-        "children",
-        "code",
-        "id",
-        "meta",
-        "method",
-        "on_cancel",
-        "on_wait",
-        "params",
-        "progress",
-        "raw",
-        "revision",
-    )
-
-    def __init__(
-        self,
-        id: RequestId,
-        method: MethodSpec,
-        params: Any,
-        raw: Raw,
-        revision: Revision,
-        *,
-        meta: RequestMeta | None,
-        capabilities: ClientCapabilities | None,
-    ) -> None:
-        self.id = id
-        self.method = method
-        self.params = params
-        """The decoded params, of the type ``method.params``."""
-        self.raw = raw
-        """The params as they came, for members that the type does not know."""
-        self.revision = revision
-        self.meta = meta
-        self.capabilities = capabilities
-        """What the client can do: declared in the handshake, or by this very request (2026-07-28)."""
-        self.cancelled = False
-        self.on_cancel: Callable[[str | None], object] | None = None
-        """Set by whoever runs the request, to stop it when the peer withdraws it or is gone; given the reason."""
-        self.on_wait: Callable[[], object] | None = None
-        """Called once, when the handler first has to wait."""
-        self.code: int | None = None
-        """The error code it was answered with, if it was an error."""
-        self.children: set[RequestId] | None = None
-        """Ids of our asks that belong to this request and are not answered yet."""
-        self.batch: BatchReplies | None = None
-        """Where the reply is collected if the request came in a batch."""
-        self.progress: float | None = None
-        """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
+    id: RequestId
+    method: MethodSpec
+    params: Any
+    """The decoded params, of the type ``method.params``."""
+    raw: Raw
+    """The params as they came, for members that the type does not know."""
+    revision: Revision
+    meta: RequestMeta | None
+    capabilities: ClientCapabilities | None
+    """What the client can do: declared in the handshake, or by this very request (2026-07-28)."""
+    cancelled: bool = False
+    on_cancel: Callable[[str | None], object] | None = None
+    """Set by whoever runs the request, to stop it when the peer withdraws it or is gone; given the reason."""
+    on_wait: Callable[[], object] | None = None
+    """Called once, when the handler first has to wait."""
+    code: int | None = None
+    """The error code it was answered with, if it was an error."""
+    children: set[RequestId] | None = None
+    """Ids of our asks that belong to this request and are not answered yet."""
+    batch: BatchReplies | None = None
+    """Where the reply is collected if the request came in a batch."""
+    related_to: RequestId | None = None
+    """The request of ours on whose stream it came, where the transport knows."""
+    progress: float | None = None
+    """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
 
 
 class BatchReplies:

@@ -28,6 +28,8 @@ def notification_frame(method: str, params: bytes) -> bytes:
 
 def result_frame(id: RequestId, result: bytes) -> bytes:
     """Frame a result that is encoded already."""
+    if type(id) is int:
+        return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_id(id), result)
 
 

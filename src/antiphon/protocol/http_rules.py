@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -16,10 +17,12 @@ from msgspec import UNSET, Raw, Struct
 from antiphon.errors import HeaderMismatch, InvalidParams, InvalidRequest, PeerError, UnsupportedVersion
 from antiphon.protocol.frames import error_frame
 from antiphon.protocol.param_headers import HeaderParam, decode_value
-from antiphon.wire.common import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from antiphon.wire.common import CLIENT_CAPABILITIES, PROTOCOL_VERSION, RequestMeta, RequestParams
 from antiphon.wire.envelope import Envelope, ErrorObject, RequestId
 from antiphon.wire.failure import to_wire
+from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import LEGACY, MODERN, REVISIONS, revision
+from antiphon.wire.unknown import decode
 
 __all__ = [
     "LAST_EVENT_ID",
@@ -34,7 +37,6 @@ __all__ = [
     "check_id",
     "check_legacy",
     "check_media",
-    "check_modern",
     "check_unambiguous",
     "has_null_ids",
     "id_of",
@@ -42,6 +44,7 @@ __all__ = [
     "is_priming",
     "is_request",
     "names_modern",
+    "read_modern",
     "salvage_reply",
     "status_of",
     "takes_batches",
@@ -67,6 +70,11 @@ _NEWEST_LEGACY = LEGACY[-1].name
 _NO_NULL_IDS = frozenset(each.name.encode() for each in REVISIONS if not each.null_id)
 # RFC 9110, section 5.5: visible ASCII, with spaces and tabs in between.
 _PLAIN = re.compile(rb"[\x20-\x7e\t]*")
+_VERSIONS: Mapping[bytes | None, str] = {name.encode(): name for name in MODERN}
+_METHODS: Mapping[bytes | None, str] = {name.encode(): name for name in METHODS}
+_REQUESTS: Mapping[object, MethodSpec] = {name: row for name, row in METHODS.items() if row.kind == "request"}
+_SHORT = 128
+"""Bytes of a header value that is worth to be remembered."""
 _INTEGER = re.compile(r"-?[0-9]{1,20}(?:\.0{1,20})?")
 
 # 2026-07-28 basic/transports/streamable-http: 404 for an unknown method, 400 for what headers, version, capabilities
@@ -221,14 +229,15 @@ def names_modern(headers: Headers) -> bool:
     return headers.get(PROTOCOL_VERSION_HEADER) in _MODERN
 
 
-def is_modern(headers: Headers, envelope: Envelope) -> bool:
+def is_modern(headers: Headers, envelope: Envelope, body: bytes) -> bool:
     """Tell whether a message is of a revision without a handshake: its header or its ``_meta`` says so.
 
-    It is modern even if it is broken, so that it gets the error modern clients understand.
+    It is modern even if it is broken, so that it gets the error modern clients understand. ``body``: what the envelope
+    was decoded from.
     """
-    if names_modern(headers):
+    if headers.get(PROTOCOL_VERSION_HEADER) in _MODERN:
         return True
-    if envelope.method is UNSET or b"protocolVersion" not in bytes(envelope.params):
+    if b"protocolVersion" not in body or envelope.method is UNSET:
         return False
     try:
         meta = _decode_params(envelope.params).meta
@@ -245,8 +254,29 @@ def check_legacy(headers: Headers, envelope: Envelope | None) -> Refusal | None:
     return _unsupported(version)
 
 
-def check_modern(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | None:
-    """Check that headers and body of a modern message agree ("Server Validation")."""
+def read_modern(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | RequestParams | None:
+    """Check that headers and body of a modern message agree ("Server Validation").
+
+    Returns the params, since they had to be decoded for that, or ``None`` where there is nothing to check, or they do
+    not fit the method: that is the session's to say.
+    """
+    spec = _REQUESTS.get(envelope.method)
+    if spec is None or envelope.id is UNSET:
+        return _read_other(headers, envelope, parameters)
+    try:
+        # The method's own type has a ``_meta``, since it is a request.
+        params = cast("RequestParams", decode(envelope.params, spec.params))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _read_other(headers, envelope, parameters)
+    if not _agrees(headers, spec.name, params) and (refusal := _find_mismatch(headers, spec.name, params)) is not None:
+        return refusal
+    if parameters is not None and spec.name == "tools/call":
+        return _check_parameters(headers, params, parameters) or params
+    return params
+
+
+def _read_other(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | None:
+    """Check what is no request, or one of which only some can be read."""
     if envelope.method is UNSET:
         # "The client MUST NOT send JSON-RPC responses."
         return Refusal(400, InvalidRequest("Invalid request: this revision has no responses of a client"))
@@ -257,14 +287,33 @@ def check_modern(headers: Headers, envelope: Envelope, parameters: Parameters | 
         params = _decode_params(envelope.params) if envelope.params else _NO_PARAMS
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Refusal(400, InvalidParams(f"Invalid params: {error}"))
-    return (
-        _check_version(headers, params.meta)
-        or _check_names(headers, envelope.method, params)
-        or (_check_parameters(headers, params, parameters) if parameters and envelope.method == "tools/call" else None)
-    )
+    refusal = _find_mismatch(headers, envelope.method, params)
+    if refusal is None and parameters is not None and envelope.method == "tools/call":
+        return _check_parameters(headers, params, parameters)
+    return refusal
 
 
-def _check_version(headers: Headers, meta: _Meta | None) -> Refusal | None:
+def _agrees(headers: Headers, method: str, params: Any) -> bool:
+    """Tell at a glance that the headers repeat the params as they are nearly always spelled; else look closely."""
+    meta: RequestMeta | None = params.meta
+    if meta is None or meta.client_capabilities is None or _METHODS.get(headers.get(_METHOD)) != method:
+        return False
+    version = _VERSIONS.get(headers.get(PROTOCOL_VERSION_HEADER))
+    if version is None or version != meta.protocol_version:
+        return False
+    member = NAMED_BY.get(method)
+    if member is None:
+        return True
+    sent = headers.get(_NAME, b"")
+    return len(sent) <= _SHORT and _read_again(sent) == (params.name if member == "name" else params.uri)
+
+
+def _find_mismatch(headers: Headers, method: str, params: Any) -> Refusal | None:
+    """Compare headers with params, be they decoded loosely or to the method's own type."""
+    return _check_version(headers, params.meta) or _check_names(headers, method, params)
+
+
+def _check_version(headers: Headers, meta: Any) -> Refusal | None:
     version = headers.get(PROTOCOL_VERSION_HEADER)
     said = meta.protocol_version if meta is not None else None
     if said is None:
@@ -276,7 +325,7 @@ def _check_version(headers: Headers, meta: _Meta | None) -> Refusal | None:
     return None
 
 
-def _check_names(headers: Headers, method: str, params: _Params) -> Refusal | None:
+def _check_names(headers: Headers, method: str, params: Any) -> Refusal | None:
     sent = headers.get(_METHOD)
     if sent is None or sent.strip() != method.encode():
         return _mismatch("Mcp-Method", sent)
@@ -288,7 +337,7 @@ def _check_names(headers: Headers, method: str, params: _Params) -> Refusal | No
     return None if sent is not None and _read(sent) == named else _mismatch("Mcp-Name", sent)
 
 
-def _check_parameters(headers: Headers, params: _Params, parameters: Parameters) -> Refusal | None:
+def _check_parameters(headers: Headers, params: Any, parameters: Parameters) -> Refusal | None:
     expected = parameters(params.name) if isinstance(params.name, str) else ()
     if not expected:
         return None
@@ -325,6 +374,10 @@ def _read(sent: bytes) -> str | None:
     """Read a header value as the text it stands for; ``None`` if it holds what a header may not, or broken base64."""
     plain = sent.strip(b" \t")
     return decode_value(plain.decode()) if _PLAIN.fullmatch(plain) else None
+
+
+_read_again = lru_cache(maxsize=256)(_read)
+"""The same for what comes over and over: names of tools, mostly."""
 
 
 def _mismatch(name: str, sent: bytes | None) -> Refusal:

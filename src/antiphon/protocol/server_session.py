@@ -6,11 +6,10 @@ with it. Both may share one channel (2026-07-28 basic/versioning, "Backward Comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from antiphon.errors import (
     InvalidParams,
@@ -22,31 +21,28 @@ from antiphon.errors import (
     PeerError,
     UnsupportedVersion,
 )
-from antiphon.protocol.capabilities import missing_for_ask, servable
+from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
 from antiphon.protocol.frames import prepend, result_frame
-from antiphon.protocol.results import ModernResults
+from antiphon.protocol.offer import Offer
 from antiphon.protocol.session import Session, read_params, shortened
 from antiphon.protocol.states import ALLOWED_BEFORE_READY, TRANSITIONS, Phase
 from antiphon.wire.common import (
     PROTOCOL_VERSION,
     ClientCapabilities,
-    Implementation,
     RequestMeta,
     RequestParams,
     Wire,
 )
 from antiphon.wire.envelope import Envelope, RequestId, encode
-from antiphon.wire.lifecycle import DiscoverResult, InitializeRequestParams, InitializeResult, ServerCapabilities
+from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
 from antiphon.wire.methods import METHODS, MethodSpec, Side
-from antiphon.wire.revisions import REVISIONS, Revision
+from antiphon.wire.revisions import Revision
 
 __all__ = ["ServerSession"]
 
-_DISCOVER_TTL_MS = 3_600_000
-"""How long a client may keep what ``server/discover`` said: an hour, as in the specification's example."""
-
+_REQUESTS = {name: row for name, row in METHODS.items() if row.kind == "request"}
 _NO_REVISION = f"Invalid params: _meta must have {PROTOCOL_VERSION}"
 
 
@@ -66,79 +62,57 @@ class ServerSession(Session):
 
     side: ClassVar[Side] = "server"
 
-    def __init__(
-        self,
-        info: Implementation,
-        capabilities: ServerCapabilities,
-        instructions: str | None = None,
-        revisions: Sequence[Revision] = REVISIONS,
-    ) -> None:
+    def __init__(self, offer: Offer) -> None:
         super().__init__()
         self.phase = Phase.NEW
         self.client: InitializeRequestParams | None = None
         """What a legacy client said of itself in the handshake."""
         self.log_level: LoggingLevel | None = None
         """The level a legacy client has set; ``None`` sends everything."""
-        self._info = info
-        self._instructions = instructions
-        newest_first = sorted(revisions, key=lambda one: one.order, reverse=True)
-        self._revisions = {one.name: one for one in newest_first}
-        self._newest_legacy = next((one for one in newest_first if not one.modern), None)
-        self._capabilities = capabilities
-        self._servable = self._served(capabilities)
+        self._offer = offer
         self._has_modern_client = False
-        self._modern_results = ModernResults(info)
 
-    def offer(self, capabilities: ServerCapabilities) -> None:
+    def offer(self, newer: Offer) -> None:
         """Say what the server offers as well from now on: features may come while clients are connected.
 
         What was declared before stays, though nothing may be left of it: a client may rely on it.
         """
-        before = structs.asdict(self._capabilities)
-        now = structs.asdict(capabilities)
-        self._capabilities = ServerCapabilities(
-            **{name: before[name] if now[name] is None else now[name] for name in now}
-        )
-        self._servable = self._served(self._capabilities)
-
-    def _served(self, capabilities: ServerCapabilities) -> dict[str, frozenset[str]]:
-        return {one.name: servable(capabilities, one) for one in self._revisions.values()}
+        self._offer = self._offer.widened(newer)
 
     # --- requests -----------------------------------------------------------------------------------------------
 
-    def _request(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+    def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
+        spec = _REQUESTS.get(method)
         try:
-            return self._accept(envelope, id, method)
+            if spec is None:
+                self._check_served(envelope, method)
+                raise _not_found(method)
+            given = params if params is not None else self._read(envelope, spec)
+            meta = given.meta
+            if meta is None or meta.protocol_version is None:
+                return self._legacy(id, spec, given, envelope.params)
+            agreed = self._offer.modern.get(meta.protocol_version) or self._modern_revision(meta.protocol_version)
+            return self._modern(Request(id, spec, given, envelope.params, agreed, meta, meta.client_capabilities))
         except PeerError as error:
             return self._refuse(id, error)
 
-    def _accept(self, envelope: Envelope, id: RequestId, method: str) -> Event:
-        spec = METHODS.get(method)
-        if spec is None or spec.kind != "request":
-            self._check_served(envelope, method)
-            raise _not_found(method)
+    def _read(self, envelope: Envelope, spec: MethodSpec) -> RequestParams:
         try:
-            params: RequestParams = read_params(envelope, spec)
+            return read_params(envelope, spec)
         except InvalidParams:
             # A revision, a phase or a method that does not fit is said first: it may be why the params do not.
-            self._check_served(envelope, method)
+            self._check_served(envelope, spec.name)
             raise
-        meta = params.meta
-        if meta is None or meta.protocol_version is None:
-            return self._legacy(id, spec, params, envelope.params)
-        agreed = self._modern_revision(meta.protocol_version)
-        declared = meta.client_capabilities
-        return self._modern(Request(id, spec, params, envelope.params, agreed, meta=meta, capabilities=declared))
 
     def _modern(self, request: Request) -> Event:
         name = request.method.name
         self._has_modern_client = True
-        if name not in self._servable[request.revision.name]:
+        if name not in self._offer.servable[request.revision.name]:
             raise _not_found(name)
         if request.capabilities is None:
             raise InvalidParams("Invalid params: _meta must have io.modelcontextprotocol/clientCapabilities")
         if name == "server/discover":
-            return self._answer(request, self._discovered())
+            return self._answer(request, self._offer.discovered())
         self.incoming[request.id] = request
         return request
 
@@ -147,10 +121,12 @@ class ServerSession(Session):
         if name == "initialize":
             return self._initialize(id, params)
         agreed = self.revision or self._legacy_revision(name, params.meta)
-        if name not in self._servable[agreed.name]:
+        if name not in self._offer.servable[agreed.name]:
             self._check_discover(name)
             raise _not_found(name)
-        request = Request(id, spec, params, raw, agreed, meta=params.meta, capabilities=self.client_capabilities)
+        client = self.client
+        declared = client.capabilities if client is not None else None
+        request = Request(id, spec, params, raw, agreed, params.meta, declared)
         if name == "ping":
             return self._answer(request, Raw(b"{}"))
         self.incoming[id] = request
@@ -169,50 +145,40 @@ class ServerSession(Session):
         self.phase, self.client, self.revision = following, params, agreed
         result = InitializeResult(
             protocol_version=agreed.name,
-            capabilities=self._capabilities,
-            server_info=self._info,
-            instructions=self._instructions,
+            capabilities=self._offer.capabilities,
+            server_info=self._offer.info,
+            instructions=self._offer.instructions,
         )
         return Answered(result_frame(id, encode(agreed.lower(result))), id)
 
     def _negotiate(self, requested: str) -> Revision:
-        if self._newest_legacy is None:
+        offer = self._offer
+        if offer.newest_legacy is None:
             # 2026-07-28 basic/versioning: a modern server names the versions it supports in its error to initialize.
-            raise UnsupportedVersion("This server speaks no revision with a handshake", data=self._supported(requested))
-        found = self._revisions.get(requested)
-        return found if found is not None and not found.modern else self._newest_legacy
-
-    def _supported(self, requested: str) -> dict[str, object]:
-        return {"supported": list(self._revisions), "requested": requested}
-
-    def _discovered(self) -> DiscoverResult:
-        return DiscoverResult(
-            supported_versions=list(self._revisions),
-            capabilities=self._capabilities,
-            instructions=self._instructions,
-            ttl_ms=_DISCOVER_TTL_MS,
-            cache_scope="public",
-        )
+            raise UnsupportedVersion("This server speaks no revision with a handshake", data=offer.supported(requested))
+        found = offer.revisions.get(requested)
+        return found if found is not None and not found.modern else offer.newest_legacy
 
     # --- which era, and which revision, does a request belong to? -------------------------------------------------
 
     def _modern_revision(self, requested: object) -> Revision:
         if not isinstance(requested, str):
             raise InvalidParams(f"{_NO_REVISION}, a string")
-        known = self._revisions.get(requested)
-        if known is None or not known.modern:
-            raise UnsupportedVersion("Unsupported protocol version", data=self._supported(requested))
+        known = self._offer.modern.get(requested)
+        if known is None:
+            raise UnsupportedVersion("Unsupported protocol version", data=self._offer.supported(requested))
         return known
 
     def _legacy_revision(self, method: str, meta: RequestMeta | None = None) -> Revision:
         """Return the revision by which a request without one is served while no handshake has taken place."""
         self._check_discover(method)
-        if self._newest_legacy is None or (meta and (meta.client_capabilities or meta.client_info)):
+        newest_legacy = self._offer.newest_legacy
+        if newest_legacy is None or (meta and (meta.client_capabilities or meta.client_info)):
             # 2026-07-28 basic, _meta: "A request missing any required field is malformed; ... MUST reject ... -32602"
             raise InvalidParams(_NO_REVISION)
         if method not in ALLOWED_BEFORE_READY:
             raise InvalidRequest(f"Not initialized: send initialize before {shortened(method)}")
-        return self._newest_legacy
+        return newest_legacy
 
     def _check_discover(self, method: str) -> None:
         if method == "server/discover":
@@ -228,7 +194,7 @@ class ServerSession(Session):
             agreed = self._modern_revision(meta.protocol_version)
         else:
             agreed = self.revision or self._legacy_revision(method)
-        if method not in self._servable[agreed.name]:
+        if method not in self._offer.servable[agreed.name]:
             self._check_discover(method)
             raise _not_found(method)
 
@@ -239,7 +205,7 @@ class ServerSession(Session):
 
     def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:
         if request.revision.modern:
-            return self._modern_results.encode(request, result)
+            return self._offer.results.encode(request, result)
         return super()._encode_result(request, result)
 
     # --- notifications ------------------------------------------------------------------------------------------
@@ -261,7 +227,7 @@ class ServerSession(Session):
         2026-07-28 server/utilities/logging: nothing is sent unless the request carries a ``logLevel`` and is still
         being served. 2025-11-25 server/utilities/logging: nothing is sent unless the capability is declared.
         """
-        if self._capabilities.logging is None:
+        if self._offer.capabilities.logging is None:
             return None
         if request is not None and request.revision.modern:
             wanted = request.meta.log_level if request.meta is not None else None

@@ -29,7 +29,7 @@ from antiphon.errors import (
 )
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
 from antiphon.protocol.frames import error_frame, notification_frame, request_frame, result_frame
-from antiphon.wire.common import Wire
+from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode, split_batch
 from antiphon.wire.failure import to_wire
 from antiphon.wire.lifecycle import CancelledNotificationParams, ProgressNotificationParams
@@ -87,26 +87,27 @@ class Session:
             envelope = decode_envelope(data)
         except (InvalidRequest, ParseError) as error:
             return self._not_a_message(data, error)
-        return self._message(envelope)
+        return self.take(envelope)
 
     def oversized(self, size: int, limit: int) -> Event:
         """Take note of a frame that was dropped for its size: its id is unknown, so the reply carries none."""
         return self._refuse(None, InvalidRequest(f"Invalid request: frame of {size} bytes, the limit is {limit}"))
 
-    def take(self, message: Envelope) -> Event:
-        """Take one message that is decoded already, from a transport that had to look at it."""
-        return self._message(message)
+    def take(self, message: Envelope, params: RequestParams | None = None) -> Event:
+        """Take one message that is decoded already, from a transport that had to look at it; ``params`` as well."""
+        method, id = message.method, message.id
+        if method is UNSET or id is UNSET or id is None:
+            return self._no_request(message)
+        if id in self.incoming:
+            return self._refuse(id, InvalidRequest("Invalid request: this id is in use"))
+        return self._request(message, id, method, params)
 
-    def _message(self, envelope: Envelope) -> Event:
+    def _no_request(self, envelope: Envelope) -> Event:
         if envelope.method is not UNSET:
             if envelope.id is UNSET:
                 return self._notification(envelope, envelope.method)
-            if envelope.id is None:
-                # 2025-11-25 basic: "Unlike base JSON-RPC, the ID MUST NOT be null."
-                return self._refuse(None, InvalidRequest("Invalid request: id must be a string or an integer"))
-            if envelope.id in self.incoming:
-                return self._refuse(envelope.id, InvalidRequest("Invalid request: this id is in use"))
-            return self._request(envelope, envelope.id, envelope.method)
+            # 2025-11-25 basic: "Unlike base JSON-RPC, the ID MUST NOT be null."
+            return self._refuse(None, InvalidRequest("Invalid request: id must be a string or an integer"))
         if envelope.result or envelope.error is not UNSET:
             return self._reply_arrived(envelope)
         id = envelope.id if envelope.id is not UNSET else None
@@ -150,11 +151,11 @@ class Session:
 
     def _member(self, data: bytes) -> Event:
         try:
-            return self._message(decode_envelope(data))
+            return self.take(decode_envelope(data))
         except PeerError as error:
             return self._unreadable(data, error)
 
-    def _request(self, envelope: Envelope, id: RequestId, method: str) -> Event:
+    def _request(self, envelope: Envelope, id: RequestId, method: str, params: RequestParams | None) -> Event:
         raise AssertionError("each side defines which requests it serves")
 
     def _notification(self, envelope: Envelope, method: str) -> Event:
@@ -293,6 +294,13 @@ class Session:
         if spec.kind != "notification" or not spec.sent_by(self.side, revision.name):
             raise NotInRevision(f"revision {revision.name} has no {spec.name} that a {self.side} sends")
         return notification_frame(spec.name, encode(revision.lower(params)))
+
+    def first_time(self, topic: str) -> bool:
+        """Tell whether this is the first time, in this session, that something is worth a word in the log."""
+        if topic in self._said:
+            return False
+        self._said.add(topic)
+        return True
 
     def deprecation(self, spec: MethodSpec, revision: Revision) -> str | None:
         """Return what to say about a method that the revision deprecates: a sentence the first time, then ``None``."""

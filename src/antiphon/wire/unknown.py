@@ -48,6 +48,9 @@ def _decode_around_unknown(raw: bytes | Raw, kind: type[T], first: msgspec.Valid
         values = [msgspec.convert(document, kind)]
     except msgspec.ValidationError as error:
         raise (error if unknown else first) from None
+    finally:
+        # The frame is in the traceback of the error it holds: a cycle, with a peer's whole message in it.
+        del first
     for path, block in unknown:
         _put_back(values, (0, *path), block)
     return values[0]

@@ -10,6 +10,7 @@ from typing import Any
 from antiphon.channel import Channel, Frame
 from antiphon.protocol.http_rules import is_request
 from antiphon.transports.http.app import HttpApp, http_app
+from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
 META = {
@@ -39,7 +40,9 @@ class FakePeer:
         self.began: Callable[[], object] = list
         self._waits: Callable[[], object] | None = None
 
-    async def handle(self, message: Envelope, *, waits: Callable[[], object] | None = None) -> None:
+    async def handle(
+        self, message: Envelope, *, waits: Callable[[], object] | None = None, params: RequestParams | None = None
+    ) -> None:
         self.taken.append(message)
         if not is_request(message):
             self.answers.put_nowait(message)
@@ -87,6 +90,11 @@ class FakePeer:
     async def do_tell(self, id: Any, params: Any) -> None:
         self.tell(id, "one")
         self.tell(id, "two")
+        self.reply(id, "told")
+
+    async def do_babble(self, id: Any, params: Any) -> None:
+        for number in range(params["arguments"]["times"]):
+            self.tell(id, str(number))
         self.reply(id, "told")
 
     async def do_wait(self, id: Any, params: Any) -> None:

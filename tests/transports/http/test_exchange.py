@@ -34,6 +34,17 @@ async def test_the_first_message_that_is_no_reply_makes_it_a_stream(bench):
     assert all(event.id is None for event in response.events)
 
 
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_what_is_said_in_one_breath_is_not_lost(bench, era):
+    """The response that carries it has not begun yet, and is awaited all the same: nothing is dropped."""
+    if era == "legacy":
+        response = await post(bench.app, call("babble", times=3000), **await session(bench.app))
+    else:
+        response = await post(bench.app, modern("babble", times=3000), **modern_headers(name="babble"))
+    said = [each["params"]["data"] for each in response.messages if "params" in each]
+    assert said == [str(number) for number in range(3000)]
+
+
 async def test_a_reply_that_comes_later_is_json_all_the_same(bench):
     """Nothing else had to be sent."""
     response = await post(bench.app, modern("later"), **modern_headers(name="later"))

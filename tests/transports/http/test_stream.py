@@ -42,6 +42,20 @@ async def test_what_was_put_in_before_comes_first():
     assert response.complete.is_set()
 
 
+async def test_with_a_carrier_on_its_way_nothing_is_dropped_and_without_it_the_oldest_is():
+    """A client that is there has time to read; one that is not cannot fill the memory."""
+    carrier = Carrier(Response().take, 60.0)
+    for expected, kept in ((True, 2000), (False, 1000)):
+        stream = Stream()
+        stream.expect(carrier)
+        if not expected:
+            stream.unexpect(carrier)
+        for _ in range(2000):
+            stream.put(b"1")
+        assert len(stream._frames) == kept
+        assert stream.is_carried is expected
+
+
 async def test_after_the_last_frame_nothing_goes_in():
     """The reply ends a stream."""
     stream = Stream()

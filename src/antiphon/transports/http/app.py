@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol import http_rules as rules
 from antiphon.protocol.http_rules import Parameters, Refusal
-from antiphon.transports.http.asgi import Http, Receive, Scope, Send, refuse, send_empty, unavailable
+from antiphon.transports.http.asgi import Http, Likeness, Receive, Scope, Send, refuse, send_empty, unavailable
 from antiphon.transports.http.batch import MAX_BATCH, serve_batch
 from antiphon.transports.http.body import read_body
+from antiphon.transports.http.cors import answers_page, send_preflight
 from antiphon.transports.http.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.session import Session
@@ -30,7 +31,8 @@ log = logging.getLogger(__name__)
 
 _UNAVAILABLE = "The server is closing or has too much to do"
 _CACHED = 256
-_ALLOW = (b"allow", b"GET, POST, DELETE")
+_METHODS = b"GET, POST, DELETE"
+_ALLOW = (b"allow", _METHODS)
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 _NEEDS_SESSION = Refusal(400, InvalidRequest("Mcp-Session-Id is required"))
 _UNKNOWN_EVENT = Refusal(400, InvalidRequest("Last-Event-ID names nothing that can be resumed"))
@@ -104,7 +106,7 @@ class HttpApp:
         self._sessions = Sessions(settings.max_sessions, settings.idle_timeout)
         self._stateless = Stateless(connect, settings)
         # What was fine before: clients bring the same few values over and over.
-        self._media: set[tuple[bytes | None, bytes | None]] = set()
+        self._seen: set[Likeness] = set()
         self._open = 0
         self._draining = False
         """New requests are refused; answers to what a call has asked still come in."""
@@ -114,9 +116,25 @@ class HttpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
-        if scope["type"] == "http":
-            await self._serve(Http(scope, receive, send))
-        elif scope["type"] == "lifespan":
+        if scope["type"] != "http":
+            await self._other_scope(scope, receive, send)
+            return
+        http = Http(scope, receive, send)
+        if not self._is_routine(http) and not await self._let_in(http):
+            return
+        self._open += 1
+        try:
+            if scope["method"] == "POST":
+                await self._post(http)
+            else:
+                await self._other(http)
+        finally:
+            self._open -= 1
+            if self._draining:
+                self._note_quiet()
+
+    async def _other_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
             # Another protocol's: refused before it is accepted.
@@ -149,36 +167,45 @@ class HttpApp:
 
     # --- every request ------------------------------------------------------------------------------------------
 
-    async def _serve(self, http: Http) -> None:
+    def _is_routine(self, http: Http) -> bool:
+        """Tell whether nothing is to be checked before the body: clients bring the same few values over and over."""
+        scope, headers = http.scope, http.headers
+        get = headers.get
+        http.like = like = (
+            scope["path"],
+            scope.get("root_path"),
+            get(b"origin"),
+            get(b"host"),
+            get(b"content-type"),
+            get(b"accept"),
+        )
+        if like not in self._seen or len(headers) != len(scope["headers"]) or self._tokens is not None:
+            return False
+        return self._open < self._settings.max_open and not self._closed
+
+    async def _let_in(self, http: Http) -> bool:
+        """Check who asks, and for what; refuse what may not go on, and tell whether it may."""
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
+        if refusal is None and not self._is_here(http.scope):
+            refusal = Refusal(404, InvalidRequest("Not found"))
         if refusal is not None:
             await refuse(http, refusal)
-        elif not self._is_here(http.scope):
-            await refuse(http, Refusal(404, InvalidRequest("Not found")))
+        elif answers_page(http):
+            await send_preflight(http, _METHODS)
         elif self._closed or self._open >= self._settings.max_open:
             await unavailable(http, _UNAVAILABLE)
-        elif not await self._is_known(http):
+        elif self._tokens is not None and not await self._is_known(http, self._tokens):
             await refuse(http, Refusal(401, InvalidRequest("Unauthorized")), None, (b"www-authenticate", b"Bearer"))
         else:
-            self._open += 1
-            try:
-                if http.scope["method"] == "POST":
-                    await self._post(http)
-                else:
-                    await self._other(http)
-            finally:
-                self._open -= 1
-                if self._draining:
-                    self._note_quiet()
+            return True
+        return False
 
     def _note_quiet(self) -> None:
         if not self._stateless.is_busy and not self._sessions.is_busy:
             self._quiet.set()
 
-    async def _is_known(self, http: Http) -> bool:
-        if self._tokens is None:
-            return True
-        http.principal = await self._tokens.principal(http.headers)
+    async def _is_known(self, http: Http, tokens: TokenCheck) -> bool:
+        http.principal = await tokens.principal(http.headers)
         return http.principal is not None
 
     def _is_here(self, scope: Scope) -> bool:
@@ -218,10 +245,12 @@ class HttpApp:
     # --- POST ---------------------------------------------------------------------------------------------------
 
     async def _post(self, http: Http) -> None:
-        refusal = self._check_media(http)
-        if refusal is not None:
-            await refuse(http, refusal)
-            return
+        if http.like not in self._seen:
+            refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
+            if refusal is not None:
+                await refuse(http, refusal)
+                return
+            self._remember(http)
         body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
         if isinstance(body, Refusal):
             await refuse(http, body)
@@ -231,51 +260,51 @@ class HttpApp:
         except PeerError as error:
             await self._not_a_message(http, body, error)
             return
-        if rules.is_modern(http.headers, envelope):
+        if rules.is_modern(http.headers, envelope, body):
             await self._post_modern(http, envelope)
         else:
             await self._post_legacy(http, envelope)
 
-    def _check_media(self, http: Http) -> Refusal | None:
-        media = (http.headers.get(b"content-type"), http.headers.get(b"accept"))
-        if media in self._media:
-            return None
-        refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
-        if refusal is None and len(self._media) < _CACHED:
-            self._media.add(media)
-        return refusal
+    def _remember(self, http: Http) -> None:
+        # A page's requests are always looked at: their responses need headers of their own.
+        if http.like[2] is None and len(self._seen) < _CACHED:
+            self._seen.add(http.like)
 
-    async def _post_modern(self, http: Http, envelope: Envelope) -> None:
-        refusal = rules.check_id(envelope) or rules.check_modern(http.headers, envelope, self._parameters)
+    def _post_modern(self, http: Http, envelope: Envelope) -> Awaitable[None]:
+        refusal = rules.check_id(envelope)
         if refusal is not None:
-            await refuse(http, refusal, rules.id_of(envelope))
-        elif self._draining:
-            await unavailable(http, _UNAVAILABLE)
-        else:
-            await self._stateless.serve(http, envelope)
+            return refuse(http, refusal, rules.id_of(envelope))
+        params = rules.read_modern(http.headers, envelope, self._parameters)
+        if isinstance(params, Refusal):
+            return refuse(http, params, rules.id_of(envelope))
+        if self._draining:
+            return unavailable(http, _UNAVAILABLE)
+        return self._stateless.serve(http, envelope, params)
 
-    async def _post_legacy(self, http: Http, envelope: Envelope) -> None:
+    def _post_legacy(self, http: Http, envelope: Envelope) -> Awaitable[None]:
         refusal = rules.check_id(envelope) or rules.check_legacy(http.headers, envelope)
         if refusal is not None:
-            await refuse(http, refusal, rules.id_of(envelope))
-        elif self._draining and rules.is_request(envelope):
-            await unavailable(http, _UNAVAILABLE)
-        elif envelope.method == "initialize" and rules.SESSION_ID not in http.headers:
-            await self._open_session(http, envelope)
-        else:
-            await self._post_to_session(http, envelope)
-
-    async def _post_to_session(self, http: Http, envelope: Envelope) -> None:
+            return refuse(http, refusal, rules.id_of(envelope))
+        if self._draining and rules.is_request(envelope):
+            return unavailable(http, _UNAVAILABLE)
+        if envelope.method == "initialize" and rules.SESSION_ID not in http.headers:
+            return self._open_session(http, envelope)
         session = self._session(http)
         if isinstance(session, Refusal):
-            await refuse(http, session, rules.id_of(envelope))
-        elif not rules.is_request(envelope):
-            await session.take(envelope)
-            await send_empty(http.send, 202)
-        elif session.is_live(envelope.id):
-            await refuse(http, _ID_IN_USE, rules.id_of(envelope))
-        elif await session.serve(http, envelope):
-            self._sessions.touch(session)
+            return refuse(http, session, rules.id_of(envelope))
+        return self._give(http, session, envelope)
+
+    def _give(self, http: Http, session: Session, envelope: Envelope) -> Awaitable[None]:
+        """Hand a message to its session."""
+        if not rules.is_request(envelope):
+            return self._take(http, session, envelope)
+        if session.is_live(envelope.id):
+            return refuse(http, _ID_IN_USE, rules.id_of(envelope))
+        return session.serve(http, envelope)
+
+    async def _take(self, http: Http, session: Session, envelope: Envelope) -> None:
+        await session.take(envelope)
+        await send_empty(http.send, 202)
 
     def _session(self, http: Http) -> Session | Refusal:
         id = http.headers.get(rules.SESSION_ID)

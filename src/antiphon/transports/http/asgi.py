@@ -16,6 +16,7 @@ __all__ = [
     "ASGIApp",
     "HeaderPair",
     "Http",
+    "Likeness",
     "Message",
     "Receive",
     "RequestHeaders",
@@ -33,14 +34,17 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 HeaderPair = tuple[bytes, bytes]
+Likeness = tuple[str, "str | None", "bytes | None", "bytes | None", "bytes | None", "bytes | None"]
+"""Path, root path, ``Origin``, ``Host``, ``Content-Type``, ``Accept``."""
 
+_UNLIKE: Likeness = "", None, None, None, None, None
 _JSON: HeaderPair = (b"content-type", b"application/json")
 
 
 class Http:
     """One HTTP request, as far as it is known."""
 
-    __slots__ = ("headers", "principal", "receive", "scope", "send")
+    __slots__ = ("headers", "like", "principal", "receive", "scope", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -48,6 +52,8 @@ class Http:
         self.send = send
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.principal: str | None = None
+        self.like: Likeness = _UNLIKE
+        """What the requests of one client have in common, as far as ``app`` looks at it."""
 
 
 class RequestHeaders(Mapping[str, str]):

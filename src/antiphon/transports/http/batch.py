@@ -20,13 +20,9 @@ MAX_BATCH = 256
 """Most messages in one batch."""
 
 
-class _BatchExchange(LegacyExchange):
-    __slots__ = ("_left", "_replies")
-
-    def __init__(self, http: Http, settings: Settings, session: Session, refused: Sequence[bytes]) -> None:
-        super().__init__(http, settings, session)
-        self._left = 0
-        self._replies = list(refused)
+class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
+    _replies: list[bytes]
+    _left: int = 0
 
     def expect(self) -> None:
         self._left += 1
@@ -60,7 +56,7 @@ async def serve_batch(
     http: Http, settings: Settings, session: Session, messages: Sequence[Envelope], refused: Sequence[bytes]
 ) -> None:
     """Serve the requests among some messages; ``refused`` are replies to those that could not be read."""
-    exchange = _BatchExchange(http, settings, session, refused)
+    exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused))
     requests = [each for each in messages if isinstance(each.id, int | str) and isinstance(each.method, str)]
     for each in requests:
         assert isinstance(each.id, int | str)

@@ -28,6 +28,9 @@ async def read_body(http: Http, limit: int, patience: float) -> bytes | Refusal:
         pending = receiving.send(None)
     except StopIteration as stop:
         message: Message = stop.value
+        if message["type"] == "http.request" and not message.get("more_body"):
+            whole: bytes = message.get("body", b"")
+            return whole if len(whole) <= limit else _too_large(limit)
     else:
         try:
             async with asyncio.timeout(patience):

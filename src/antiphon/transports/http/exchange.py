@@ -8,50 +8,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import ClassVar
 
-from antiphon.channel import Frame, Peer
+from msgspec import Struct
+
+from antiphon.channel import Frame
 from antiphon.protocol.http_rules import status_of
 from antiphon.transports.http.asgi import HeaderPair, Http, send_empty, send_json
 from antiphon.transports.http.settings import Settings
 from antiphon.transports.http.stream import Carrier, Stream
-from antiphon.wire.envelope import Envelope
 
 __all__ = ["Exchange"]
 
 
-class Exchange:
-    """A request and its response. What differs between the eras is in the subclasses."""
+class Exchange(Struct, eq=False):
+    """A request and its response. What differs between the eras is in the subclasses.
 
-    modern = False
-    __slots__ = (
-        "_carrier",
-        "_done",
-        "_http",
-        "_pump",
-        "_settings",
-        "_status",
-        "_timer",
-        "_watch",
-        "gone",
-        "reply",
-        "stream",
-    )
+    A struct, since one is made for every request.
+    """
 
-    def __init__(self, http: Http, settings: Settings) -> None:
-        self.reply: Frame | None = None
-        """The reply, while it can be sent as JSON."""
-        self.stream: Stream | None = None
-        """The stream, once something else had to be sent."""
-        self.gone = False
-        """The client has closed the connection."""
-        self._http = http
-        self._settings = settings
-        self._status: int | None = None
-        self._done: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._pump: asyncio.Task[None] | None = None
-        self._carrier: Carrier | None = None
+    modern: ClassVar[bool] = False
+    _http: Http
+    _settings: Settings
+    reply: Frame | None = None
+    """The reply, while it can be sent as JSON."""
+    stream: Stream | None = None
+    """The stream, once something else had to be sent."""
+    gone: bool = False
+    """The client has closed the connection."""
+    _status: int | None = None
+    _done: asyncio.Future[None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _watch: asyncio.Task[None] | None = None
+    _pump: asyncio.Task[None] | None = None
+    _carrier: Carrier | None = None
 
     @property
     def waited(self) -> bool:
@@ -77,7 +67,8 @@ class Exchange:
         if self.stream is None:
             if frame.final:
                 self.reply = frame
-                self._finish()
+                if self._done is not None:
+                    self._finish()
                 return None
             if self.reply is not None or self.gone or self._status is not None:
                 return None
@@ -108,18 +99,17 @@ class Exchange:
 
     # --- its course ---------------------------------------------------------------------------------------------
 
-    async def serve(self, peer: Peer, envelope: Envelope) -> None:
-        """Let the request be served, and respond."""
-        try:
-            await peer.handle(envelope, waits=self.waits)
-            reply = self.reply
-            if reply is not None and reply.data and self._watch is None:
-                await send_json(self._http.send, status_of(reply.code, modern=self.modern), reply.data)
-            else:
-                await self.until_answered()
-                await self.respond()
-        finally:
-            self.let_go()
+    def answer(self) -> Awaitable[None]:
+        """Respond, once the peer has been given the request."""
+        reply = self.reply
+        if reply is not None and reply.data and self._watch is None:
+            status = 200 if reply.code is None else status_of(reply.code, modern=self.modern)
+            return send_json(self._http.send, status, reply.data)
+        return self._answer_later()
+
+    async def _answer_later(self) -> None:
+        await self.until_answered()
+        await self.respond()
 
     async def until_answered(self) -> None:
         """Wait for the reply, where it comes later, from elsewhere; or until it is clear that none will come."""
@@ -158,6 +148,9 @@ class Exchange:
             self._watch.cancel()
         if self._pump is not None:
             self._pump.cancel()
+        if self.stream is not None and self._carrier is not None:
+            # The pump may not have begun.
+            self.stream.unexpect(self._carrier)
 
     def waits(self) -> None:
         """Begin to watch the connection: the handler takes time."""
@@ -175,6 +168,7 @@ class Exchange:
         if self.gone:
             return
         self._carrier = Carrier(self._http.send, self._settings.keep_alive)
+        self.stream.expect(self._carrier)
         self._pump = asyncio.get_running_loop().create_task(self.stream.carry(self._carrier))
         self._finish()
 

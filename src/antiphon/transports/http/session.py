@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon.channel import Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
@@ -89,8 +89,12 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being served or a stream is open."""
-        return bool(self._exchanges) or (self._standing is not None and self._standing.is_carried)
+        """Whether a client is there: it waits for a request, or reads a stream.
+
+        A call whose client has left goes on, for as long as its client may come back for what it says.
+        """
+        waiting = any(not exchange.gone for exchange in self._exchanges.values())
+        return waiting or any(stream.is_carried for stream in self._streams.values())
 
     @property
     def is_serving(self) -> bool:
@@ -149,20 +153,24 @@ class Session:
 
     # --- what arrives -------------------------------------------------------------------------------------------
 
-    async def serve(self, http: Http, envelope: Envelope) -> bool:
-        """Serve a request, and respond; tell whether that took time."""
+    async def serve(self, http: Http, envelope: Envelope) -> None:
+        """Serve a request, and respond."""
         exchange = self.begin(http, envelope)
         try:
-            await exchange.serve(self.peer, envelope)
+            await self.peer.handle(envelope, waits=exchange.waits)
+            await exchange.answer()
         finally:
-            await self.finish(exchange)
-        return exchange.waited
+            if exchange.waited:
+                await self.finish(exchange)
+                self.used = asyncio.get_running_loop().time()
+            else:
+                del self._exchanges[exchange.ids[0]]
 
     def begin(self, http: Http, envelope: Envelope) -> LegacyExchange:
         """Make the exchange for a request whose id is free (``is_live``)."""
         assert isinstance(envelope.id, int | str)
-        exchange = LegacyExchange(http, self._settings, self)
-        self.enter(envelope.id, exchange)
+        exchange = LegacyExchange(http, self._settings, _session=self, ids=[envelope.id])
+        self._exchanges[envelope.id] = exchange
         return exchange
 
     def enter(self, id: RequestId, exchange: LegacyExchange) -> None:
@@ -251,15 +259,11 @@ class Session:
             await self._store.forget(f"{self._key}/{number}")
 
 
-class LegacyExchange(Exchange):
+class LegacyExchange(Exchange, eq=False, kw_only=True):
     """A request, or those of a batch, of a legacy session."""
 
-    __slots__ = ("_session", "ids")
-
-    def __init__(self, http: Http, settings: Settings, session: Session) -> None:
-        super().__init__(http, settings)
-        self.ids: list[RequestId] = []
-        self._session = session
+    _session: Session
+    ids: list[RequestId] = field(default_factory=list)
 
     def new_stream(self) -> Stream:
         """Make a stream that can be resumed."""

@@ -56,7 +56,7 @@ class Sessions:
         if session.peer.is_over:
             self.drop(session)
             return None
-        self.touch(session)
+        session.used = self._time()
         return session
 
     def touch(self, session: Session) -> None:

@@ -7,12 +7,14 @@ and serves the next; every other is let go of. Closing a stream cancels its requ
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import ClassVar
 
 from antiphon.channel import Channel, Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.asgi import Http, RequestHeaders, send_empty
 from antiphon.transports.http.exchange import Exchange
 from antiphon.transports.http.settings import Settings
+from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope, RequestId
 
 __all__ = ["Connect", "Stateless"]
@@ -53,19 +55,14 @@ class _Line:
         return ConnectionClosed("The request has ended")
 
 
-class _ModernExchange(Exchange):
-    modern = True
-    __slots__ = ("_listens", "_peer", "id")
-
-    def __init__(self, http: Http, settings: Settings, peer: Peer, envelope: Envelope) -> None:
-        super().__init__(http, settings)
-        assert isinstance(envelope.id, int | str)
-        self.id: RequestId = envelope.id
-        self._peer = peer
-        self._listens = envelope.method == "subscriptions/listen"
+class _ModernExchange(Exchange, eq=False, kw_only=True):
+    modern: ClassVar[bool] = True
+    id: RequestId
+    _peer: Peer
+    _method: object
 
     def must_stream(self) -> bool:
-        return self._listens
+        return self._method == "subscriptions/listen"
 
     def disconnected(self) -> None:
         # "Closing the SSE response stream MUST be treated by the server as cancellation of that request."
@@ -82,27 +79,33 @@ class Stateless:
         self._busy: set[_Line] = set()
         self._closed = False
 
-    async def serve(self, http: Http, envelope: Envelope) -> None:
-        """Serve one message that was checked, and respond."""
+    async def serve(self, http: Http, envelope: Envelope, params: RequestParams | None) -> None:
+        """Serve one message that was checked, and respond. ``params`` as in ``channel.Peer``."""
         line = self._take(http)
         if not isinstance(envelope.id, int | str):
             await line.peer.handle(envelope)
-            await self._put_back(line)
+            await self._keep(line)
             await send_empty(http.send, 202)
             return
-        exchange = line.exchange = _ModernExchange(http, self._settings, line.peer, envelope)
+        exchange = line.exchange = _ModernExchange(
+            http, self._settings, id=envelope.id, _peer=line.peer, _method=envelope.method
+        )
         self._busy.add(line)
         try:
-            await exchange.serve(line.peer, envelope)
+            await line.peer.handle(envelope, waits=exchange.waits, params=params)
+            await exchange.answer()
         finally:
             line.exchange = None
             self._busy.discard(line)
             if exchange.waited or exchange.reply is None:
+                exchange.let_go()
                 await line.peer.close()
+            elif self._closed or line.peer.is_over or len(self._idle) >= _POOL:
+                await self._keep(line)
             else:
-                await self._put_back(line)
+                self._idle.append(line)
 
-    async def _put_back(self, line: _Line) -> None:
+    async def _keep(self, line: _Line) -> None:
         """Keep a peer for its principal's next request; the one that was kept longest makes room."""
         if self._closed or line.peer.is_over:
             await line.peer.close()
@@ -126,10 +129,14 @@ class Stateless:
                 line.exchange.end(503)
 
     def _take(self, http: Http) -> _Line:
-        for at in range(len(self._idle) - 1, -1, -1):
-            line = self._idle[at]
-            if line.principal == http.principal:
-                del self._idle[at]
-                line.headers.raw = http.headers
-                return line
-        return _Line(self._connect, http)
+        """Find an idle peer of this principal's, the last one that was used first, or make one."""
+        idle, principal = self._idle, http.principal
+        if idle and idle[-1].principal == principal:
+            line = idle.pop()
+        else:
+            line = next((each for each in reversed(idle) if each.principal == principal), None)
+            if line is None:
+                return _Line(self._connect, http)
+            idle.remove(line)
+        line.headers.raw = http.headers
+        return line

@@ -190,6 +190,18 @@ class Stream:
         if self._carrier is not None:
             self._carrier.stop()
 
+    def expect(self, carrier: Carrier) -> None:
+        """Know that ``carry`` comes with this carrier in a moment: what is put in meanwhile has a reader."""
+        if self._carrier is None:
+            self._carrier = carrier
+
+    def unexpect(self, carrier: Carrier) -> None:
+        """Know that ``carry`` did not come after all, or has ended."""
+        if self._carrier is carrier:
+            self._carrier = None
+            self._bound()
+            self._open_room()
+
     async def carry(self, carrier: Carrier, *, after: int | None = None) -> None:
         """Send this stream to a client until it is complete or the carrier stops; the carrier before is stopped.
 
@@ -197,7 +209,7 @@ class Stream:
         """
         before, self._carrier = self._carrier, carrier
         try:
-            if before is not None:
+            if before is not None and before is not carrier:
                 before.stop()
                 await before.wait_ended()
             await carrier.open()
@@ -206,10 +218,7 @@ class Stream:
         except Lost:
             log.debug("a client is gone from its stream")
         finally:
-            if self._carrier is carrier:
-                self._carrier = None
-                self._bound()
-                self._open_room()
+            self.unexpect(carrier)
             await carrier.end()
 
     async def _begin(self, carrier: Carrier, after: int | None) -> None:

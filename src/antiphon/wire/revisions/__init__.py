@@ -33,6 +33,7 @@ class Revision:
         "name",
         "null_id",
         "order",
+        "sampling_has_parts",
     )
 
     def __init__(self, name: str, order: int, *differences: Difference, modern: bool = False) -> None:
@@ -48,6 +49,9 @@ class Revision:
         """An error reply to what had no readable id carries ``"id": null``; else it carries no id."""
         self.argument_errors_are_results = name >= v2025_11_25.NAME
         """Bad arguments of a tool are a result with ``isError``, so that a model can correct itself; before, -32602."""
+        self.sampling_has_parts = name >= v2025_11_25.NAME
+        """Clients declare apart whether sampling may use tools and include context; before, there were no tools and
+        every client that sampled could be asked for context."""
         self._differences: Sequence[Difference] = differences
         self._conversions: Mapping[type, Conversion] | None = None
 

@@ -1,0 +1,191 @@
+"""The peer's requests: run the handler of each, and send its reply.
+
+Owns the requests whose handlers wait, the limit on how many may be open, and the boundary at which whatever a handler
+raises becomes an error reply. Reading and the life of the connection are ``connection``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from types import CoroutineType
+from typing import Any, Protocol
+
+from msgspec import Raw
+
+from antiphon.channel import Channel, Frame
+from antiphon.engine.drive import drive
+from antiphon.engine.flag import Flag
+from antiphon.engine.tasks import Tasks
+from antiphon.engine.waiting import Waiter
+from antiphon.errors import InternalError, InvalidRequest, NotInRevision, PeerError
+from antiphon.protocol.events import Batch, BatchReplies, Request
+from antiphon.protocol.session import Session
+from antiphon.wire.common import Wire
+
+__all__ = ["LATER", "Handler", "Later", "Serving"]
+
+log = logging.getLogger("antiphon.connection")
+
+
+class Later:
+    """The type of ``LATER``."""
+
+    __slots__ = ()
+
+
+LATER = Later()
+"""What a handler returns when the reply will be given to ``Connection.reply`` by somebody else.
+
+Whoever that is sets ``Request.on_cancel``: it is called when the peer withdraws the request, or is gone."""
+
+Outcome = Wire | Raw | Later
+Handler = Callable[[Request, Any], "Outcome | CoroutineType[Any, Any, Outcome]"]
+
+
+class Owner(Protocol):
+    """The connection, as far as its requests need it."""
+
+    channel: Channel
+    tasks: Tasks
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be sent any more."""
+        ...
+
+    def stop_clocks(self) -> Sequence[Waiter]:
+        """Let the deadlines of our own requests stand still, where a waiting handler does that."""
+        ...
+
+    def start_clocks(self, waiters: Sequence[Waiter]) -> None:
+        """Let those deadlines go on."""
+        ...
+
+    def hand_over(self, task: asyncio.Task[Any]) -> None:
+        """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
+        ...
+
+    def end_children(self, request: Request) -> None:
+        """Give up the asks that belong to a request."""
+        ...
+
+    async def drained(self, wait: Awaitable[None]) -> None:
+        """Wait until the peer has taken what it was sent."""
+        ...
+
+
+class Serving:
+    """Serves the requests of one peer. ``handlers`` are given the request and ``owner``."""
+
+    __slots__ = ("_handlers", "_idle", "_limit", "_owner", "_session", "suspended")
+
+    def __init__(self, owner: Owner, session: Session, handlers: Mapping[str, Handler], limit: int) -> None:
+        self.suspended: dict[Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
+        """Requests whose handler waits, each with its task and those of our own whose clock stands still for it."""
+        self._owner = owner
+        self._session = session
+        self._handlers = handlers
+        self._limit = limit
+        self._idle: Flag | None = None
+
+    # --- running handlers ---------------------------------------------------------------------------------------
+
+    async def serve(self, request: Request) -> None:
+        """Run the handler of a request and send its reply. Whatever the handler raises becomes an error reply."""
+        if request.cancelled:
+            # In a batch it may have been, before its turn came.
+            return
+        try:
+            if len(self._session.incoming) > self._limit or len(self.suspended) >= self._limit:
+                # A request that was cancelled is no longer open, but its handler may still be cleaning up.
+                raise self._too_many()
+            outcome = self._handlers[request.method.name](request, self._owner)
+            if isinstance(outcome, CoroutineType):
+                outcome = await drive(outcome, self._waits, request)
+            if isinstance(outcome, Later):
+                return
+            wait = self.reply(request, outcome)
+        except asyncio.CancelledError:
+            owner = self._owner
+            wait = self.reply_error(request, InternalError("The request was abandoned")) if not owner.is_over else None
+            if owner.tasks.is_stopped_by_others(asyncio.current_task()):
+                raise
+        except Exception as error:
+            wait = self.reply_error(request, error)
+        finally:
+            if request in self.suspended:
+                self._resumed(request)
+        if wait is not None:
+            await self._owner.drained(wait)
+
+    def serve_batch(self, batch: Batch, answered: int) -> BatchReplies:
+        """Serve the requests of a batch, each in a task; ``answered`` of its messages have their answers already."""
+        requests = [event for event in batch.events if isinstance(event, Request)]
+        replies = BatchReplies(len(requests) + answered)
+        for request in requests:
+            request.batch = replies
+            self._owner.tasks.start(self.serve(request))
+        return replies
+
+    def _too_many(self) -> InvalidRequest:
+        return InvalidRequest(f"Too many requests at once: {self._limit} are open already; try again later")
+
+    def _waits(self, request: Request) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a handler must run in a task")
+        request.on_cancel = partial(self._owner.tasks.stop, task)
+        self.suspended[request] = task, self._owner.stop_clocks()
+        if request.on_wait is not None:
+            request.on_wait()
+        self._owner.hand_over(task)
+
+    def _resumed(self, request: Request) -> None:
+        task, paused = self.suspended.pop(request)
+        self._owner.start_clocks(paused)
+        self._owner.tasks.forgive(task)
+
+    # --- replies ------------------------------------------------------------------------------------------------
+
+    def reply(self, request: Request, result: Wire | Raw) -> Awaitable[None] | None:
+        """Send the result of a request. See ``Connection.reply``."""
+        try:
+            data = self._session.reply(request, result)
+        except NotInRevision as error:
+            return self.reply_error(request, InternalError(f"The result cannot be sent: {error}"))
+        except Exception as error:
+            return self.reply_error(request, error)
+        return self.send_reply(request, data)
+
+    def reply_error(self, request: Request, error: BaseException) -> Awaitable[None] | None:
+        """Send an error as the reply to a request. See ``Connection.reply_error``."""
+        if not request.cancelled and (not isinstance(error, PeerError) or error.remote):
+            log.error("%s failed", request.method.name, exc_info=error)
+        return self.send_reply(request, self._session.reply_error(request, error))
+
+    def send_reply(self, request: Request, data: bytes | None) -> Awaitable[None] | None:
+        """Send the encoded reply to a request, or ``None`` where there is to be none."""
+        if request.children:
+            self._owner.end_children(request)
+        if request.batch is not None:
+            batch, request.batch = request.batch, None
+            data = batch.add(data)
+        wait = self._owner.channel.send(Frame(data, request.id, True, request.code)) if data is not None else None
+        if self._idle is not None and not self.is_busy():
+            self._idle.set()
+        return wait
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def is_busy(self) -> bool:
+        """Tell whether a reply is still to come. What only ends with the connection (a subscription) does not count."""
+        return any(each in self.suspended or each.method.rounds for each in self._session.incoming.values())
+
+    async def wait_idle(self) -> None:
+        """Wait until no reply is to come any more."""
+        if self.is_busy():
+            self._idle = Flag()
+            await self._idle.wait()
