@@ -4,9 +4,11 @@ import asyncio
 import json
 import signal
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from antiphon.cli.serve import find_server, load
 from antiphon.errors import AntiphonError, ConfigError
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, ROOT, SERVERS, environment, in_process
+from tests.support.certificates import write_certificate
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -67,12 +70,12 @@ def test_a_file_that_is_no_python_is_refused(tmp_path):
 
 
 @contextmanager
-def served(option: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def served(option: str, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Serve over a network in a process of its own; yields the address once it listens."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
     process = subprocess.Popen(
-        [*COMMAND, "serve", f"{SERVERS / 'two.py'}:second", option, place],
+        [*COMMAND, "serve", f"{SERVERS / 'two.py'}:second", option, place, *more],
         cwd=ROOT,
         env=environment(),
         stderr=subprocess.PIPE,
@@ -86,11 +89,11 @@ def served(option: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         process.communicate()
 
 
-async def connected(url: str, revision: str) -> Client:
+async def connected(url: str, revision: str, trusting: ssl.SSLContext | None = None) -> Client:
     """Connect as soon as somebody listens there."""
     async with asyncio.timeout(10):
         while True:
-            client = Client(url, revision=revision)
+            client = Client(url, revision=revision, ssl=trusting)
             try:
                 await client.connect()
             except (AntiphonError, OSError):
@@ -133,6 +136,36 @@ async def test_a_server_is_served_over_a_network(option: str, url: str, revision
     ],
 )
 def test_an_address_that_cannot_be_served_is_named(arguments: list[str], message: str, cli: Cli):
+    """Before anything listens."""
+    done = cli("serve", f"{SERVERS / 'two.py'}:second", *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+async def test_a_server_is_served_with_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The password of its key comes from the environment."""
+    cert, key = write_certificate(tmp_path, password="open sesame")
+    monkeypatch.setenv("ANTIPHON_TLS_PASSWORD", "open sesame")
+    with served("--http", "--tls-cert", str(cert), "--tls-key", str(key)) as (place, process):
+        client = await connected(f"https://{place}/mcp", "2026-07-28", ssl.create_default_context(cafile=str(cert)))
+        assert client.server_info is not None
+        await client.close()
+        process.terminate()
+        _, err = await asyncio.to_thread(process.communicate, timeout=4)
+    assert process.returncode == 0
+    assert "with TLS" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--http", "127.0.0.1:1", "--tls-cert", "none.pem"], "TLS: no such file: none.pem"),
+        (["--http", "127.0.0.1:1", "--tls-key", "none.pem"], "a key alone is of no use"),
+        (["--tls-cert", "none.pem"], "are for --http, --sse and --ws"),
+        (["--allow-origin", "https://app.example"], "are for --http, --sse and --ws"),
+    ],
+)
+def test_options_that_cannot_be_served_are_named(arguments: list[str], message: str, cli: Cli):
     """Before anything listens."""
     done = cli("serve", f"{SERVERS / 'two.py'}:second", *arguments)
     assert done.code == 2

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from antiphon import Client, Server
+from antiphon import Client, Context, Server
+from antiphon.client.repeats import Repeats
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.server.network import server_app
+from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 from tests.support.asgi import running
+from tests.support.network import until
 from tests.support.web import legacy, result, serving
 
 INFO = {"name": "web", "version": "1"}
@@ -141,3 +144,89 @@ async def test_a_websocket_that_ends_is_an_error_at_once() -> None:
                 await client.call_tool("name")
     finally:
         await client.close()
+
+
+@pytest.mark.parametrize(
+    ("transport", "url"), [("http", "http://{}/mcp"), ("sse", "http://{}/sse"), ("websocket", "ws://{}/ws")]
+)
+async def test_a_connection_that_cannot_be_opened_anew_is_tried_again_with_the_next_call(
+    transport: str, url: str
+) -> None:
+    """The client is not closed by it."""
+    apps = [server_app(shop(), transport, {}) for _ in range(2)]
+    up = [True, True]
+    current = 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or up[current]:
+            await apps[current](scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b"restarting"})
+        else:
+            await receive()
+            await send({"type": "websocket.close"})
+
+    async with running(app) as place, Client(url.format(place), revision="2025-11-25") as client:
+        await apps[0].close()
+        current, up[1] = 1, False
+        for _ in range(2):
+            with pytest.raises((PeerError, ConnectionClosed)):
+                await client.call_tool("name")
+            assert client.revision == "2025-11-25"
+        up[1] = True
+        assert (await client.call_tool("name")).text == "shop"
+        await apps[1].close()
+        current = 0
+
+
+async def test_a_new_session_has_the_log_level_of_the_one_before() -> None:
+    """It was set in a session that is gone."""
+    levels: list[Any] = []
+    gone = [False]
+
+    async def rest(request: Any, seen: Any) -> Any:
+        if gone[0] and seen.headers["Mcp-Session-Id"] == "s-1":
+            from aiohttp import web
+
+            return web.Response(status=404)
+        if seen.body["method"] == "logging/setLevel":
+            levels.append((seen.headers["Mcp-Session-Id"], seen.body["params"]["level"]))
+        return result(seen.body["id"], {})
+
+    plain = legacy(rest)
+
+    async def answers(request: Any, seen: Any) -> Any:
+        if isinstance(seen.body, dict) and seen.body.get("method") == "initialize":
+            said = {"protocolVersion": "2025-11-25", "capabilities": {"logging": {}}, "serverInfo": INFO}
+            return result(seen.body["id"], said, **{"Mcp-Session-Id": "s-2" if gone[0] else "s-1"})
+        return await plain(request, seen)
+
+    async with serving(answers) as site, Client(site.url, revision="2025-11-25", log_level="info") as client:
+        await client.set_log_level("error")
+        gone[0] = True
+        await client.ping()
+    assert levels == [("s-1", "info"), ("s-1", "error"), ("s-2", "error")]
+
+
+async def test_marks_are_forgotten_when_the_tools_change() -> None:
+    """What was safe to repeat may be another tool now."""
+    server = Server("s")
+
+    def other() -> str:
+        """Do something else."""
+        return "done"
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    async def look(ctx: Context) -> str:
+        """Look."""
+        server.tool(other)
+        return "done"
+
+    async with running(server.asgi()) as place, Client(f"http://{place}/mcp", revision="2025-11-25") as client:
+        repeats: Repeats = vars(client)["_link"].repeats
+        await client.list_tools()
+        params = CallToolRequestParams.of("look")
+        assert repeats.allows("tools/call", params)
+        await client.call_tool("look")
+        await until(lambda: not repeats.allows("tools/call", params))

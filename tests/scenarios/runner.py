@@ -44,20 +44,22 @@ SCRIPTS = sorted(path.stem for path in HERE.glob("*.jsonl"))
 PATIENCE = 10.0
 """Seconds a peer has for each frame."""
 
-_OVERTAKES = (
-    "each message is a POST of its own: two that are sent at once may arrive in any order, and no id names both"
-)
-_NO_REPLY = "what is no request has no reply that a channel could bring: HTTP answers it with a status"
+_OVERTAKES = "each message is a POST of its own: of two that are sent at once either may arrive first"
+_NO_REPLY = "HTTP answers it with a status and a body, and there is no request that our channel could give it to"
 
 LEFT_OUT: dict[str, dict[str, str]] = {
     "sse": {
-        "An id in use, odd ids, and what is no message.": f"{_OVERTAKES}; {_NO_REPLY}",
-        "Cancellation, ids in use, and what is no message.": f"{_OVERTAKES}; {_NO_REPLY}",
+        "An id in use.": _OVERTAKES,
+        "An id in use, and its cancellation.": _OVERTAKES,
     },
     "http": {
-        "Before the handshake only ping and initialize are served.": "there is no session yet: HTTP answers 400",
-        "An id in use, odd ids, and what is no message.": f"{_OVERTAKES}; {_NO_REPLY}",
-        "Cancellation, ids in use, and what is no message.": f"{_OVERTAKES}; closing the stream cancels",
+        "p0": "there is no session yet: HTTP answers 400, also where a ping would be served",
+        "An id in use.": _OVERTAKES,
+        "An id in use, and its cancellation.": f"{_OVERTAKES}; at 2026-07-28 they have nothing to do with each other",
+        "An id that is none.": _NO_REPLY,
+        "What has an id, and is no message.": _NO_REPLY,
+        "What cannot be read.": _NO_REPLY,
+        "What is no message.": _NO_REPLY,
         "Batches.": "our client sends none, so its channel brings no reply that is one",
         "again": "a second initialize means a new session over HTTP; the channel would leave the one it has",
         "g1": "an initialize with a modern _meta: the headers cannot say both",

@@ -23,11 +23,13 @@ class Old:
     def __init__(self, endpoint="/messages?s=1", post=None):
         self.endpoint = endpoint
         self.post = post
+        self.request = None
         self.response = None
         self.end = asyncio.Event()
 
     async def __call__(self, request, seen):
         if seen.method == "GET":
+            self.request = request
             self.response = await stream(request, raw("endpoint", self.endpoint))
             await self.end.wait()
             return self.response
@@ -96,6 +98,32 @@ async def test_the_end_of_the_stream_is_the_end_of_the_channel():
         assert await channel.receive() == []
         assert "ended its event stream" in str(channel.closed_error())
         assert channel.send(ask(1)) is None
+        await channel.close()
+
+
+async def test_a_stream_that_is_cut_is_the_end_of_the_channel():
+    """What had not come whole is lost."""
+    old = Old()
+
+    async with serving(old) as site:
+        channel = await SseClientChannel.open(site.url)
+        await old.response.write(event({"first": 1}) + b'data: {"half":')
+        assert await receive(channel) == [{"first": 1}]
+        old.request.transport.abort()
+        assert await channel.receive() == []
+        assert site.url in str(channel.closed_error())
+        await channel.close()
+
+
+async def test_an_event_that_never_ends_is_the_end_of_the_channel():
+    """It is not held for ever; the reason says whose it was."""
+    old = Old()
+    async with serving(old) as site:
+        channel = await SseClientChannel.open(site.url, max_frame=1000)
+        await old.response.write(b"data: " + b"x" * 100_000)
+        assert await channel.receive() == []
+        assert site.url in str(channel.closed_error())
+        assert "larger than" in str(channel.closed_error())
         await channel.close()
 
 

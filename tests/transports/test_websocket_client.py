@@ -91,6 +91,24 @@ async def test_the_end_is_said():
         await channel.close()
 
 
+async def test_a_connection_that_is_cut_is_the_end():
+    """Without a word of the server's."""
+
+    async def answers(request, seen):
+        socket = web.WebSocketResponse(protocols=("mcp",))
+        await socket.prepare(request)
+        await socket.receive()
+        request.transport.abort()
+        return socket
+
+    async with serving(answers) as site:
+        channel = await WebSocketClientChannel.open(ws(site))
+        channel.send(ask(1))
+        assert await channel.receive() == []
+        assert ws(site) in str(channel.closed_error())
+        await channel.close()
+
+
 async def test_a_message_over_the_limit_ends_the_channel():
     """It cannot be skipped: the socket is closed."""
     async with serving(Echo()) as site:

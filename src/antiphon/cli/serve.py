@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -15,9 +16,11 @@ import typer
 from antiphon.cli.failures import Failed
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.server.app import Server
-from antiphon.server.network import HttpOptions
+from antiphon.server.network import ServeOptions
 
 __all__ = ["command", "find_server", "load"]
+
+_PASSWORD = "ANTIPHON_TLS_PASSWORD"
 
 File = Annotated[
     str, typer.Argument(metavar="FILE[:NAME]", help="A .py file, and which Server in it.", show_default=False)
@@ -38,9 +41,36 @@ AllowHost = Annotated[
     list[str] | None,
     typer.Option("--allow-host", metavar="NAME", help="A name clients reach it by; repeat.", show_default=False),
 ]
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option("--allow-origin", metavar="ORIGIN", help="A page that may call it; repeat.", show_default=False),
+]
+TlsCert = Annotated[
+    str | None,
+    typer.Option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate (PEM).", show_default=False),
+]
+TlsKey = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-key",
+        metavar="FILE",
+        help="Its key (PEM); the password of one is read from ANTIPHON_TLS_PASSWORD.",
+        show_default=False,
+    ),
+]
 
 
-def command(file: File, http: Http = None, sse: Sse = None, ws: Ws = None, allow_host: AllowHost = None) -> int:
+def command(
+    file: File,
+    *,
+    http: Http = None,
+    sse: Sse = None,
+    ws: Ws = None,
+    allow_host: AllowHost = None,
+    allow_origin: AllowOrigin = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> int:
     """Serve a Server out of a Python file.
 
     Over stdio, until the client ends; or over a network, until Ctrl-C.
@@ -55,14 +85,35 @@ def command(file: File, http: Http = None, sse: Sse = None, ws: Ws = None, allow
     if chosen:
         kind, address = chosen[0]
         host, port = _address(address)
-        print(f"Serving {server.name!r} over {kind} at {host}:{port}. Ctrl-C ends it.", file=sys.stderr)
-        options: HttpOptions = {"allowed_hosts": allow_host} if allow_host else {}
+        options = _options(allow_host, allow_origin, tls_cert, tls_key)
+        secured = " with TLS" if tls_cert else ""
+        print(f"Serving {server.name!r} over {kind}{secured} at {host}:{port}. Ctrl-C ends it.", file=sys.stderr)
         server.run(kind, host=host, port=port, **options)
         return 0
+    if allow_host or allow_origin or tls_cert or tls_key:
+        raise ConfigError("--allow-host, --allow-origin, --tls-cert and --tls-key are for --http, --sse and --ws")
     if sys.stdin.isatty():
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
     return 0
+
+
+def _options(
+    hosts: list[str] | None, origins: list[str] | None, tls_cert: str | None, tls_key: str | None
+) -> ServeOptions:
+    options: ServeOptions = {}
+    if hosts:
+        options["allowed_hosts"] = hosts
+    if origins:
+        options["allowed_origins"] = origins
+    if tls_cert:
+        options["tls_cert"] = tls_cert
+    if tls_key:
+        options["tls_key"] = tls_key
+    password = os.environ.get(_PASSWORD)
+    if password:
+        options["tls_password"] = password
+    return options
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -7,6 +7,7 @@ Owns which connection is the current one. How a target is reached is ``connect``
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -19,18 +20,26 @@ from antiphon.client.connect import Address, Command, Opened, Serves, reach, spe
 from antiphon.client.headers import ToolHeaders
 from antiphon.client.notices import Notices
 from antiphon.client.opening import open_session
+from antiphon.client.repeats import PAUSES, RepeatingConnection, Repeats
 from antiphon.client.rounds import RoundLimits
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.protocol.client_session import ClientSession
-from antiphon.wire.common import Implementation, LoggingLevel
+from antiphon.protocol.events import Notified
+from antiphon.transports.http_client.failures import has_session_gone, is_unreachable
+from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
+from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.revisions import Revision
+from antiphon.wire.tools import ListToolsResult
 
 __all__ = ["Link", "Settings"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Peer = Connection[ClientSession]
+
+_LAST_ANSWERS = 1.0
+"""Seconds a connection whose session is gone has to end by itself before another one is opened."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -56,14 +65,19 @@ class Link:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._opened: Opened | None = None
-        self._peer: Peer | None = None
+        self._reached: Calls | None = None
+        """Those of the connection that was reached last; its session may not be open yet."""
         self._calls: Calls | None = None
+        """Those of the session that was opened last; with none, the client is closed."""
+        self.repeats = Repeats()
+        """What may be done twice on this server."""
+        self._log_level: LoggingLevel | None = None
         self._gate = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened, and not closed since."""
-        return self._peer is not None
+        """Whether it was opened, and not closed since. The connection may have been lost all the same."""
+        return self._calls is not None
 
     @property
     def session(self) -> ClientSession:
@@ -73,7 +87,7 @@ class Link:
     @property
     def calls(self) -> Calls:
         """The calls of the current connection."""
-        if self._peer is None or self._calls is None:
+        if self._calls is None:
             raise LocalProtocolError("Not connected: use the client inside `async with`")
         return self._calls
 
@@ -84,56 +98,112 @@ class Link:
         return isinstance(where, Address) and where.url.startswith("http")
 
     async def run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
-        """Make a call; if the server has forgotten the session, open another one and make it again.
+        """Make a call. Over a network, a connection or a session that is lost is opened anew, and the call made again.
 
-        2025-11-25 basic/transports, Session Management: on 404 a client "MUST start a new session". The call is made
-        again only if it was surely not carried out.
+        2025-11-25 basic/transports, Session Management: on 404 a client "MUST start a new session". A call is made
+        again if it was surely not carried out, or if it may be carried out twice (``repeats``); else its failure is
+        raised, and the next call finds a new connection.
+        """
+        if not isinstance(self._settings.where, Address):
+            return await call(self.calls, *args, **options)
+        safe = self._may_repeat(args)
+        stale = None
+        for pause in (0.0, *PAUSES, None):
+            try:
+                calls = await self._current(stale)
+            except (PeerError, ConnectionClosed) as error:
+                # Nothing was sent. Before the first attempt this is all there is to say; later the server may restart.
+                if stale is None or pause is None or not _is_absent(error):
+                    raise
+            else:
+                try:
+                    result = await call(calls, *args, **options)
+                except (PeerError, ConnectionClosed) as error:
+                    if pause is None or not self._is_worth_another(error, safe=safe):
+                        raise
+                    stale = calls
+                else:
+                    self._learn(args, result)
+                    return result
+            await asyncio.sleep(pause)
+        raise AssertionError("the last attempt has returned or raised")
+
+    def _may_repeat(self, args: tuple[object, ...]) -> bool:
+        """Tell whether a call may be carried out twice. All but ``ping`` name their method, and then its params."""
+        if not args or not isinstance(args[0], str):
+            return isinstance(args[0], int | float | None) if args else False
+        return self.repeats.allows(args[0], args[1])
+
+    def _is_worth_another(self, error: PeerError | ConnectionClosed, *, safe: bool) -> bool:
+        if isinstance(error, PeerError):
+            return has_session_gone(error)
+        # If it was closed by whoever owns it, there is nothing to open again.
+        return safe and self._calls is not None
+
+    def _learn(self, args: tuple[object, ...], result: object) -> None:
+        if isinstance(result, ListToolsResult):
+            self.repeats.learn(result.tools)
+        elif len(args) > 1 and isinstance(args[1], SetLevelRequestParams):
+            self._log_level = args[1].level
+
+    def _noticed(self, event: Notified) -> object:
+        if event.method.name == "notifications/tools/list_changed":
+            self.repeats.forget()
+        return self._settings.notices.take(event)
+
+    async def _current(self, stale: Calls | None) -> Calls:
+        """Return the calls of a connection that lives, opening one in the place of one that is lost or ``stale``.
+
+        Calls that find it lost together share the new one.
         """
         calls = self.calls
-        if not self.is_http:
-            return await call(calls, *args, **options)
-        if calls.peer.is_over:
-            calls = await self._renewed(calls)
-        try:
-            return await call(calls, *args, **options)
-        except PeerError as error:
-            from antiphon.transports.http_client.failures import has_session_gone
-
-            if not has_session_gone(error):
-                raise
-        return await call(await self._renewed(calls), *args, **options)
-
-    async def _renewed(self, old: Calls) -> Calls:
-        """Open a new session in the place of one that is gone; calls that find it gone together share one."""
+        if calls is not stale and not calls.peer.is_over:
+            return calls
         async with self._gate:
-            if self._calls is old:
-                await self.open()
+            if self.calls is calls:
+                await self._renew(calls)
         return self.calls
+
+    async def _renew(self, old: Calls) -> None:
+        with contextlib.suppress(TimeoutError):
+            # Calls beside the one that found the session gone are being told whether they were carried out.
+            async with asyncio.timeout(_LAST_ANSWERS):
+                await old.peer.wait_ended()
+        await self._open()
+        offered = self.session.server_capabilities.logging is not None
+        if self._log_level is not None and offered and not self.calls.is_modern:
+            level = SetLevelRequestParams(level=self._log_level)
+            await self.calls.plain("logging/setLevel", level, EmptyResult, timeout=self._settings.timeout)
 
     async def open(self) -> None:
         """Reach the server and open a session. See ``Client.connect``."""
+        async with self._gate:
+            await self._open()
+
+    async def _open(self) -> None:
         limit = self._settings.timeout
         try:
             async with asyncio.timeout(limit):
                 too_old = speaks_oldest(self._settings.where)
-                self._peer = await open_session(await self._reach(), self._settings.allowed, self._reach, too_old)
+                await open_session(await self._reach(), self._settings.allowed, self._reach, too_old)
+            self._calls = self._reached
         except TimeoutError:
             failure = self._too_late()
-            await self.close()
+            await self._leave()
             raise failure from None
         except ConnectionClosed as error:
             cause = self._cause()
-            await self.close()
+            await self._leave()
             raise cause or error from None
         except BaseException:
-            await self.close()
+            await self._leave()
             raise
 
     async def _reach(self, *, oldest: bool = False) -> Peer:
         if (cause := self._cause()) is not None:
             # A server in memory that failed: starting it anew would hide why.
             raise cause
-        await self.close()
+        await self._leave()
         wanted = self._settings
         self._opened = await reach(wanted.where, errlog=wanted.errlog, inherit_env=wanted.inherit_env, oldest=oldest)
         wanted.headers.attach(self._opened.channel)
@@ -141,21 +211,28 @@ class Link:
         session = ClientSession(wanted.info, wanted.answers.capabilities())
         session.set_log_level(wanted.log_level)
         calls = Calls(session, wanted.answers, wanted.where, wanted.limits)
-        notices = wanted.notices
-        peer = Connection(
-            channel, session, calls.handlers(), notified=notices.take, ended=notices.ended, stops_clock=True
+        kind = RepeatingConnection if self.is_http else Connection[ClientSession]
+        peer = kind(
+            channel, session, calls.handlers(), notified=self._noticed, ended=wanted.notices.ended, stops_clock=True
         )
+        if isinstance(peer, RepeatingConnection):
+            peer.repeats = self.repeats
         calls.peer = peer
-        self._calls, self._peer = calls, peer
+        self._reached = calls
         peer.start()
         return peer
 
     async def close(self) -> None:
         """End the session and, if it is a child process, the server."""
-        peer, self._peer = self._peer, None
+        self._calls = None
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Let go of the connection that was reached last."""
+        reached, self._reached = self._reached, None
         opened, self._opened = self._opened, None
-        if peer is not None:
-            await peer.close()
+        if reached is not None:
+            await reached.peer.close()
         if opened is not None and opened.serving is not None:
             await asyncio.wait([opened.serving])
 
@@ -170,3 +247,8 @@ class Link:
         if serving is None or not serving.done() or serving.cancelled():
             return None
         return serving.exception()
+
+
+def _is_absent(error: PeerError | ConnectionClosed) -> bool:
+    """Tell whether a server could not be reached, as one that restarts cannot."""
+    return isinstance(error, ConnectionClosed) or is_unreachable(error)

@@ -14,6 +14,7 @@ from msgspec import DecodeError, Raw
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession, is_modern_error
+from antiphon.transports.http_client.failures import is_broken, is_refused_outright
 from antiphon.wire.common import Wire
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
 from antiphon.wire.revisions import REVISIONS, Revision, revision
@@ -111,6 +112,9 @@ async def _probe(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = Tru
         # Silence, or something that no modern server says.
         return False
     except PeerError as error:
+        if is_refused_outright(error) or (only_modern and is_broken(error)):
+            # The handshake would fare no better, and to say that another revision is wanted would be a guess.
+            raise
         if not is_modern_error(error):
             return False
         if again and _offers(error, allowed, modern=True):

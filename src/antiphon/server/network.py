@@ -11,21 +11,26 @@ import gc
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from antiphon.errors import ConfigError, RemoteProtocolError
 from antiphon.protocol.param_headers import HeaderParam, header_params
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from antiphon.channel import Channel, Peer
     from antiphon.server.app import Server
     from antiphon.server.tools import Tool
     from antiphon.transports.http.app import HttpApp
     from antiphon.transports.http.asgi import Receive, Scope, Send
+    from antiphon.transports.http.connections import Limits
     from antiphon.transports.http.event_store import EventStore
+    from antiphon.transports.http.graceful import GracefulServer
     from antiphon.transports.http.guards import CheckToken
 
-__all__ = ["HttpOptions", "ServerApp", "serve_network", "server_app"]
+__all__ = ["HttpOptions", "ServeOptions", "ServerApp", "network_server", "serve_network", "server_app"]
 
 log = logging.getLogger("antiphon.server")
 
@@ -60,6 +65,21 @@ class HttpOptions(TypedDict, total=False):
     """Seconds of silence on a stream before a comment is sent; 15 by default."""
     json_only: bool
     """Answer with JSON only: nothing can be told or asked during a call."""
+
+
+class ServeOptions(HttpOptions, total=False):
+    """Options of a server that listens by itself: those of its endpoint, and those of its connections."""
+
+    tls_cert: str | Path
+    """A PEM file: the server's certificate, and those it builds on. With it the server speaks TLS only."""
+    tls_key: str | Path
+    """A PEM file: the key; without it the key is in ``tls_cert``."""
+    tls_password: str
+    """Of a key that is encrypted."""
+    max_connections: int
+    """Connections open at once; 5,000 by default."""
+    head_timeout: float
+    """Seconds in which the head of a request must have arrived; 10 by default."""
 
 
 class _Endpoint(Protocol):
@@ -194,35 +214,78 @@ def _header_params(tool: Tool) -> Sequence[HeaderParam]:
         return ()
 
 
-async def serve_network(server: Server, transport: str, host: str, port: int, options: HttpOptions) -> None:
-    """Serve on an address until cancelled or told to stop by a signal.
+async def serve_network(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> None:
+    """Serve on an address until cancelled or told to stop by a signal. See ``network_server`` for what it raises."""
+    network = network_server(server, transport, host, port, options)
+    # What is there when serving begins stays: the collector need not look at it again (a tenth of a request's time).
+    gc.freeze()
+    await network.serve()
+
+
+def network_server(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> GracefulServer:
+    """Make what serves on an address; ``serve()`` it.
 
     Raises:
-        ConfigError: there is no such transport; or every address of the machine is to be served, and nobody said under
-            which names: a page of anybody's could then reach the server through its visitor (DNS rebinding).
+        ConfigError: there is no such transport; the files for TLS are missing or wrong; or every address of the machine
+            is to be served, and nobody said under which names: a page of anybody's could then reach the server through
+            its visitor (DNS rebinding).
     """
     import uvicorn
 
+    from antiphon.transports.http.connections import bounded_by
     from antiphon.transports.http.graceful import GracefulServer
 
-    if "allowed_hosts" not in options and host not in ("127.0.0.1", "localhost", "::1"):
+    given: dict[str, Any] = dict(options)
+    if "allowed_hosts" not in given and host not in ("127.0.0.1", "localhost", "::1"):
         if not host.strip("0:."):
             raise ConfigError(
                 f"to serve on {host!r}, say by which names clients reach it: allowed_hosts=['example.com']"
             )
-        options["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
-    settings: dict[str, Any] = {"access_log": False, "log_level": "warning", "server_header": False}
-    app = server_app(server, transport, options)
-
+        given["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
+    tls, limits = _tls(given), _limits(given)
+    app = server_app(server, transport, cast("HttpOptions", given))
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
         lifespan="on",
+        http=bounded_by(limits),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
-        **settings,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        # Nothing here goes by the address of the client, and looking for it in the headers is 3 % of a request.
+        proxy_headers=False,
+        ssl_context_factory=None if tls is None else _given(tls),
     )
-    # What is there when serving begins stays: the collector need not look at it again (a tenth of a request's time).
-    gc.freeze()
-    await GracefulServer(config, app.drain).serve()
+    return GracefulServer(config, app.drain, limits)
+
+
+def _tls(options: dict[str, Any]) -> SSLContext | None:
+    """Take the options for TLS out of all, and make what they mean."""
+    cert, key, password = (options.pop(f"tls_{name}", None) for name in ("cert", "key", "password"))
+    if cert is None:
+        if key is not None:
+            raise ConfigError("TLS: a key alone is of no use: give the certificate, too (tls_cert)")
+        return None
+    from antiphon.transports.http.tls import server_context
+
+    return server_context(cert, key, password)
+
+
+def _given(context: SSLContext) -> Callable[..., SSLContext]:
+    """Make what uvicorn wants instead of a context."""
+
+    def give(*_: object) -> SSLContext:
+        return context
+
+    return give
+
+
+def _limits(options: dict[str, Any]) -> Limits:
+    """Take the limits of connections out of all options."""
+    from antiphon.transports.http.connections import Limits
+
+    names = [name for name in ("max_connections", "head_timeout") if name in options]
+    return Limits(**{name: options.pop(name) for name in names})

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from antiphon.channel import Channel
     from antiphon.server.app import Server
-    from antiphon.server.network import HttpOptions
+    from antiphon.server.network import ServeOptions
 
 __all__ = ["run", "serve_stdio"]
 
 
-def run(server: Server, transport: str, host: str, port: int, options: HttpOptions) -> None:
+def run(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> None:
     """Run a server until it ends. See ``Server.run``."""
     if transport == "stdio":
         serving = serve_stdio(server)

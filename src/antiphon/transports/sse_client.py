@@ -18,11 +18,11 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.protocol.frames import error_frame
 from antiphon.transports.http_client.delivery import Deliveries, deliver
 from antiphon.transports.http_client.failures import HttpFailure
 from antiphon.transports.http_client.line import Line
-from antiphon.transports.http_client.message import Outgoing, error_of, look_at
+from antiphon.transports.http_client.message import Outgoing, look_at
+from antiphon.transports.http_client.refusal import read_refusal
 from antiphon.transports.http_client.stream import Cursor, events
 from antiphon.transports.http_client.web import (
     CONNECT_TIMEOUT,
@@ -98,9 +98,10 @@ class SseClientChannel:
     async def _open(self, web: Web, headers: Mapping[str, str] | None, connect_timeout: float, max_frame: int) -> None:
         response = await web.request("GET", {"Accept": "text/event-stream", "Cache-Control": "no-store"})
         if response.status != 200 or response.content_type != "text/event-stream":
-            _, said = await web.refusal(response)
+            refusal = await read_refusal(web, response)
             response.release()
-            raise HttpFailure.of_status(web.where, response.status, response.reason or "", said or "no event stream")
+            failure = refusal.failure()
+            raise HttpFailure(failure.code, failure.message if refusal.said else f"{failure.message}: no event stream")
         named: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         # The line is not used for posting before it has its address.
         self._line = Line(web, max_frame=max_frame, on_gone=lambda: None)
@@ -152,14 +153,10 @@ class SseClientChannel:
                 if response.status < 300:
                     # The reply comes on the stream; what is said here ("Accepted") is nobody's business.
                     return
-                body, said = await line.web.refusal(response)
+                refusal = await read_refusal(line.web, response)
             finally:
                 response.release()
-            error = error_of(body)
-            if error is not None:
-                await line.put(error_frame(message.id, error, null_id=False))
-                return
-            raise HttpFailure.of_status(line.web.where, response.status, response.reason or "", said)
+            await line.put(refusal.reply(message.id))
         except HttpFailure as failure:
             await line.put(failure.frame(message.id))
 

@@ -21,6 +21,7 @@ from antiphon.protocol.http_rules import Refusal
 from antiphon.protocol.sse import encode_event
 from antiphon.transports.http.asgi import Http, Receive, RequestHeaders, Scope, Send, refuse, send_empty, unavailable
 from antiphon.transports.http.body import read_body
+from antiphon.transports.http.cors import answers_page, send_preflight
 from antiphon.transports.http.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.stream import Carrier, Lost
 from antiphon.transports.inbox import Frames, Inbox
@@ -105,6 +106,9 @@ class SseApp:
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
         if refusal is not None:
             await refuse(http, refusal)
+            return
+        if answers_page(http):
+            await send_preflight(http, b"GET, POST")
             return
         work = self._route(http)
         if isinstance(work, Refusal):

@@ -26,7 +26,7 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.http_client.failures import UNUSABLE, HttpFailure
+from antiphon.transports.http_client.failures import UNUSABLE, HttpFailure, remedy
 from antiphon.transports.http_client.web import (
     CONNECT_TIMEOUT,
     checked_headers,
@@ -188,7 +188,7 @@ def _staying_at(origin: URL) -> Any:
 
 def _why_not(error: BaseException, connect_timeout: float) -> str | None:
     if isinstance(error, WSServerHandshakeError):
-        return f"it answered HTTP {error.status}"
+        return f"it answered HTTP {error.status}{remedy(error.status)}"
     if isinstance(error, TimeoutError):
         return f"no answer within {connect_timeout:g} s"
     if isinstance(error, HttpFailure):

@@ -14,6 +14,7 @@ from typing import Any
 
 from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized
 from antiphon.errors import ConnectionClosed
+from antiphon.protocol.http_rules import check_unambiguous
 from antiphon.transports.http.asgi import Receive, RequestHeaders, Scope, Send
 from antiphon.transports.http.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.inbox import Frames, Inbox
@@ -102,7 +103,9 @@ class WebSocketApp:
         self, scope: Scope, headers: dict[bytes, bytes], offered: Sequence[str]
     ) -> str | _Nobody | None:
         """Say who opens a socket, or that it must not be opened."""
-        if self._closed or len(self._channels) >= self._max_open or self._guard.check(headers) is not None:
+        if self._closed or len(self._channels) >= self._max_open:
+            return _NOBODY
+        if self._guard.check(headers) or check_unambiguous(scope["headers"], headers):
             return _NOBODY
         if not self._is_here(scope) or (offered and SUBPROTOCOL not in offered):
             return _NOBODY

@@ -146,7 +146,7 @@ async def test_a_refusal_without_one_says_status_address_and_first_line(status):
     assert f"{site.url} answered HTTP {status}" in error.message
     assert "sorry [2Jnot today" in error.message
     assert not any(word in error.message for word in ("secret", "hidden", "Traceback", "\x1b"))
-    assert ("authorization" in error.message) == (status == 401)
+    assert ("Authorization" in error.message) == (status in (401, 403))
     assert is_not_streamable(error) == (status in (400, 404, 405))
     assert not was_never_sent(error) and not has_session_gone(error)
 

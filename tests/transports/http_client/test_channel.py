@@ -79,6 +79,50 @@ async def test_a_session_that_is_gone_ends_the_channel():
     assert "DELETE" not in [seen.method for seen in site.seen]
 
 
+async def test_each_request_on_its_way_is_told_that_the_session_is_gone():
+    """The server has refused it as well; and one that comes later was not even sent. All can be made again."""
+    second = asyncio.Event()
+
+    async def rest(request, seen):
+        if seen.body["id"] == 2:
+            await second.wait()
+        return web.Response(status=404)
+
+    async with serving(legacy(rest)) as site:
+        channel = await opened(site)
+        channel.send(ask(1))
+        channel.send(ask(2))
+        first = await receive(channel)
+        channel.send(ask(3))
+        unsent = await receive(channel)
+        second.set()
+        replies = first + unsent + await receive(channel)
+        assert await channel.receive() == []
+        await channel.close()
+    assert [each["id"] for each in replies] == [1, 3, 2]
+    assert all(each["error"]["data"] == {"httpStatus": 404, "sessionGone": True} for each in replies)
+    assert "nothing was sent" in unsent[0]["error"]["message"]
+
+
+async def test_a_request_that_is_never_answered_does_not_keep_a_lost_session():
+    """It has a moment; then the channel ends, and whoever waits for it is told why."""
+
+    async def rest(request, seen):
+        if seen.body["id"] == 1:
+            await asyncio.Event().wait()
+        return web.Response(status=404)
+
+    async with serving(legacy(rest)) as site:
+        channel = await opened(site)
+        channel.send(ask(1))
+        await site.until(lambda seen: seen.body and seen.body.get("id") == 1)
+        channel.send(ask(2))
+        assert (await receive(channel))[0]["id"] == 2
+        assert await channel.receive() == []
+        assert "nobody knows" in str(channel.closed_error())
+        await channel.close()
+
+
 async def test_an_unknown_method_does_not_end_the_session():
     """Some servers say -32601 with status 404."""
 

@@ -15,6 +15,10 @@ from antiphon.transports.http_client.failures import (
     http_status,
     is_broken,
     is_not_streamable,
+    is_refused_outright,
+    is_unreachable,
+    printable,
+    remedy,
     was_never_sent,
 )
 from antiphon.transports.http_client.message import error_of
@@ -31,7 +35,7 @@ def arrived(failure) -> PeerError:
 @pytest.mark.parametrize(
     ("failure", "yes"),
     [
-        (HttpFailure(UNREACHABLE, "m"), {was_never_sent}),
+        (HttpFailure(UNREACHABLE, "m"), {was_never_sent, is_unreachable, is_refused_outright}),
         (HttpFailure(BROKEN, "m"), {is_broken}),
         (HttpFailure(UNUSABLE, "m"), set()),
         (HttpFailure.of_status("u", 404, "Not Found", ""), {is_not_streamable}),
@@ -39,14 +43,17 @@ def arrived(failure) -> PeerError:
             HttpFailure.of_status("u", 404, "Not Found", "", gone=True),
             {is_not_streamable, was_never_sent, has_session_gone},
         ),
+        (HttpFailure.session_gone("u"), {is_not_streamable, was_never_sent, has_session_gone}),
         (HttpFailure.of_status("u", 405, "", ""), {is_not_streamable}),
+        (HttpFailure.of_status("u", 401, "", ""), {is_refused_outright}),
+        (HttpFailure.of_status("u", 403, "", ""), {is_refused_outright}),
         (HttpFailure.of_status("u", 400, "", ""), {is_not_streamable}),
         (HttpFailure.of_status("u", 500, "", ""), set()),
     ],
 )
 def test_each_failure_is_recognised(failure, yes):
     """By the questions that a client has."""
-    questions = {was_never_sent, is_broken, is_not_streamable, has_session_gone}
+    questions = {was_never_sent, is_broken, is_not_streamable, has_session_gone, is_unreachable, is_refused_outright}
     assert {ask for ask in questions if ask(arrived(failure))} == yes
 
 
@@ -69,3 +76,19 @@ def test_only_the_first_line_of_a_body_is_shown():
     assert first_line(b"<p>", "text/html") == ""
     assert len(first_line(b"x" * 1000, "text/plain")) == 200
     assert first_line(b"\xff", "text/plain") == "\ufffd"
+
+
+@pytest.mark.parametrize("status", [401, 403, 407])
+def test_a_status_that_keeps_us_out_has_a_remedy(status):
+    """It says what to pass."""
+    assert "headers=" in remedy(status) or "proxy=" in remedy(status)
+
+
+def test_other_statuses_have_none():
+    """Nobody knows one."""
+    assert remedy(500) == ""
+
+
+def test_a_text_of_the_servers_is_cut_to_what_can_be_shown():
+    """As the line of a body is."""
+    assert printable(" a\x1b[2J b\nc") == "a[2J b"

@@ -56,3 +56,14 @@ def test_an_accepted_reconnect_is_no_failure_if_the_server_sets_the_pace():
         cursor.failures = 5
         cursor.answered()
     assert (quiet.failures, steady.failures) == (5, 0)
+
+
+def test_a_server_that_is_gone_is_given_up_within_half_a_minute():
+    """All the waits of a resume that fails, together; a restart takes less."""
+    from antiphon.transports.http_client import call
+
+    cursor = Cursor()
+    waits = []
+    for cursor.failures in range(call._MAX_FAILURES):
+        waits.append(cursor.delay)
+    assert 20 < sum(waits) < 30

@@ -12,10 +12,12 @@ from contextlib import aclosing
 
 from aiohttp import ClientError, ClientResponse
 
+from antiphon.channel import Related
 from antiphon.protocol.frames import error_frame
 from antiphon.transports.http_client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
 from antiphon.transports.http_client.line import Line
 from antiphon.transports.http_client.message import Outgoing, error_of, replies_to
+from antiphon.transports.http_client.refusal import read_refusal
 from antiphon.transports.http_client.stream import Cursor, events
 from antiphon.transports.http_client.web import read_body
 from antiphon.wire.envelope import RequestId
@@ -42,6 +44,8 @@ class Call:
         self._id = id
         self._data = data
         self._cursor = Cursor()
+        self.has_begun = False
+        """Whether the server has begun to answer: the request was not refused."""
         self._lost = False
         """Whether the server said that the session has ended when we wanted to resume."""
         self._opens = message.method == "initialize"
@@ -75,6 +79,7 @@ class Call:
         if response.status >= 300:
             await self._refused(response)
             return True
+        self.has_begun = True
         if self._opens and response.method == "POST":
             self._line.joined(response)
         kind = response.content_type
@@ -110,7 +115,7 @@ class Call:
                 if replies_to(event.data, self._id):
                     await self._deliver(event.data)
                     break
-                await self._line.put(event.data)
+                await self._line.put(Related.of(event.data, self._id))
             else:
                 return False
         await _drain(response)
@@ -123,15 +128,9 @@ class Call:
 
     async def _refused(self, response: ClientResponse) -> None:
         """Turn a status into the reply: the error that came with it, or one of our own."""
-        body, said = await self._line.web.refusal(response)
-        error = error_of(body)
-        gone = self._has_lost_session(response, None if error is None else error.code)
-        if error is None or gone:
-            reason = response.reason or ""
-            failure = HttpFailure.of_status(self._line.web.where, response.status, reason, said, gone=gone)
-            await self._line.put(failure.frame(self._id))
-        else:
-            await self._line.put(error_frame(self._id, error, null_id=False))
+        refusal = await read_refusal(self._line.web, response)
+        gone = self._has_lost_session(response, refusal.code)
+        await self._line.put(refusal.reply(self._id, gone=gone))
         if gone:
             self._line.lose_session()
 
@@ -159,12 +158,12 @@ class Call:
             response.release()
             if response.status < 500:
                 self._lost = self._has_lost_session(response, None)
-                break
-        raise HttpFailure(
-            BROKEN,
-            f"{self._line.web.where} ended the stream before the reply to {self._message.method}: nobody knows "
-            "whether it was carried out",
-        )
+                raise HttpFailure(BROKEN, self._cut_off(f", and gave HTTP {response.status} for the rest of it"))
+        raise HttpFailure(BROKEN, self._cut_off())
+
+    def _cut_off(self, more: str = "") -> str:
+        where, method = self._line.web.where, self._message.method
+        return f"{where} ended the stream before the reply to {method}{more}: nobody knows whether it was carried out"
 
 
 async def _drain(response: ClientResponse) -> None:

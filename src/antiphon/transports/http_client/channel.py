@@ -32,6 +32,9 @@ __all__ = ["HttpClientChannel"]
 _LISTEN_PATIENCE = 2.0
 """Seconds the first request waits for the listening stream: some servers ask on it at once."""
 
+_LAST_ANSWERS = 0.5
+"""Seconds that requests without an answer have when the session is gone: each is told whether it was refused, too."""
+
 _FAREWELL = 2.0
 """Seconds that messages on their way, and the end of the session, have when the channel closes."""
 
@@ -50,6 +53,7 @@ class HttpClientChannel:
         self._calls: dict[RequestId, tuple[Call, asyncio.Task[None]]] = {}
         self._deliveries = Deliveries()
         self._listening: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -120,9 +124,13 @@ class HttpClientChannel:
         What is returned for ``notifications/initialized`` ends once the server has taken it and the listening stream
         is open (or known not to be): requests sent after that meet a session that is ready.
         """
-        if self._closing is not None or self._line.is_gone:
+        if self._closing is not None or self._line.inbox.ended:
             return None
         message = look_at(frame.data)
+        if self._line.is_gone:
+            if message.id is not None:
+                self._line.inbox.put([HttpFailure.session_gone(self._line.web.where).frame(message.id)])
+            return None
         if message.id is not None:
             self._call(message, message.id, frame.data)
             return None
@@ -170,9 +178,21 @@ class HttpClientChannel:
     def _session_lost(self) -> None:
         current = asyncio.current_task()
         self._deliveries.cancel()
-        for task in self._streams():
-            if task is not current:
+        for call, task in self._calls.values():
+            if call.has_begun and task is not current:
                 task.cancel()
+        if self._listening is not None and self._listening is not current:
+            self._listening.cancel()
+        self._ending = asyncio.get_running_loop().create_task(self._end_soon())
+
+    async def _end_soon(self) -> None:
+        """End once every request that was on its way has its answer: one that was refused as well can be repeated."""
+        calls = [task for _, task in self._calls.values()]
+        if calls:
+            await asyncio.wait(calls, timeout=_LAST_ANSWERS)
+        for task in calls:
+            task.cancel()
+        self._line.inbox.end()
 
     def _streams(self) -> list[asyncio.Task[None]]:
         tasks = [task for _, task in self._calls.values()]
@@ -182,7 +202,10 @@ class HttpClientChannel:
         """Say why the channel ended."""
         where = self._line.web.where
         if self._line.is_gone:
-            return SessionGone(f"{where} no longer knows the session; it may have been restarted")
+            return SessionGone(
+                f"{where} no longer knows the session; it may have been restarted, "
+                "and nobody knows whether a call that was open was carried out"
+            )
         return ConnectionClosed(f"The connection to {where} was closed on this side")
 
     async def close(self) -> None:
@@ -194,7 +217,7 @@ class HttpClientChannel:
     async def _close(self) -> None:
         self._line.inbox.end(drop=True)
         await self._deliveries.end(_FAREWELL)
-        tasks = self._streams()
+        tasks = self._streams() + ([] if self._ending is None else [self._ending])
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

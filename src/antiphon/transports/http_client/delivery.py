@@ -14,6 +14,7 @@ from typing import Any
 from antiphon.transports.http_client.failures import BROKEN, UNREACHABLE, HttpFailure
 from antiphon.transports.http_client.line import Line
 from antiphon.transports.http_client.message import Outgoing
+from antiphon.transports.http_client.refusal import read_refusal
 from antiphon.transports.room import Room
 
 __all__ = ["Deliveries", "deliver"]
@@ -102,9 +103,8 @@ async def _post(line: Line, message: Outgoing, data: bytes) -> None:
     try:
         if response.status < 300:
             return
-        _, said = await line.web.refusal(response)
         gone = response.status == 404 and line.has_session(response)
-        failure = HttpFailure.of_status(line.web.where, response.status, response.reason or "", said, gone=gone)
+        failure = (await read_refusal(line.web, response)).failure(gone=gone)
     finally:
         response.release()
     if gone:

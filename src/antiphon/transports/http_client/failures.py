@@ -25,6 +25,10 @@ __all__ = [
     "http_status",
     "is_broken",
     "is_not_streamable",
+    "is_refused_outright",
+    "is_unreachable",
+    "printable",
+    "remedy",
     "was_never_sent",
 ]
 
@@ -44,6 +48,13 @@ _MAX_SHOWN = 200
 """Most characters of a server's own text that an error repeats."""
 
 
+_REMEDIES = {
+    401: """it wants authorization: pass headers={"Authorization": "Bearer ..."}""",
+    403: """it does not allow this: check what you pass in headers={"Authorization": ...}, and the address""",
+    407: "the proxy wants authorization: put user and password into its address, proxy=...",
+}
+
+
 class SessionGone(ConnectionClosed):
     """The server no longer knows our session: open a new channel and initialize again.
 
@@ -61,12 +72,16 @@ class HttpFailure(Exception):
         self.data = data
 
     @classmethod
+    def session_gone(cls, where: str) -> HttpFailure:
+        """Say that the session has ended on the server, and that the request was not even sent for that."""
+        message = f"{where} no longer knows the session: nothing was sent"
+        return cls(404, message, **{_STATUS: 404, _GONE: True})
+
+    @classmethod
     def of_status(cls, where: str, status: int, reason: str, text: str, *, gone: bool = False) -> HttpFailure:
         """Say that a server refused with a status; ``text`` is the first line of what it said."""
         said = f": {text}" if text else ""
-        message = f"{where} answered HTTP {status} {reason}".rstrip() + said
-        if status == 401:
-            message += " (it wants authorization: pass a header or log in)"
+        message = f"{where} answered HTTP {status} {reason}".rstrip() + said + remedy(status)
         if gone:
             message += " (the session has ended on the server)"
             return cls(status, message, **{_STATUS: status, _GONE: True})
@@ -78,8 +93,13 @@ class HttpFailure(Exception):
         return error_frame(id, error, null_id=False)
 
 
+def remedy(status: int) -> str:
+    """Return what helps against a status, to be put behind the message, or nothing."""
+    return f" ({_REMEDIES[status]})" if status in _REMEDIES else ""
+
+
 def http_status(error: PeerError) -> int | None:
-    """Return the HTTP status with which a request was refused, if no JSON-RPC error came with it, or ``None``."""
+    """Return the HTTP status with which a request was refused, or ``None`` if a JSON-RPC error was the answer."""
     status = _member(error, _STATUS)
     return status if isinstance(status, int) and status == error.code else None
 
@@ -97,9 +117,19 @@ def is_not_streamable(error: PeerError) -> bool:
     return http_status(error) in (400, 404, 405)
 
 
+def is_refused_outright(error: PeerError) -> bool:
+    """Tell whether nothing else asked there would fare better: nobody answers, or we are not let in."""
+    return is_unreachable(error) or http_status(error) in (401, 403, 407)
+
+
+def is_unreachable(error: PeerError) -> bool:
+    """Tell whether no connection was made."""
+    return error.code == UNREACHABLE
+
+
 def was_never_sent(error: PeerError) -> bool:
     """Tell whether the request did not reach the server: sending it again cannot do anything twice."""
-    return error.code == UNREACHABLE or has_session_gone(error)
+    return is_unreachable(error) or has_session_gone(error)
 
 
 def is_broken(error: PeerError) -> bool:
@@ -111,7 +141,12 @@ def first_line(body: bytes, content_type: str) -> str:
     """Return what can be shown of an error body: its first line, short, without control characters, never HTML."""
     if "html" in content_type:
         return ""
-    line = body.decode(errors="replace").strip().split("\n", 1)[0]
+    return printable(body.decode(errors="replace"))
+
+
+def printable(text: str) -> str:
+    """Return what can be shown of a server's text: its first line, short, without control characters."""
+    line = text.strip().split("\n", 1)[0]
     return "".join(each for each in line if each.isprintable())[:_MAX_SHOWN]
 
 

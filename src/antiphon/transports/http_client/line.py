@@ -126,8 +126,7 @@ class Line:
         return SESSION in response.request_info.headers
 
     def lose_session(self) -> None:
-        """Note that the server has forgotten the session: nothing more will arrive."""
+        """Note that the server has forgotten the session; whoever made the line ends what is open."""
         if not self.is_gone:
             self.is_gone = True
-            self.inbox.end()
             self._on_gone()

@@ -13,6 +13,7 @@ from aiohttp import ClientError, ClientResponse
 from antiphon.errors import RemoteProtocolError
 from antiphon.protocol.sse import Event, EventParser
 from antiphon.transports.http_client.failures import UNUSABLE, HttpFailure
+from antiphon.transports.http_client.web import shown
 
 __all__ = ["Cursor", "events"]
 
@@ -91,4 +92,4 @@ async def events(response: ClientResponse, cursor: Cursor, max_frame: int) -> As
         # Cut off: what was complete has been yielded, the rest can only be resumed.
         return
     except RemoteProtocolError as error:
-        raise HttpFailure(UNUSABLE, str(error)) from None
+        raise HttpFailure(UNUSABLE, f"{shown(response.url)} cannot be read: {error}") from None
