@@ -8,9 +8,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
+    from antiphon.client.by_hand import BY_HAND
     from antiphon.client.client import Client
+    from antiphon.client.pending import PendingRound
+    from antiphon.client.rounds import RoundLimits
     from antiphon.errors import (
         AntiphonError,
+        CallDiverged,
         CallTimeout,
         ConfigError,
         ConnectionClosed,
@@ -38,9 +42,11 @@ if TYPE_CHECKING:
     )
     from antiphon.host.host import Host
     from antiphon.server.app import Server
+    from antiphon.server.call import CallAbandoned
     from antiphon.server.context import Context
     from antiphon.server.elicitation import Elicited
-    from antiphon.server.sampling import Sample
+    from antiphon.server.sample import Sample
+    from antiphon.server.state_store import MemoryStateStore, StateStore
     from antiphon.wire.common import Annotations, Icon
     from antiphon.wire.content import (
         AudioContent,
@@ -66,9 +72,12 @@ if TYPE_CHECKING:
     from antiphon.wire.tools import CallToolResult, Tool, ToolAnnotations
 
 __all__ = [
+    "BY_HAND",
     "Annotations",
     "AntiphonError",
     "AudioContent",
+    "CallAbandoned",
+    "CallDiverged",
     "CallTimeout",
     "CallToolResult",
     "Client",
@@ -90,6 +99,7 @@ __all__ = [
     "InvalidParams",
     "InvalidRequest",
     "LocalProtocolError",
+    "MemoryStateStore",
     "MethodNotFound",
     "MissingCapability",
     "ModelHint",
@@ -98,6 +108,7 @@ __all__ = [
     "Origin",
     "ParseError",
     "PeerError",
+    "PendingRound",
     "PromptMessage",
     "ProtocolError",
     "Rejected",
@@ -106,11 +117,13 @@ __all__ = [
     "ResourceNotFound",
     "ResultInvalid",
     "Root",
+    "RoundLimits",
     "Sample",
     "SamplingFailed",
     "SamplingMessage",
     "SamplingUnavailable",
     "Server",
+    "StateStore",
     "TextContent",
     "Tool",
     "ToolAnnotations",
@@ -128,6 +141,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "Annotations": "wire.common",
     "AudioContent": "wire.content",
+    "BY_HAND": "client.by_hand",
+    "CallAbandoned": "server.call",
     "CallToolResult": "wire.tools",
     "Client": "client.client",
     "Context": "server.context",
@@ -140,15 +155,19 @@ _HOMES = {
     "Host": "host.host",
     "Icon": "wire.common",
     "ImageContent": "wire.content",
+    "MemoryStateStore": "server.state_store",
     "ModelHint": "wire.sampling",
     "ModelPreferences": "wire.sampling",
     "Origin": "wire.origin",
+    "PendingRound": "client.pending",
     "PromptMessage": "wire.prompts",
     "ResourceLink": "wire.content",
     "Root": "wire.roots",
-    "Sample": "server.sampling",
+    "RoundLimits": "client.rounds",
+    "Sample": "server.sample",
     "SamplingMessage": "wire.sampling",
     "Server": "server.app",
+    "StateStore": "server.state_store",
     "TextContent": "wire.content",
     "Tool": "wire.tools",
     "ToolAnnotations": "wire.tools",

@@ -17,7 +17,8 @@
     │   └── Rejected                  -1      a person, a policy, a limit or a budget said no
     ├── ProtocolError                 a rule of the protocol was broken on this side of the wire
     │   ├── LocalProtocolError        by our caller: nothing was sent
-    │   │   └── NotInRevision         the agreed revision has no such thing
+    │   │   ├── NotInRevision         the agreed revision has no such thing
+    │   │   └── CallDiverged          a handler that was run again asked for something else
     │   └── RemoteProtocolError       by the peer: what it sent cannot be used
     ├── ConnectionClosed              the channel ended; for a child process with its exit code and stderr tail
     ├── CallTimeout (TimeoutError)    the deadline of a call passed
@@ -35,6 +36,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AntiphonError",
+    "CallDiverged",
     "CallTimeout",
     "ConfigError",
     "ConnectionClosed",
@@ -175,6 +177,14 @@ class NotInRevision(LocalProtocolError):
     """The agreed protocol revision has no such thing; the message names both."""
 
 
+class CallDiverged(LocalProtocolError):
+    """A handler that was run again asked for something else than before; the message says what.
+
+    Answers are never mixed up: the call fails. A handler that is run again must ask the same again: what differs from
+    run to run (the time, random numbers, the state of the world) belongs in ``ctx.step``.
+    """
+
+
 class RemoteProtocolError(ProtocolError):
     """The peer sent what cannot be used."""
 
@@ -208,7 +218,11 @@ class ToolError(AntiphonError):
 
 
 class SamplingFailed(AntiphonError):
-    """An answer to a sampling request came, but cannot be used; the message says why."""
+    """An answer to a sampling request came, but cannot be used; the message says why, ``text`` is what was answered."""
+
+    def __init__(self, message: str, *, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text
 
 
 class ResultInvalid(AntiphonError):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from functools import wraps
+from functools import partial, wraps
 
 from antiphon.server.context import Context
-from antiphon.server.functions import UserFunction
+from antiphon.server.functions import UserFunction, holds_context
 from antiphon.server.signature import read_signature
 
 
@@ -63,3 +63,40 @@ async def test_a_plain_wrapper_of_an_async_function_is_awaited():
         return inner(x)
 
     assert await user_function(outer).run({"x": 1}, None) == 2
+
+
+class Holder:
+    """Keeps a context, or does not."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def work(self) -> None:
+        """Do nothing."""
+
+
+def test_a_function_may_hold_a_context_already():
+    """From the function around it, through a decorator or a partial, or from the object it is bound to."""
+    ctx = Context.__new__(Context)
+
+    def closure(n: int = 0) -> object:
+        return ctx
+
+    @wraps(closure)
+    def wrapper() -> object:
+        return closure()
+
+    held = [closure, wrapper, partial(closure, 1), Holder(ctx).work]
+    assert [holds_context(each) for each in held] == [True] * 4
+
+
+def test_other_functions_hold_none():
+    """Also where a variable around them has no value yet."""
+
+    def early() -> object:
+        return later
+
+    free = [early, Holder(5).work, len, partial(len, ""), Holder]
+    assert [holds_context(each) for each in free] == [False] * 5
+    later = 1
+    assert early() == later

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from antiphon import Client, InvalidParams, Server
 from antiphon.server import pages
+from antiphon.server.tools import Requirement
 from tests.support.raw_client import RawClient, raw_client
 
 METHODS = [
@@ -111,3 +112,68 @@ async def test_pages_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(InvalidParams):
             await client.list_tools("nonsense")
     assert len(server.pages.tools.__self__._pages) <= 3
+
+
+def demanding(**options: Any) -> Server:
+    """Make a server whose tools require this and that."""
+    server = Server("demanding", **options)
+    server.tool(name="plain")(lambda: "x")
+    for needed in get_args(Requirement):
+        server.tool(name=needed, requires=needed)(lambda: "x")
+    return server
+
+
+LISTED = [
+    ({}, ["plain"]),
+    ({"sampling": {}}, ["plain", "sampling"]),
+    ({"sampling": {"tools": {}}}, ["plain", "sampling", "sampling.tools"]),
+    ({"sampling": {"context": {}}}, ["plain", "sampling", "sampling.context"]),
+    ({"elicitation": {"url": {}}, "roots": {}}, ["plain", "elicitation", "elicitation.url", "roots"]),
+]
+
+
+@pytest.mark.parametrize(("capabilities", "names"), LISTED)
+async def test_a_legacy_client_is_not_shown_what_it_cannot_serve(capabilities: Any, names: list[str]) -> None:
+    """What it would only fail to use."""
+    async with raw_client(demanding()) as client:
+        await client.handshake(capabilities=capabilities)
+        listed = (await client.reply(client.request("tools/list")))["result"]["tools"]
+    assert [tool["name"] for tool in listed] == names
+
+
+@pytest.mark.parametrize(("capabilities", "_names"), LISTED)
+async def test_modern_lists_do_not_vary(capabilities: Any, _names: list[str]) -> None:
+    """2026-07-28 server/tools: a list must not vary by connection; calling such a tool says what is missing."""
+    async with raw_client(demanding()) as client:
+        listed = (await page(client, capabilities=capabilities))["tools"]
+        assert len(listed) == 1 + len(get_args(Requirement))
+        error = await client.error("tools/call", name="sampling.tools", arguments={}, capabilities={"sampling": {}})
+    assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": {"sampling": {"tools": {}}}})
+
+
+async def test_pages_of_two_clients_are_kept_apart() -> None:
+    """One cannot see the other's list, and hidden tools leave the cursor right."""
+    server = demanding(page_size=2)
+    names: list[list[str]] = []
+    for capabilities in ({}, {"sampling": {}}, {}):
+        async with raw_client(server) as client:
+            await client.handshake(capabilities=capabilities)
+            names.append([])
+            cursor: dict[str, Any] = {}
+            while cursor is not None:
+                result = (await client.reply(client.request("tools/list", **cursor)))["result"]
+                names[-1] += [tool["name"] for tool in result["tools"]]
+                cursor = {"cursor": result["nextCursor"]} if "nextCursor" in result else None
+    assert names == [["plain"], ["plain", "sampling"], ["plain"]]
+
+
+async def test_a_server_with_a_model_of_its_own_hides_less() -> None:
+    """What it can do without the client."""
+
+    async def own(_params: Any) -> str:
+        return "x"
+
+    async with raw_client(demanding(sampling_fallback=own)) as client:
+        await client.handshake(capabilities={})
+        listed = (await client.reply(client.request("tools/list")))["result"]["tools"]
+    assert [tool["name"] for tool in listed] == ["plain", "sampling", "sampling.tools"]

@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.errors import ConfigError, ResultInvalid
 from antiphon.json_schema.validator import SchemaValidator
-from antiphon.server.results import ResultConverter, output_shape, text_result
+from antiphon.server.results import ResultConverter, content_of, output_shape, text_result
 from antiphon.server.signature import REQUIRED
 from antiphon.wire.content import EmbeddedResource, ImageContent, ResourceContents, ResourceLink, TextContent
 from antiphon.wire.envelope import encode
@@ -222,3 +222,26 @@ def test_a_plain_converter_says_so():
     assert not checked(SCHEMA).is_plain
     assert not converter(int).is_plain
     assert text_result("a") == PLAIN.convert("a")
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("a", [TextContent(text="a")]),
+        ({"a": 1}, [TextContent(text='{"a":1}')]),
+        ([1, 2], [TextContent(text="[1,2]")]),
+        (None, [TextContent(text="null")]),
+        ([], [TextContent(text="[]")]),
+        (IMAGE, [IMAGE]),
+        (["a", IMAGE], [TextContent(text="a"), IMAGE]),
+    ],
+)
+def test_any_value_becomes_content(value, content):
+    """Never none at all."""
+    assert content_of(value) == content
+
+
+def test_a_value_without_json_becomes_no_content():
+    """The error says so."""
+    with pytest.raises(ResultInvalid, match="no JSON form"):
+        content_of(object())

@@ -1,4 +1,4 @@
-"""From what an author writes to a sampling request, and from the answer to what an author reads."""
+"""From what an author writes to a sampling request."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from antiphon.errors import LocalProtocolError
-from antiphon.server.sampling import Sample, sampling_params
-from antiphon.wire.content import TextContent, ToolUseContent
+from antiphon.server.sampling import sampling_params
+from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
-    CreateMessageResult,
     ModelHint,
     ModelPreferences,
     SamplingMessage,
@@ -19,15 +18,10 @@ from antiphon.wire.sampling import (
 )
 from antiphon.wire.tools import Tool
 
-DEFAULTS: dict[str, Any] = {
-    "system_prompt": None, "max_tokens": 10, "temperature": None, "stop_sequences": None, "model_preferences": None,
-    "include_context": None, "metadata": None, "tools": None, "tool_choice": None,
-}  # fmt: skip
-
 
 def params(messages: Any = "hello", **options: Any) -> CreateMessageRequestParams:
     """Build params of what is given."""
-    return sampling_params(messages, **{**DEFAULTS, **options})
+    return sampling_params(messages, **options)
 
 
 def assistant(text: str) -> SamplingMessage:
@@ -75,7 +69,8 @@ def test_a_tool_choice_must_be_one_of_three() -> None:
 @pytest.mark.parametrize("given", ["required", ToolChoice(mode="required")])
 def test_a_tool_choice_may_be_a_word(given: Any) -> None:
     """Or what travels."""
-    assert params(tool_choice=given).tool_choice == ToolChoice(mode="required")
+    tool = Tool(name="t", input_schema={"type": "object"})
+    assert params(tool_choice=given, tools=[tool]).tool_choice == ToolChoice(mode="required")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +80,16 @@ def test_a_tool_choice_may_be_a_word(given: Any) -> None:
         ("sonnet", ModelPreferences(hints=[ModelHint(name="sonnet")])),
         (["a", "b"], ModelPreferences(hints=[ModelHint(name="a"), ModelHint(name="b")])),
         (ModelPreferences(cost_priority=1), ModelPreferences(cost_priority=1)),
+        (
+            {"cost": 0.3, "speed": 1, "intelligence": 0},
+            ModelPreferences(cost_priority=0.3, speed_priority=1, intelligence_priority=0),
+        ),
+        ({"cost": 0.3, "hints": "sonnet"}, ModelPreferences(cost_priority=0.3, hints=[ModelHint(name="sonnet")])),
+        ({"hints": ["a", "b"]}, ModelPreferences(hints=[ModelHint(name="a"), ModelHint(name="b")])),
     ],
 )
 def test_preferences_may_be_names(given: Any, expected: Any) -> None:
-    """One, several, or the full form."""
+    """One, several, priorities in short, or the full form."""
     assert params(model_preferences=given).model_preferences == expected
 
 
@@ -107,41 +108,61 @@ def test_everything_else_goes_as_it_is() -> None:
     assert (made.include_context, made.metadata, made.tools) == ("none", {"k": 1}, [tool])
 
 
-def sample(*content: Any, **members: Any) -> Sample:
-    """Make a sample of blocks."""
-    result = CreateMessageResult(role="assistant", content=list(content), model="m", **members)
-    return Sample([SamplingMessage(role="user", content=TextContent(text="q"))], result)
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cost": 1.1}, "the cost priority must be from 0 to 1, got 1.1"),
+        ({"speed": -0.1}, "the speed priority must be from 0 to 1"),
+        ({"intelligence": float("nan")}, "the intelligence priority must be from 0 to 1"),
+        ({"cost": True}, "the cost priority must be from 0 to 1"),
+        ({"cost": "high"}, "the cost priority must be from 0 to 1"),
+        (ModelPreferences(cost_priority=2), "the cost priority must be from 0 to 1"),
+        ({"price": 0.5}, 'unknown \'price\'; known are "cost", "speed", "intelligence"'),
+        ([1], "a model's name is text, got 1"),
+    ],
+)
+def test_preferences_out_of_range_are_refused(given: Any, message: str) -> None:
+    """Before anything is sent; the error says what may be."""
+    with pytest.raises(LocalProtocolError, match=message):
+        params(model_preferences=given)
 
 
-def test_the_text_of_a_sample_is_all_its_text() -> None:
-    """Joined by newlines."""
-    assert sample(TextContent(text="a"), TextContent(text="b")).text == "a\nb"
+def test_blocks_are_messages_of_the_users() -> None:
+    """Each is a message of its own, which every revision can carry."""
+    picture, sound = ImageContent.of(b"p", "image/png"), AudioContent.of(b"s", "audio/wav")
+    messages = params(["What is this?", picture, sound]).messages
+    assert [(one.role, one.content) for one in messages[1:]] == [("user", picture), ("user", sound)]
+    assert params(picture).messages == [SamplingMessage(role="user", content=picture)]
 
 
-def test_one_block_is_a_list_of_one() -> None:
-    """However it travelled."""
-    block = TextContent(text="a")
-    assert Sample([], CreateMessageResult(role="assistant", content=block, model="m")).content == [block]
+@pytest.mark.parametrize("given", [[1], [b"bytes"], {"role": "user"}])
+def test_what_is_no_message_is_refused(given: Any) -> None:
+    """The error says where it is and what may be there."""
+    with pytest.raises(LocalProtocolError, match=r"messages\[0\] is a \w+: give text, a SamplingMessage, or a block"):
+        params([given])
 
 
-def test_a_sample_tells_model_and_stop_reason() -> None:
-    """By the client's names."""
-    one = sample(TextContent(text="a"), stop_reason="maxTokens")
-    assert (one.model, one.stop_reason) == ("m", "maxTokens")
-    assert sample(TextContent(text="a")).stop_reason is None
-    assert repr(one) == "Sample(model='m', stop_reason='maxTokens', text='a')"
+@pytest.mark.parametrize("temperature", [float("nan"), float("inf")])
+def test_a_temperature_is_a_number(temperature: float) -> None:
+    """JSON has no others."""
+    with pytest.raises(LocalProtocolError, match="temperature must be a finite number"):
+        params(temperature=temperature)
 
 
-def test_tool_uses_are_picked_out() -> None:
-    """In order, the text beside."""
-    uses = [ToolUseContent(id=str(n), name="t", input={}) for n in range(2)]
-    one = sample(uses[0], TextContent(text="a"), uses[1])
-    assert one.tool_uses == uses
-    assert one.text == "a"
+def test_tools_that_must_be_used_must_be_there() -> None:
+    """A model could not answer."""
+    with pytest.raises(LocalProtocolError, match="needs tools="):
+        params(tool_choice="required")
 
 
-def test_the_conversation_can_be_continued() -> None:
-    """The question, then the answer."""
-    one = sample(TextContent(text="a"))
-    assert [(message.role, message.text) for message in one.messages] == [("user", "q"), ("assistant", "a")]
-    assert len(params([*one.messages, "and?"]).messages) == 3
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        ([ToolResultContent(tool_use_id="1", content=[])], r"messages\[0\].content.toolUseId: answers no tool_use"),
+        (["q", ToolUseContent(id="1", name="t", input={})], r"messages\[1\].content: a tool_use may only come from"),
+    ],
+)
+def test_a_conversation_that_breaks_a_rule_is_refused(messages: Any, place: str) -> None:
+    """Before anything is sent; the place is named."""
+    with pytest.raises(LocalProtocolError, match=place):
+        params(messages)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError, InvalidParams
-from antiphon.server.sealed_state import Seal, State, binding, refusal
+from antiphon.server.sealed_state import OpenAsk, Seal, State, binding, refusal
 
 BOUND = binding(None, "tools/call", "describe", b'{"product":"hat"}', "catalogue")
 STATE = State(b"0123456789abcdef", 3, 2_000.0)
@@ -75,14 +75,16 @@ def test_a_truncated_state_is_refused() -> None:
 
 
 def test_an_expired_state_is_refused() -> None:
-    """At its expiry a state is worth nothing."""
+    """After its expiry, and what the clocks of two processes may differ by, a state is worth nothing."""
     seal = Seal()
-    assert refused(seal, seal.seal(STATE, BOUND), now=2_000.0)
+    text = seal.seal(STATE, BOUND)
+    assert seal.open(text, BOUND, 2_029.0) == STATE
+    assert refused(seal, text, now=2_030.0)
 
 
 def test_a_state_longer_than_the_limit_is_refused() -> None:
     """Nobody decodes a megabyte for a stranger."""
-    assert refused(Seal(), "A" * 300_000)
+    assert refused(Seal(), "A" * 600_000)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,30 @@ def test_keys_rotate() -> None:
 def test_a_process_without_keys_makes_its_own() -> None:
     """Two servers without keys do not accept each other's states."""
     assert refused(Seal(), Seal().seal(STATE, BOUND))
+
+
+def test_another_version_of_the_handler_is_another_call() -> None:
+    """After a deployment that changed it, a call begun before is refused."""
+    old, new = (binding(None, "m", "t", b"", "s", code) for code in (b"old", b"new"))
+    seal = Seal()
+    assert refused(seal, seal.seal(STATE, old), new)
+
+
+def test_a_state_with_a_journal_opens() -> None:
+    """What another process needs is carried whole."""
+    seal = Seal()
+    full = State(
+        b"0123456789abcdef", 3, 2_000.0, b"run", 7, (OpenAsk("k", "roots/list", "p#0", b"d", None),), b"\0\xff"
+    )
+    assert seal.open(seal.seal(full, BOUND), BOUND, 1_000.0) == full
+
+
+def test_bytes_for_a_store_are_bound_as_well() -> None:
+    """A journal that is put under another call's key does not open."""
+    seal = Seal()
+    assert seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"one") == b"journal"
+    with pytest.raises(InvalidParams):
+        seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"two")
 
 
 def test_a_short_key_is_refused_with_the_remedy() -> None:

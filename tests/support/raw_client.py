@@ -121,10 +121,10 @@ def said(words: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def raw_client(server: Server) -> AsyncIterator[RawClient]:
-    """Connect a raw client to a server in memory."""
+async def raw_client(server: Server, *, principal: str | None = None) -> AsyncIterator[RawClient]:
+    """Connect a raw client to a server in memory; ``principal``: who it has proven to be."""
     ours, theirs = memory_pair()
-    serving = asyncio.create_task(server.serve(theirs))
+    serving = asyncio.create_task(server.serve(theirs, principal=principal))
     try:
         yield RawClient(ours)
     finally:

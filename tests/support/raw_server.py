@@ -82,6 +82,10 @@ class RawServer:
         """Send one message as it is."""
         self._channel.send(Frame(msgspec.json.encode({"jsonrpc": "2.0", **message})))
 
+    def send_raw(self, data: bytes) -> None:
+        """Send a frame that was written by hand."""
+        self._channel.send(Frame(data))
+
     def ask(self, id: Any, method: str, **params: Any) -> None:
         """Send a request of a legacy server."""
         self.send({"id": id, "method": method, "params": params})

@@ -10,15 +10,19 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError
+from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Notified, Request
+from antiphon.protocol.offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.completion import Completions
 from antiphon.server.context import Context
+from antiphon.server.fallback import Fallback, SamplingFallback
 from antiphon.server.handlers import Handlers, not_found
 from antiphon.server.lifespan import Held
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate, RateLimiter
@@ -27,17 +31,18 @@ from antiphon.server.pages import Pages
 from antiphon.server.prompts import Prompt
 from antiphon.server.registry import Registry
 from antiphon.server.resources import Resource, ResourceTemplate
-from antiphon.server.rounds import Rounds
+from antiphon.server.rounds import RoundOptions, Rounds
 from antiphon.server.sealed_state import Seal
+from antiphon.server.state_store import StateStore
 from antiphon.server.subscriptions import Changes, Subscriptions
-from antiphon.server.tools import Tool
+from antiphon.server.tools import Requirement, Tool
 from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
 from antiphon.wire.resources import ReadResourceResult
 from antiphon.wire.revisions import REVISIONS, Revision
 
 if TYPE_CHECKING:
-    from antiphon.server.network import HttpOptions, ServerApp
+    from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
 
 __all__ = ["Server"]
 
@@ -54,11 +59,24 @@ class Server:
     ``name`` and ``version`` say what it is; ``instructions`` tell a model how to use it. ``lifespan``: an async
     context manager ``(server) -> state``, entered once for all connections; ``Context.state`` is what it yields.
     ``tool_rate`` bounds how often a client may call tools (``None``: without limit). ``page_size``: most entries of a
-    list sent at once. ``keys``: 32 bytes each, to seal the state of calls that ask, for servers of several processes;
-    by default one is made. ``parked_for``: seconds a call waits for its answers at 2026-07-28. ``max_parked``: most
-    calls that wait so. ``error_details``: send the text of unexpected exceptions of tools to the client; by default
-    it learns only their type.
+    list sent at once. ``error_details``: send the text of unexpected exceptions of tools to the client; by default
+    it learns only their type. ``sampling_fallback``: the server's own model for clients that offer none: an async
+    function of a request's params, or an object with ``complete(params)``; never asked after a refusal.
+
+    How calls that ask go on at 2026-07-28: ``parked_for``: seconds a call waits in memory for its answers.
+    ``max_parked``: most calls that wait so, ``max_parked_bytes``: most bytes of requests they hold. ``keys``: 32 bytes
+    each, the same in all processes of a server (the first seals, all open): a call whose retry comes to another
+    process, or after ``parked_for``, is run again there over what it has learnt, for ``state_for`` seconds.
+    ``state_store``: shared memory of these processes, for long calls and for ``once=True``. ``code_version``: what must
+    be the same for a call to go on elsewhere; by default the handler's code.
     """
+
+    state: Any = None
+    """What the lifespan yielded, while the server runs."""
+    _held: Held | None = None
+    _is_open = False
+    _offer: Offer | None = None
+    _users = 0
 
     def __init__(
         self,
@@ -74,9 +92,14 @@ class Server:
         tool_rate: Rate | None = DEFAULT_TOOL_RATE,
         page_size: int = 1_000,
         keys: Sequence[bytes] = (),
+        state_store: StateStore | None = None,
+        code_version: str | None = None,
         parked_for: float = 600.0,
+        state_for: float = 86_400.0,
         max_parked: int = 10_000,
+        max_parked_bytes: int = 128 * 1024 * 1024,
         error_details: bool = False,
+        sampling_fallback: SamplingFallback | None = None,
         revisions: Sequence[Revision] = REVISIONS,
     ) -> None:
         self.info = Implementation(
@@ -84,26 +107,24 @@ class Server:
         )
         self.name = name
         self.instructions = instructions
-        self.state: Any = None
-        """What the lifespan yielded, while the server runs."""
         self.tools: Registry[Tool] = Registry("tool")
         self.resources: Registry[Resource] = Registry("resource")
         self.templates: Registry[ResourceTemplate] = Registry("resource template")
         self.prompts: Registry[Prompt] = Registry("prompt")
         self.completions = Completions(self.prompts, self.templates)
         self.subscriptions = Subscriptions()
-        self._changes = Changes(self.subscriptions, self.capabilities)
+        self._changes = Changes(self.subscriptions, self.offer)
         self.pages = Pages(self, page_size)
-        self.rounds = Rounds(self, Seal(keys), ttl=parked_for, limit=max_parked)
+        self.code_version = code_version
+        options = RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, state_store)
+        self.rounds = Rounds(self, Seal(keys), options, is_shared=bool(keys))
         self._handlers = Handlers(self).table()
         self._revisions = tuple(revisions)
         self._lifespan = lifespan
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
         self._error_details = error_details
-        self._held: Held | None = None
-        self._users = 0
+        self.sampling_fallback = Fallback(sampling_fallback) if sampling_fallback is not None else None
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
-        self._is_open = False
         self._watch()
 
     # --- decorators ---------------------------------------------------------------------------------------------
@@ -193,13 +214,13 @@ class Server:
         *,
         host: str = "127.0.0.1",
         port: int = 8000,
-        **options: Unpack[HttpOptions],
+        **options: Unpack[ServeOptions],
     ) -> None:
         """Serve until the client ends it, or until interrupted. Blocks; call it last.
 
         ``transport``: ``"stdio"``: the client is the parent process, standard output is the protocol's, and what is
         printed goes to standard error. ``"http"``: Streamable HTTP at ``http://host:port/mcp``, both eras;
-        ``"sse"``: the transport of 2024-11-05, at ``/sse``; ``"websocket"``: at ``/ws``. See ``HttpOptions``.
+        ``"sse"``: the transport of 2024-11-05, at ``/sse``; ``"websocket"``: at ``/ws``. See ``ServeOptions``.
 
         Raises:
             ConfigError: there is no such transport, or it cannot be served so.
@@ -224,6 +245,13 @@ class Server:
             completions={} if len(self.completions) else None,
             logging={},
         )
+
+    def offer(self) -> Offer:
+        """Return the capabilities and what follows from them: the same object for all sessions, until they change."""
+        offer, capabilities = self._offer, self.capabilities()
+        if offer is None or offer.capabilities != capabilities or offer.instructions != self.instructions:
+            offer = self._offer = Offer(self.info, capabilities, self.instructions, self._revisions)
+        return offer
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -276,21 +304,11 @@ class Server:
 
         ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any.
         """
-        session = ServerSession(self.info, self.capabilities(), self.instructions, self._revisions)
-
-        def notified(event: Notified) -> None:
-            if event.method.name == "notifications/initialized":
-                peer.ready.set()
-
-        peer = Connection(
-            channel,
-            session,
-            self._handlers,
-            notified=notified,
-            closing=lambda: self.subscriptions.close(peer),
-            ended=lambda: self._left(peer),
-            grace=_GRACE,
-        )
+        session = ServerSession(self.offer())
+        peer = Connection(channel, session, self._handlers, grace=_GRACE)
+        peer.on_notified = partial(_notified, peer)
+        peer.on_close = partial(self.subscriptions.close, peer)
+        peer.on_end = partial(self._left, peer)
         peer.principal = principal
         peer.headers = headers or {}
         self.subscriptions.join(peer)
@@ -325,6 +343,13 @@ class Server:
                 return await template.read(uri, context)
         raise not_found(uri)
 
+    def code_of_resource(self, uri: str) -> bytes:
+        """Return the digest of the code that serves a URI, empty if none does."""
+        fixed = self.resources.get(uri)
+        fitting = (template for template in self.templates if template.match(uri) is not None)
+        found = fixed or next(fitting, None)
+        return found.code if found is not None else b""
+
     def _left(self, peer: Connection[ServerSession]) -> None:
         self.subscriptions.leave(peer)
         if self._limiter is not None:
@@ -335,6 +360,12 @@ class Server:
         if self._limiter is None:
             return 0.0
         return self._limiter.take(peer.principal or id(peer))
+
+    def can_serve(self, needed: Requirement, request: Request) -> bool:
+        """Tell whether what a tool requires is there: offered by the client, or by the server's own model."""
+        if self.sampling_fallback is not None and self.sampling_fallback.stands_for(needed):
+            return True
+        return declares(request.capabilities, needed)
 
     def describe_failure(self, name: str, error: Exception) -> str:
         """Say to a client that a tool has failed, and no more than it may know."""
@@ -355,6 +386,11 @@ class Server:
 
             return encode(arguments)
         return bytes(arguments or b"")
+
+
+def _notified(peer: Connection[ServerSession], event: Notified) -> None:
+    if event.method.name == "notifications/initialized":
+        peer.ready.set()
 
 
 def _decorate(register: Callable[[F], object], function: F | None) -> Any:

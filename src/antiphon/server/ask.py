@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import DecodeError
 
@@ -45,7 +45,7 @@ async def ask(
         call.check(spec, params)
     except MissingCapability as error:
         kind = _UNAVAILABLE.get(method, MissingCapability)
-        raise kind(error.message, data=error.data) from None
+        raise kind(f"The client does not offer {_named(error.data)}, which {method} needs", data=error.data) from None
     notice = call.connection.session.deprecation(spec, call.facts.revision)
     if notice is not None:
         log.info("%s", notice)
@@ -54,3 +54,13 @@ async def ask(
         return decode(raw, result)
     except DecodeError as error:
         raise RemoteProtocolError(f"The client's answer to {method} cannot be read: {error}") from None
+
+
+def _named(data: Any) -> str:
+    """Name what is missing as clients declare it: ``sampling.tools``."""
+    names: list[str] = []
+    node: Any = data["requiredCapabilities"]
+    while isinstance(node, dict) and node:
+        name, node = next(iter(cast("dict[str, Any]", node).items()))
+        names.append(name)
+    return ".".join(names)

@@ -7,9 +7,12 @@ case, in which the request changes from round to round. ``Context`` stands on ei
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+import os
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -25,11 +28,23 @@ from antiphon.wire.methods import MethodSpec
 if TYPE_CHECKING:
     from antiphon.server.app import Server
 
-__all__ = ["Call"]
+__all__ = ["Call", "CallAbandoned", "Handled"]
 
 
 _HANDSHAKE = 60.0
 """Seconds that a legacy client has to complete the handshake it began, while an ask waits for it."""
+
+
+_STEP: ContextVar[str | None] = ContextVar("antiphon_step", default=None)
+"""The step that is being taken."""
+
+
+class CallAbandoned(asyncio.CancelledError):
+    """This copy of a call has ended without its client; another process may have gone on with it.
+
+    Raised by asks, ``Context.step`` and ``Context.progress`` in what a cancelled handler still does, so that it cannot
+    undo what the other process did. A ``CancelledError``: ``except Exception`` does not catch it.
+    """
 
 
 class Call:
@@ -61,6 +76,7 @@ class Call:
 
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
         """Ask the client and return its answer undecoded: here, by a request tied to the one being served."""
+        self.check_outside_steps(spec)
         if self.request is None:
             raise LocalProtocolError("The call has ended")
         if not self.request.revision.modern and not self.connection.ready.is_set():
@@ -68,6 +84,25 @@ class Call:
         outgoing = self.connection.session.ask(spec, params, self.request)
         with self.human_time():
             return await self.connection.request(outgoing, timeout=timeout)
+
+    async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
+        """Do something of which a replay needs the result: here nothing is replayed. See ``Context.step``."""
+        return await self.taken(name, work, f"{os.urandom(16).hex()}/{name}")
+
+    @staticmethod
+    async def taken(name: str, work: Callable[[str], Awaitable[bytes]], key: str) -> bytes:
+        """Run the work of a step, in which nothing may be asked: no round is sent before the step is taken."""
+        before = _STEP.set(name)
+        try:
+            return await work(key)
+        finally:
+            _STEP.reset(before)
+
+    @staticmethod
+    def check_outside_steps(spec: MethodSpec) -> None:
+        """Raise ``LocalProtocolError`` within a step."""
+        if (name := _STEP.get()) is not None:
+            raise LocalProtocolError(f"{spec.name} is asked within the step {name!r}: ask first, then take the step")
 
     async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
         # 2025-11-25 basic/lifecycle: before "initialized" a server sends nothing but pings and log messages.
@@ -119,3 +154,22 @@ class Call:
             wait = self.connection.send(data, self.request)
             if wait is not None:
                 await wait
+
+
+class Handled:
+    """What a modern call runs. ``name`` and the digest ``code()`` bind its states; ``once``: none serves twice."""
+
+    __slots__ = ("body", "code", "name", "once")
+
+    def __init__(
+        self,
+        name: str,
+        body: Callable[[Call], CoroutineType[Any, Any, Any]],
+        code: Callable[[], bytes],
+        *,
+        once: bool = False,
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.code = code
+        self.once = once

@@ -5,25 +5,31 @@ A ``Context`` belongs to one call and holds nothing of its own; it works in tool
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from antiphon.server.ask import ask
 from antiphon.server.call import Call
 from antiphon.server.elicitation import Elicited, elicit_form, elicit_visit
 from antiphon.server.facts import RequestFacts
-from antiphon.server.sampling import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
+from antiphon.server.options import SampleOptions
+from antiphon.server.sample import Sample
+from antiphon.server.sampling import DEFAULT_MAX_TOKENS, Messages, Preferences, sampling_params
+from antiphon.server.sampling_tools import TOOL_CONCURRENCY, SamplingTool, Toolbox
+from antiphon.server.sampling_turns import MAX_STEPS, Turns, one_step
+from antiphon.server.steps import take_step
 from antiphon.wire.common import LoggingLevel, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.roots import ListRootsResult, Root
-from antiphon.wire.sampling import CreateMessageResult, IncludeContext, ToolChoice
-from antiphon.wire.tools import Tool
+from antiphon.wire.sampling import IncludeContext, ToolChoice
 
 if TYPE_CHECKING:
     from antiphon.server.app import Server
     from antiphon.wire.resources import ReadResourceResult
 
 __all__ = ["Context"]
+
+S = TypeVar("S")
 
 
 class Context:
@@ -58,6 +64,18 @@ class Context:
 
     # --- asks ---------------------------------------------------------------------------------------------------
 
+    @overload
+    async def sample(
+        self, messages: Messages, *, result_type: None = None, max_steps: int = ..., **options: Unpack[SampleOptions]
+    ) -> Sample[None]: ...
+    @overload
+    async def sample(
+        self, messages: Messages, *, result_type: type[S], max_steps: int = ..., **options: Unpack[SampleOptions]
+    ) -> Sample[S]: ...
+    @overload
+    async def sample(
+        self, messages: Messages, *, result_type: object, max_steps: int = ..., **options: Unpack[SampleOptions]
+    ) -> Sample[Any]: ...
     async def sample(
         self,
         messages: Messages,
@@ -69,25 +87,44 @@ class Context:
         model_preferences: Preferences | None = None,
         include_context: IncludeContext | None = None,
         metadata: Mapping[str, Any] | None = None,
-        tools: Sequence[Tool] | None = None,
+        tools: Sequence[SamplingTool] | None = None,
         tool_choice: str | ToolChoice | None = None,
+        tool_concurrency: int = TOOL_CONCURRENCY,
+        result_type: Any = None,
+        max_steps: int = MAX_STEPS,
+        fallback: bool = True,
         key: str | None = None,
         timeout: float | None = None,
-    ) -> Sample:
+    ) -> Sample[Any]:
         """Ask the client's model for a completion, with its user in control.
 
-        ``messages``: a string, a message, or a list of either, the oldest first. ``model_preferences``: a model's
-        name, several in order of preference, or full preferences; the client decides. ``tools``: definitions the
-        model may use in this one turn; what it wants to use comes back in ``tool_uses``. ``timeout``: seconds; by
-        default a person may take their time.
+        ``messages``: text, a block of content, a message, or a list of these, the oldest first; text and blocks are
+        the user's. ``model_preferences``: a model's name, several in order of preference, priorities from 0 to 1 as in
+        ``{"cost": 0.3, "speed": 0.8, "hints": ["sonnet"]}``, or ``ModelPreferences``; the client decides.
+
+        ``tools``: functions, plain or async, which are run for the model, ``tool_concurrency`` at once, until it has
+        what it needs or ``max_steps`` turns are over; in the last one it may use none. Their schemas come from their
+        signatures, and a parameter of type ``Context`` gets this context. Or definitions (``Tool``): then this is one
+        turn, and what the model wants comes back in ``tool_uses``. ``tool_choice="required"`` holds for the first turn.
+
+        ``result_type``: a dataclass, msgspec Struct, TypedDict, pydantic model or plain type such as ``list[str]`` or a
+        ``Literal``, of which ``value`` will be: the model is asked for JSON, and once more if that does not fit.
+
+        ``fallback``: whether ``Server(sampling_fallback=...)`` answers if the client cannot; ``Sample.by`` tells.
+        ``key``: a name for the ask on the wire, numbered from the second turn on. ``timeout``: seconds for each turn;
+        by default a person may take their time.
 
         Source: client/sampling of every revision; deprecated, and fully supported, since 2026-07-28.
 
         Raises:
             SamplingUnavailable: the client offers no sampling (or not with tools); nothing was sent.
+            NotInRevision: the client's revision has no such thing (tools, audio, several blocks); nothing was sent.
+            LocalProtocolError: an argument or the conversation breaks a rule, whose place is named; nothing was sent.
             Rejected: the user, a policy or a limit of the client said no.
+            SamplingFailed: the answer does not fit ``result_type``, or the model never stopped using tools.
             CallTimeout: no answer came within ``timeout``.
         """
+        toolbox = Toolbox(tools, self, tool_concurrency) if tools else None
         params = sampling_params(
             messages,
             system_prompt=system_prompt,
@@ -97,11 +134,24 @@ class Context:
             model_preferences=model_preferences,
             include_context=include_context,
             metadata=metadata,
-            tools=tools,
+            tools=toolbox.definitions if toolbox is not None else None,
             tool_choice=tool_choice,
         )
-        result = await ask(self._call, "sampling/createMessage", params, CreateMessageResult, key=key, timeout=timeout)
-        return Sample(params.messages, result)
+        turns = Turns(self._call, fallback=fallback, key=key, timeout=timeout)
+        return await turns.complete(params, toolbox, max_steps, result_type)
+
+    async def sample_step(
+        self, messages: Messages, *, execute_tools: bool = True, **options: Unpack[SampleOptions]
+    ) -> Sample[None]:
+        """Have one turn with the model, for loops of one's own.
+
+        The arguments are those of ``sample``. If the model wants to use ``tools`` that are functions, they are run, and
+        ``messages`` of the result ends with what they gave; go on with it until ``tool_uses`` is empty. With
+        ``execute_tools=False``, or definitions as tools, run them yourself and go on with ``with_results``.
+
+        Raises: what ``sample`` raises.
+        """
+        return await one_step(self, self._call, messages, execute_tools, options)
 
     async def elicit(
         self, message: str, form: type | Mapping[str, Any], *, key: str | None = None, timeout: float | None = None
@@ -134,6 +184,27 @@ class Context:
             MissingCapability: the client has no roots to offer; nothing was sent.
         """
         return (await ask(self._call, "roots/list", RequestParams(), ListRootsResult, key=key, timeout=timeout)).roots
+
+    # --- doing --------------------------------------------------------------------------------------------------
+
+    async def step(self, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False) -> S:
+        """Do something that must not be repeated, and return its result: an order placed, a mail sent, the time read.
+
+        Where a call may go on in another process (``Server(keys=...)``), the function is run there again from its
+        start; a step that was taken is not taken again, its result is known. What is read from the world belongs in a
+        step as well, if a later ask depends on it. Everywhere else the function is simply called.
+
+        ``function``: plain or async, without arguments; if it has a parameter ``idempotency_key``, it gets a string
+        that is the same whenever this step is tried. Its result must be something JSON can carry; it comes back as its
+        return annotation says, always, so that both ways are the same. ``secret``: the result is never compressed with
+        others, so that lengths tell nothing. A step that fails is not recorded: it is tried again in a replay, and so
+        is one whose process dies in the middle.
+
+        Raises:
+            CallAbandoned: this copy of the call has ended, another process may have gone on with it.
+            ConfigError: the result is nothing that JSON can carry.
+        """
+        return await take_step(self._call, name, function, secret=secret)
 
     # --- telling ------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ A call whose handler may ask back runs where its era wants: modern ones in ``Rou
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +14,20 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection, Handler, Later
 from antiphon.errors import (
-    CallTimeout,
     ElicitationUnavailable,
     InvalidParams,
     MissingCapability,
     PeerError,
-    ProtocolError,
     ResourceNotFound,
     SamplingUnavailable,
     ToolError,
 )
-from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.arguments import ArgumentError
-from antiphon.server.call import Call
+from antiphon.server.call import Call, Handled
 from antiphon.server.context import Context
+from antiphon.server.failures import told
 from antiphon.server.tools import Requirement, Tool
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
@@ -44,8 +41,6 @@ if TYPE_CHECKING:
     from antiphon.server.app import Server
 
 __all__ = ["Handlers"]
-
-log = logging.getLogger("antiphon.server")
 
 Peer = Connection[ServerSession]
 
@@ -89,13 +84,20 @@ class Handlers:
         tool = self._server.tools.get(params.name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
-        if tool.requires is not None and not declares(request.capabilities, tool.requires):
+        if tool.requires is not None and not self._server.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
         wait = self._server.tool_wait(peer)
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
         return self._serve(
-            request, peer, lambda call: self._run(tool, params.arguments, call, request, wait), tool.name
+            request,
+            peer,
+            Handled(
+                tool.name,
+                lambda call: self._run(tool, params.arguments, call, request, wait),
+                lambda: tool.code,
+                once=tool.once,
+            ),
         )
 
     async def _run(
@@ -110,19 +112,7 @@ class Handlers:
         except Exception as error:
             if _is_for_the_peer(error, request):
                 raise
-            return _failed(self._told(tool.name, error))
-
-    def _told(self, name: str, error: Exception) -> str:
-        """Put a failure into the words of a tool result."""
-        if isinstance(error, PeerError):
-            return error.message
-        if isinstance(error, ToolError):
-            return str(error)
-        if isinstance(error, ProtocolError | CallTimeout):
-            # Our own words about an ask that could not be made or was not answered; nothing of the author's is in them.
-            return f"{name}: {error}"
-        log.error("tool %r failed", name, exc_info=error)
-        return self._server.describe_failure(name, error)
+            return _failed(told(self._server, tool.name, error))
 
     async def _run_timed(self, tool: Tool, arguments: Raw, call: Call | None) -> CallToolResult:
         clock = asyncio.timeout(tool.timeout)
@@ -139,16 +129,10 @@ class Handlers:
             if call is not None:
                 call.clock = None
 
-    def _serve(
-        self,
-        request: Request,
-        peer: Peer,
-        body: Callable[[Call], CoroutineType[Any, Any, Any]],
-        name: str,
-    ) -> CoroutineType[Any, Any, Any] | Later:
+    def _serve(self, request: Request, peer: Peer, handled: Handled) -> CoroutineType[Any, Any, Any] | Later:
         if request.revision.modern:
-            return self._server.rounds.serve(peer, request, body, name)
-        return body(Call(self._server, peer, request))
+            return self._server.rounds.serve(peer, request, handled)
+        return handled.body(Call(self._server, peer, request))
 
     # --- resources, prompts, completion -------------------------------------------------------------------------
 
@@ -156,7 +140,13 @@ class Handlers:
         """Serve ``resources/read``."""
         params: ReadResourceRequestParams = request.params
         return self._serve(
-            request, peer, lambda call: self._server.read_resource(params.uri, Context(call)), params.uri
+            request,
+            peer,
+            Handled(
+                params.uri,
+                lambda call: self._server.read_resource(params.uri, Context(call)),
+                lambda: self._server.code_of_resource(params.uri),
+            ),
         )
 
     def get_prompt(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
@@ -165,7 +155,11 @@ class Handlers:
         prompt = self._server.prompts.get(params.name)
         if prompt is None:
             raise InvalidParams(f"Unknown prompt: {params.name}")
-        return self._serve(request, peer, lambda call: prompt.get(params.arguments, Context(call)), params.name)
+        return self._serve(
+            request,
+            peer,
+            Handled(params.name, lambda call: prompt.get(params.arguments, Context(call)), lambda: prompt.code),
+        )
 
     async def complete(self, request: Request, peer: Peer) -> Wire:
         """Serve ``completion/complete``."""
@@ -184,7 +178,9 @@ def _useless(tool: Tool, needed: Requirement, request: Request) -> CallToolResul
     text = f"{tool.name} needs a client that offers {needed}"
     if not request.revision.modern:
         return _failed(text)
-    raise _UNAVAILABLE.get(needed, MissingCapability)(text, data={"requiredCapabilities": {needed: {}}})
+    feature, _, part = needed.partition(".")
+    parts: dict[str, object] = {part: {}} if part else {}
+    raise _UNAVAILABLE.get(feature, MissingCapability)(text, data={"requiredCapabilities": {feature: parts}})
 
 
 def _is_for_the_peer(error: Exception, request: Request) -> bool:

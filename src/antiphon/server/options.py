@@ -1,15 +1,18 @@
-"""What an author may say about a feature beside its function. The types of the decorators' options, and no more."""
+"""What an author may say about a feature beside its function, and of a turn with a model. Types, and no more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from antiphon.server.sampling import Preferences
+from antiphon.server.sampling_tools import SamplingTool
 from antiphon.server.tools import Requirement
 from antiphon.wire.common import Annotations, Icon, Meta
+from antiphon.wire.sampling import IncludeContext, ToolChoice
 from antiphon.wire.tools import ToolAnnotations
 
-__all__ = ["PromptOptions", "ResourceOptions", "TemplateOptions", "ToolOptions"]
+__all__ = ["PromptOptions", "ResourceOptions", "SampleOptions", "TemplateOptions", "ToolOptions", "TurnOptions"]
 
 
 class ToolOptions(TypedDict, total=False):
@@ -32,6 +35,9 @@ class ToolOptions(TypedDict, total=False):
     """Seconds; time in which the client is asked does not count."""
     requires: Requirement
     """The client capability without which the tool is of no use."""
+    once: bool
+    """Never let one call of it become two: where processes share keys, it goes on in another one only if their
+    ``state_store`` promises that it does not go on in both. For what must not happen twice and cannot be a step."""
     inline: bool
     """Run a function that is not async on the event loop: for one that never waits."""
 
@@ -66,3 +72,27 @@ class PromptOptions(TypedDict, total=False):
     icons: Sequence[Icon]
     meta: Meta
     inline: bool
+
+
+class TurnOptions(TypedDict, total=False):
+    """What a request for a completion says; what it means is said at ``Context.sample``."""
+
+    system_prompt: str | None
+    max_tokens: int
+    temperature: float | None
+    stop_sequences: Sequence[str] | None
+    model_preferences: Preferences | None
+    include_context: IncludeContext | None
+    metadata: Mapping[str, Any] | None
+    tool_choice: str | ToolChoice | None
+
+
+class SampleOptions(TurnOptions, total=False):
+    """Options of ``Context.sample`` and ``Context.sample_step``, where they are explained."""
+
+    tools: Sequence[SamplingTool] | None
+    tool_concurrency: int
+    fallback: bool
+    key: str | None
+    timeout: float | None
+    """Seconds."""

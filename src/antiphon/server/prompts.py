@@ -61,6 +61,11 @@ class Prompt:
         return self._arguments.names
 
     @property
+    def code(self) -> bytes:
+        """The digest of the function's code."""
+        return self._function.code
+
+    @property
     def wants_context(self) -> bool:
         """Whether the function takes the context, and so may ask the client."""
         return self._function.context is not None

@@ -41,6 +41,11 @@ class _Readable:
         self._mime_type = mime_type
 
     @property
+    def code(self) -> bytes:
+        """The digest of the function's code."""
+        return self._function.code
+
+    @property
     def wants_context(self) -> bool:
         """Whether the function takes the context, and so may ask the client."""
         return self._function.context is not None

@@ -29,7 +29,7 @@ from antiphon.wire.content import (
 from antiphon.wire.tools import CallToolResult
 from antiphon.wire.unknown import UnknownContent
 
-__all__ = ["CONTENT", "ResultConverter", "output_shape", "text_result"]
+__all__ = ["CONTENT", "ResultConverter", "content_of", "output_shape", "text_result"]
 
 CONTENT = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
 """What counts as content wherever a function returns it, for ``isinstance``."""
@@ -109,6 +109,20 @@ class ResultConverter:
 def text_result(text: str) -> CallToolResult:
     """Make a result of plain text."""
     return CallToolResult(content=[TextContent(text=text)])
+
+
+def content_of(value: Any) -> list[ContentBlock]:
+    """Make content of any value: content stays as it is, text becomes text, the rest its JSON as text.
+
+    Raises ``ResultInvalid`` for a value that has no JSON form.
+    """
+    content = _content(value)
+    if content:
+        return content
+    try:
+        return [TextContent(text=encode_value(value).decode())]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ResultInvalid(f"A tool's result has no JSON form: {error}") from error
 
 
 def output_shape(annotation: Any, place: str, *, structured: bool | None = None) -> Shape | None:

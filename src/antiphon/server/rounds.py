@@ -1,342 +1,291 @@
-"""Modern calls that ask: parked between rounds, woken exactly where they stood.
+"""The modern calls of a server that ask: which are parked, which request goes on with which, and for how long.
 
-A handler's body runs once, in one task for life. When it waits for answers and a few passes of the event loop bring no
-further ask, the live request is answered with all questions at once (``input_required``); the retry, which is another
-request, delivers the answers. Owns the table of parked calls and its bounds. How an ask is put is ``ask``'s business.
+One process alone parks its calls and puts nothing of them into the state. With keys that other processes share, a state
+also carries the call's journal, and a retry that lands where the call is not parked *replays* the handler over it. Owns
+the table of calls, its bounds, and the meaning of states. What happens within one call is ``round_call``'s business.
 
-Source: 2026-07-28 basic/patterns/mrtr.
+Source: 2026-07-28 basic/patterns/mrtr; DESIGN 5.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
-from collections.abc import Callable
-from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import DecodeError, Raw
+from msgspec import Raw, structs
 
 from antiphon.engine.connection import LATER, Connection, Later
-from antiphon.errors import CallTimeout, InvalidParams, LocalProtocolError
 from antiphon.protocol.events import Request
+from antiphon.protocol.journal import Journal
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.call import Call
-from antiphon.server.sealed_state import Seal, State, binding, refusal
-from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import encode
-from antiphon.wire.methods import MethodSpec
-from antiphon.wire.rounds import InputRequest, InputRequiredResult
-from antiphon.wire.unknown import decode
+from antiphon.server.call import CallAbandoned, Handled
+from antiphon.server.kept_calls import EndedCall, KeptCalls, repeat
+from antiphon.server.lanes import use_lanes
+from antiphon.server.round_call import RoundCall
+from antiphon.server.sealed_state import MAX_STATE, OpenAsk, Seal, State, binding, refusal
+from antiphon.server.state_store import StateStore
+from antiphon.wire.common import RoundParams
 
 if TYPE_CHECKING:
     from antiphon.server.app import Server
 
-__all__ = ["RoundCall", "Rounds"]
+__all__ = ["Handled", "RoundOptions", "Rounds"]
 
-PASSES = 8
-"""Passes of the event loop without a new ask before a round is sent. Measured: ``gather`` nested four deep needs 4,
-five ``sleep(0)`` need 5; each pass costs about 1.5 microseconds."""
+log = logging.getLogger("antiphon.server")
 
-MAX_LEGS = 8
-"""Most requests that may wait for the same round of one call: retries of a client that lost the reply."""
+_STORED_FROM = 32 * 1024
+"""Bytes from which a journal goes into the store, if there is one: it would travel with every retry."""
 
-Body = Callable[["RoundCall"], "CoroutineType[Any, Any, Wire]"]
-Leg = tuple[Connection[ServerSession], Request]
+_CARRIED = MAX_STATE // 2
+"""Most bytes of a journal that a state can carry: sealed and in base64 it grows by a third."""
 
-
-class _Ask:
-    __slots__ = ("future", "given_key", "params", "spec")
-
-    def __init__(self, spec: MethodSpec, params: Raw, future: asyncio.Future[Raw]) -> None:
-        self.spec = spec
-        self.params = params
-        self.future = future
+_REMEMBERED = 1_024
+"""Bindings remembered, and bytes of the arguments of those that are: a retry repeats what its call was made with."""
 
 
-class RoundCall(Call):
-    """A call that may be parked."""
+class RoundOptions(NamedTuple):
+    """How long calls that ask are kept, and where. See ``Server``."""
 
-    __slots__ = (
-        "_asked",
-        "_ending",
-        "_generation",
-        "_legs",
-        "_pending",
-        "_quiet",
-        "_rounds",
-        "_ticking",
-        "bound_to",
-        "expiry",
-        "given",
-        "id",
-        "last",
-        "task",
-    )
-
-    def __init__(self, rounds: Rounds, server: Server, connection: Connection[ServerSession], request: Request) -> None:
-        super().__init__(server, connection, request)
-        self.id = b""
-        self.bound_to = b""
-        self.given: dict[str, Raw] = dict(request.params.input_responses or {})
-        """Answers that came with the first request, for keys that the author named."""
-        self.last: Wire | BaseException | None = None
-        """The round that is out, or the end of the call."""
-        self.expiry: asyncio.TimerHandle | None = None
-        self._rounds = rounds
-        self._legs: list[Leg] = [(connection, request)]
-        self._pending: dict[str, _Ask] = {}
-        self._asked = 0
-        self._generation = 0
-        self._quiet = 0
-        self._ticking = False
-        self._ending = False
-        self.task: asyncio.Task[Wire] | None = None
-
-    def start(self, body: CoroutineType[Any, Any, Wire]) -> None:
-        """Run the body, in a task of its own that lives from the first round to the last."""
-        self.task = asyncio.get_running_loop().create_task(body)
-        self.task.add_done_callback(self._finished)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the body has ended."""
-        return self.task is None or self.task.done()
-
-    @property
-    def is_parked(self) -> bool:
-        """Whether no request is live."""
-        return not self._legs
-
-    # --- asking -------------------------------------------------------------------------------------------------
-
-    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
-        """Put an ask into the next round and wait for its answer."""
-        if key is not None and (given := self.given.pop(key, None)) is not None and _is_readable(given, spec):
-            return given
-        if self.is_done or self._ending or self._rounds.closed:
-            await asyncio.sleep(0.01)
-            raise LocalProtocolError("The call has ended: nobody can answer any more")
-        self._asked += 1
-        name = key or f"{spec.name.rpartition('/')[0]}-{self._asked}"
-        if name in self._pending:
-            raise LocalProtocolError(f"Two asks of one call have the key {name!r}")
-        # Encoded now: what cannot be sent is the author's to know, at the very await.
-        encoded = Raw(encode(self.facts.revision.lower(params)))
-        ask = _Ask(spec, encoded, asyncio.get_running_loop().create_future())
-        self._pending[name] = ask
-        self._touch()
-        with self.human_time():
-            try:
-                async with asyncio.timeout(timeout):
-                    return await ask.future
-            except TimeoutError:
-                raise CallTimeout(f"{spec.name} was not answered within {timeout:g} s") from None
-            finally:
-                self._pending.pop(name, None)
-
-    def _touch(self) -> None:
-        self._quiet = 0
-        if self._legs and not self._ticking:
-            self._ticking = True
-            asyncio.get_running_loop().call_soon(self._tick)
-
-    def _tick(self) -> None:
-        if not self._legs or not self._pending or self.is_done:
-            self._ticking = False
-            return
-        self._quiet += 1
-        if self._quiet <= PASSES:
-            asyncio.get_running_loop().call_soon(self._tick)
-            return
-        self._ticking = False
-        self._send_round()
-
-    def _send_round(self) -> None:
-        self._generation += 1
-        asks = {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
-        state = self._rounds.park(self, self._generation)
-        self.last = InputRequiredResult(input_requests=asks, request_state=state)
-        self._deliver(self.last)
-
-    # --- legs: the requests served one after another ------------------------------------------------------------
-
-    def _deliver(self, outcome: Wire | BaseException) -> None:
-        legs, self._legs, self.request = self._legs, [], None
-        for connection, request in legs:
-            _reply(connection, request, outcome)
-
-    def _finished(self, task: asyncio.Task[Wire]) -> None:
-        for ask in self._pending.values():
-            ask.future.cancel()
-        if task.cancelled():
-            self.last = refusal()
-        else:
-            self.last = task.exception() or task.result()
-        self._deliver(self.last)
-        self._rounds.ended(self)
-
-    def attach(self, connection: Connection[ServerSession], request: Request) -> None:
-        """Let a retry wait for what comes next: the end of the call or another round."""
-        if len(self._legs) >= MAX_LEGS:
-            raise refusal()
-        self.connection, self.request, self.first = connection, request, request
-        self._legs.append((connection, request))
-        request.on_cancel = lambda _reason: self.detach(request)
-        if self._pending:
-            self._touch()
-
-    def detach(self, request: Request) -> None:
-        """Let go of a request that was withdrawn; the last one takes the handler with it."""
-        self._legs = [leg for leg in self._legs if leg[1] is not request]
-        if not self._legs:
-            self.request = None
-            self.end("the client withdrew the request")
-        else:
-            self.connection, self.request = self._legs[-1]
-
-    def end(self, reason: str) -> None:
-        """Cancel the body; its ``finally`` blocks run, and asks in them raise."""
-        self._ending = True
-        if self.task is not None:
-            self.task.cancel(reason)
-
-    def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> None:
-        """Take a retry: deliver its answers and wait for what comes next, or repeat what it missed."""
-        if self.is_parked and self.last is not None and (self.is_done or generation < self._generation):
-            _reply(connection, request, self.last)
-            return
-        answers = self._read_answers(request.params) if self.is_parked else {}
-        for key, raw in answers.items():
-            ask = self._pending.pop(key)
-            if not ask.future.done():
-                ask.future.set_result(raw)
-        self.attach(connection, request)
-
-    def _read_answers(self, params: RoundParams) -> dict[str, Raw]:
-        """Check every answer before any is delivered, so that a bad one leaves the call as it was."""
-        answers: dict[str, Raw] = {}
-        for key, raw in (params.input_responses or {}).items():
-            ask = self._pending.get(key)
-            if ask is None or ask.spec.result is None:
-                continue
-            try:
-                decode(raw, ask.spec.result)
-            except DecodeError as error:
-                raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
-            answers[key] = raw
-        return answers
-
-
-def _is_readable(answer: Raw, spec: MethodSpec) -> bool:
-    """Tell whether an answer that came unasked can be used; one that cannot is asked for."""
-    try:
-        decode(answer, spec.result or Wire)
-    except DecodeError:
-        return False
-    return True
-
-
-def _reply(connection: Connection[ServerSession], request: Request, outcome: Wire | BaseException) -> None:
-    if isinstance(outcome, BaseException):
-        connection.reply_error(request, outcome)
-    else:
-        connection.reply(request, outcome)
+    parked_for: float = 600.0
+    state_for: float = 86_400.0
+    max_parked: int = 10_000
+    max_parked_bytes: int = 128 * 1024 * 1024
+    store: StateStore | None = None
 
 
 class Rounds:
-    """The parked calls of one server.
+    """The calls of one server that may ask. ``is_shared``: whether other processes may go on with them."""
 
-    ``ttl``: seconds a parked call waits for its retry. ``limit``: most parked calls; beyond it the oldest ends.
-    """
-
-    def __init__(self, server: Server, seal: Seal, *, ttl: float, limit: int) -> None:
+    def __init__(self, server: Server, seal: Seal, options: RoundOptions, *, is_shared: bool) -> None:
+        self.server = server
+        self.is_shared = is_shared
         self.closed = False
-        self._server = server
         self._seal = seal
-        self._ttl = ttl
-        self._limit = limit
-        self._parked: dict[bytes, RoundCall] = {}
+        self._options = options
+        self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
+        self._live: dict[bytes, RoundCall] = {}
+        """Calls that have been parked and serve a request now."""
+        self._bindings: dict[tuple[str | None, str, str, bytes, bytes], bytes] = {}
         self._running: set[RoundCall] = set()
+        self._retries: set[asyncio.Task[None]] = set()
+        self._warned = False
 
     @property
     def parked(self) -> int:
         """How many calls are kept: those between rounds, and those whose result may still be asked for."""
-        return len(self._parked)
+        return len(self._kept)
 
-    def serve(self, connection: Connection[ServerSession], request: Request, body: Body, name: str) -> Later:
+    def serve(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> Later:
         """Begin a call, or go on with the one that the request's state names."""
         params: RoundParams = request.params
         if params.request_state is not None:
-            self._retry(connection, request, name, params.request_state)
+            self._retry(connection, request, handled, params.request_state)
             return LATER
-        call = RoundCall(self, self._server, connection, request)
-        request.on_cancel = lambda _reason: call.detach(request)
-        self._running.add(call)
-        call.start(body(call))
+        self._start(RoundCall(self, connection, request, handled))
         return LATER
 
-    def _retry(self, connection: Connection[ServerSession], request: Request, name: str, text: str) -> None:
-        state = self._seal.open(text, self._binding(connection, request, name), time.time())
-        call = self._parked.get(state.call)
-        if call is None:
+    def _start(self, call: RoundCall) -> None:
+        request = call.first
+        request.on_cancel = lambda _reason: call.detach(request)
+        if self.is_shared:
+            use_lanes(asyncio.get_running_loop())
+        self._running.add(call)
+        call.start(call.handled.body(call))
+
+    # --- retries ------------------------------------------------------------------------------------------------
+
+    def _retry(self, connection: Connection[ServerSession], request: Request, handled: Handled, text: str) -> None:
+        bound_to = self._binding(connection, request, handled)
+        state = self._seal.open(text, bound_to, time.time())
+        retry = _Retry(connection, request, handled, state, bound_to)
+        call = self._copy_of(state)
+        if self._options.store is None or (call is not None and not handled.once):
+            self._go_on(retry, call, state.journal)
+            return
+        task = asyncio.get_running_loop().create_task(self._go_on_with_store(retry, self._options.store))
+        self._retries.add(task)
+        task.add_done_callback(self._retries.discard)
+        request.on_cancel = task.cancel
+
+    def _copy_of(self, state: State) -> RoundCall | EndedCall | None:
+        """Return our copy of a call, if it is as far as the state is; one that was overtaken elsewhere ends here."""
+        live = self._live.get(state.call)
+        call = live or self._kept.get(state.call)
+        if call is None or state.run in (call.run, call.replayed_from):
+            return call
+        if live is not None or state.generation <= call.generation:
+            # Two runs of one call from the same round: the one that is here goes on.
             raise refusal()
-        if call.expiry is not None:
-            call.expiry.cancel()
-        try:
-            call.resume(connection, request, state.generation)
-        finally:
+        self._kept.forget(state.call)
+        if isinstance(call, RoundCall):
+            call.end("the call went on in another process")
+        return None
+
+    def _go_on(
+        self, retry: _Retry, call: RoundCall | EndedCall | None, journal: bytes | None, run: bytes = b""
+    ) -> None:
+        if call is None:
+            self._replay(retry, journal, run)
+        elif isinstance(call, EndedCall):
+            self._kept.keep(retry.state.call, call)
+            repeat(call, retry.connection, retry.request)
+        else:
+            call.resume(retry.connection, retry.request, retry.state.generation)
             if call.is_parked:
-                self._start_clock(call)
+                self._kept.keep(call.id, call)
+            else:
+                self._kept.forget(call.id)
+                self._live[call.id] = call
 
-    def park(self, call: RoundCall, generation: int) -> str:
+    def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
+        if not journal or self.closed or (retry.handled.once and not run):
+            raise refusal()
+        call = RoundCall(self, retry.connection, retry.request, retry.handled)
+        try:
+            call.replay(retry.state, Journal.unpack(journal), run or os.urandom(8))
+        except ValueError:
+            raise refusal() from None
+        call.bound_to = retry.bound_to
+        self._live[call.id] = call
+        self._start(call)
+
+    # --- with a store -------------------------------------------------------------------------------------------
+
+    async def _go_on_with_store(self, retry: _Retry, store: StateStore) -> None:
+        connection, request, handled, state, bound_to = retry
+        run = os.urandom(8)
+        try:
+            if handled.once:
+                await self._claim(store, state, run)
+            call, journal = self._copy_of(state), state.journal
+            if call is None:
+                if journal == b"":
+                    journal = await self._load(store, state, bound_to)
+                await store.put(_owner_key(state.call), run, self._options.state_for)
+            if not request.cancelled:
+                self._go_on(retry, self._copy_of(state), journal, run)
+        except asyncio.CancelledError:
+            connection.reply_error(request, refusal())
+            raise
+        except Exception as error:
+            connection.reply_error(request, error)
+
+    async def _claim(self, store: StateStore, state: State, run: bytes) -> None:
+        """Let one run only go on from a round. The same run may again: its client lost the reply."""
+        here = self._copy_of(state)
+        claim = here.run if here is not None else run
+        key = f"antiphon/once/{state.call.hex()}/{state.generation}"
+        if not await store.add(key, claim, self._options.state_for) and await store.get(key) != claim:
+            raise refusal()
+
+    async def _load(self, store: StateStore, state: State, bound_to: bytes) -> bytes:
+        blob = await store.get(_journal_key(state.call, state.generation, state.run))
+        if blob is None:
+            raise refusal()
+        return self._seal.open_bytes(blob, bound_to + state.call)
+
+    async def check_not_overtaken(self, call: RoundCall) -> None:
+        """Raise ``CallAbandoned`` if another process is known to have gone on with a call."""
+        if self._options.store is None:
+            return
+        owner = await self._options.store.get(_owner_key(call.id))
+        if owner is not None and owner != call.run:
+            raise CallAbandoned("the call went on in another process")
+
+    # --- parking ------------------------------------------------------------------------------------------------
+
+    def park(self, call: RoundCall, asked: int, open_asks: tuple[OpenAsk, ...]) -> str | Awaitable[str]:
         """Keep a call until its retry; return the sealed state the client is to bring back."""
-        if not call.id:
-            call.id = os.urandom(16)
-            call.bound_to = self._binding(call.connection, call.first, self._server.name_of(call.first))
-            self._make_room()
-            self._parked[call.id] = call
-        self._start_clock(call)
-        return self._seal.seal(State(call.id, generation, time.time() + self._ttl), call.bound_to)
+        call.identify()
+        call.bound_to = call.bound_to or self._binding(call.connection, call.first, call.handled)
+        self._live.pop(call.id, None)
+        self._kept.keep(call.id, call)
+        lasts = self._options.state_for if self.is_shared else self._options.parked_for
+        plain = State(call.id, call.generation, time.time() + lasts, call.run)
+        if call.journal is None:
+            return self._seal.seal(plain, call.bound_to)
+        packed = b"" if call.journal.is_full else call.journal.pack()
+        store = self._options.store
+        if store is not None and len(packed) > _STORED_FROM:
+            return self._store_journal(store, call, structs.replace(plain, asked=asked, open=open_asks), packed)
+        if not packed or len(packed) > _CARRIED:
+            self._warn_once(call)
+            return self._seal.seal(plain, call.bound_to)
+        full = structs.replace(plain, asked=asked, open=open_asks, journal=packed)
+        return self._seal.seal(full, call.bound_to)
 
-    def ended(self, call: RoundCall) -> None:
+    async def _store_journal(self, store: StateStore, call: RoundCall, state: State, packed: bytes) -> str:
+        blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
+        await store.put(_journal_key(call.id, state.generation, call.run), blob, self._options.state_for)
+        return self._seal.seal(structs.replace(state, journal=b""), call.bound_to)
+
+    def _warn_once(self, call: RoundCall) -> None:
+        if not self._warned:
+            self._warned = True
+            remedy = "answer in smaller parts" if self._options.store else "give the server a state_store="
+            log.warning(
+                "the journal of %r has outgrown its state: this call can only go on in this process; %s",
+                call.handled.name, remedy,
+            )  # fmt: skip
+
+    def ended(self, call: RoundCall, reply: Raw, *, is_error: bool) -> None:
         """Note that a body has ended. What a parked call came to is kept for its retry; others leave no trace."""
         self._running.discard(call)
-        if call.id in self._parked:
-            self._start_clock(call)
+        if self._live.pop(call.id, None) is call or self._kept.get(call.id) is call:
+            self._kept.keep(call.id, _what_is_left(call, reply, is_error))
 
     def close(self) -> list[asyncio.Task[Any]]:
         """End every call; return the tasks that still have to finish."""
         self.closed = True
+        for retry in list(self._retries):
+            retry.cancel()
         for call in list(self._running):
             call.end("the server is closing")
-        for call in list(self._parked.values()):
-            self._forget(call)
-        return [call.task for call in self._running if call.task is not None]
+        self._kept.clear()
+        self._live.clear()
+        return [*self._retries, *(call.task for call in self._running if call.task is not None)]
 
-    def _binding(self, connection: Connection[ServerSession], request: Request, name: str) -> bytes:
-        arguments = self._server.arguments_of(request)
-        return binding(connection.principal, request.method.name, name, arguments, self._server.name)
+    def _binding(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
+        arguments = self.server.arguments_of(request)
+        version = self.server.code_version
+        code = b"" if not self.is_shared else version.encode() if version is not None else handled.code()
+        key = connection.principal, request.method.name, handled.name, arguments, code
+        known = self._bindings.get(key)
+        if known is None:
+            known = binding(connection.principal, request.method.name, handled.name, arguments, self.server.name, code)
+            if len(arguments) <= _REMEMBERED:
+                if len(self._bindings) >= _REMEMBERED:
+                    self._bindings.clear()
+                self._bindings[key] = known
+        return known
 
-    def _start_clock(self, call: RoundCall) -> None:
-        if call.expiry is not None:
-            call.expiry.cancel()
-        call.expiry = asyncio.get_running_loop().call_later(self._ttl, self._expire, call)
 
-    def _expire(self, call: RoundCall) -> None:
-        self._forget(call)
-        call.end("no retry came in time")
+class _Retry(NamedTuple):
+    connection: Connection[ServerSession]
+    request: Request
+    handled: Handled
+    state: State
+    bound_to: bytes
 
-    def _forget(self, call: RoundCall) -> None:
-        self._parked.pop(call.id, None)
-        if call.expiry is not None:
-            call.expiry.cancel()
-            call.expiry = None
 
-    def _make_room(self) -> None:
-        while len(self._parked) >= self._limit:
-            oldest = next((call for call in self._parked.values() if call.is_parked), None)
-            if oldest is None:
-                return
-            self._expire(oldest)
+def _what_is_left(call: RoundCall, reply: Raw, is_error: bool) -> EndedCall:
+    return EndedCall(
+        run=call.run,
+        replayed_from=call.replayed_from,
+        generation=call.generation,
+        owner=call.owner,
+        reply=reply,
+        is_error=is_error,
+    )
+
+
+def _owner_key(call: bytes) -> str:
+    return f"antiphon/owner/{call.hex()}"
+
+
+def _journal_key(call: bytes, generation: int, run: bytes) -> str:
+    return f"antiphon/journal/{call.hex()}/{generation}/{run.hex()}"

@@ -1,18 +1,19 @@
-"""Sampling from a handler: plain arguments to a request, and the answer in a handy form.
+"""Sampling from a handler: what an author writes, as a request that keeps the protocol's rules.
 
-Owns no transport and no era; ``ask`` has both.
+Owns the readings of ``ctx.sample``'s arguments. Asking, and what is done with the answer, is ``sampling_turns``'.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, cast
 
-from antiphon.errors import LocalProtocolError
-from antiphon.wire.content import TextContent, ToolUseContent
+from antiphon.errors import InvalidParams, LocalProtocolError
+from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
+from antiphon.wire.conversation import check_conversation
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
-    CreateMessageResult,
     IncludeContext,
     ModelHint,
     ModelPreferences,
@@ -21,80 +22,51 @@ from antiphon.wire.sampling import (
 )
 from antiphon.wire.tools import Tool
 
-__all__ = ["DEFAULT_MAX_TOKENS", "Messages", "Sample", "sampling_params"]
+__all__ = ["DEFAULT_MAX_TOKENS", "Message", "Messages", "Preferences", "sampling_params"]
 
 DEFAULT_MAX_TOKENS = 1_024
 """Most tokens of an answer where the author gives no number: a page of text, and cheap on any model."""
 
-Messages = str | SamplingMessage | Sequence[str | SamplingMessage]
-Preferences = str | Sequence[str] | ModelPreferences
+Message = str | TextContent | ImageContent | AudioContent | SamplingMessage
+"""A message: text or a block of content is the user's."""
 
+Messages = Message | Sequence[Message]
+Preferences = str | Sequence[str] | ModelPreferences | Mapping[str, float | str | Sequence[str]]
+"""A model's name, several in order of preference, priorities as in ``{"cost": 0.3, "hints": ["sonnet"]}``, or all of
+it as it travels."""
 
-class Sample:
-    """A completion by the client's model."""
-
-    __slots__ = ("messages", "result")
-
-    def __init__(self, asked: Sequence[SamplingMessage], result: CreateMessageResult) -> None:
-        self.result = result
-        """The answer as it came."""
-        self.messages: list[SamplingMessage] = [*asked, SamplingMessage(role="assistant", content=result.content)]
-        """The conversation, the answer included: pass it on to continue."""
-
-    @property
-    def text(self) -> str:
-        """All text of the answer, joined by newlines; empty if there is none."""
-        return self.result.text
-
-    @property
-    def content(self) -> Sequence[Any]:
-        """The blocks of the answer, always as a list."""
-        return self.result.blocks
-
-    @property
-    def model(self) -> str:
-        """The model that answered, by the client's name for it."""
-        return self.result.model
-
-    @property
-    def stop_reason(self) -> str | None:
-        """``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or the provider's own word."""
-        return self.result.stop_reason
-
-    @property
-    def tool_uses(self) -> list[ToolUseContent]:
-        """The tools the model wants to use, in order."""
-        return [block for block in self.content if isinstance(block, ToolUseContent)]
-
-    def __repr__(self) -> str:
-        return f"Sample(model={self.model!r}, stop_reason={self.stop_reason!r}, text={self.text[:60]!r})"
+_BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)
+_PRIORITIES = ("cost", "speed", "intelligence")
 
 
 def sampling_params(
     messages: Messages,
     *,
-    system_prompt: str | None,
-    max_tokens: int,
-    temperature: float | None,
-    stop_sequences: Sequence[str] | None,
-    model_preferences: Preferences | None,
-    include_context: IncludeContext | None,
-    metadata: Mapping[str, Any] | None,
-    tools: Sequence[Tool] | None,
-    tool_choice: str | ToolChoice | None,
+    system_prompt: str | None = None,
+    max_tokens: int = DEFAULT_MAX_TOKENS,
+    temperature: float | None = None,
+    stop_sequences: Sequence[str] | None = None,
+    model_preferences: Preferences | None = None,
+    include_context: IncludeContext | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    tools: Sequence[Tool] | None = None,
+    tool_choice: str | ToolChoice | None = None,
 ) -> CreateMessageRequestParams:
     """Build the params of ``sampling/createMessage`` from what an author writes.
 
     Raises:
-        LocalProtocolError: an argument is out of range; nothing was sent.
+        LocalProtocolError: an argument is out of range, or the conversation breaks a rule, whose place is named
+            (``messages[3].content[0]``); nothing was sent.
     """
-    if max_tokens < 1:
+    if isinstance(max_tokens, bool) or max_tokens < 1:
         raise LocalProtocolError(f"max_tokens must be at least 1, got {max_tokens}")
-    conversation = _messages(messages)
-    if not conversation:
-        raise LocalProtocolError("messages must not be empty")
+    if temperature is not None and not math.isfinite(temperature):
+        raise LocalProtocolError(f"temperature must be a finite number, got {temperature}")
+    choice = ToolChoice(mode=_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice
+    if choice is not None and choice.mode == "required" and not tools:
+        raise LocalProtocolError('tool_choice="required" needs tools=')
     return CreateMessageRequestParams(
-        messages=conversation,
+        messages=_conversation(messages),
         max_tokens=max_tokens,
         system_prompt=system_prompt,
         temperature=temperature,
@@ -103,25 +75,85 @@ def sampling_params(
         include_context=include_context,
         metadata=dict(metadata) if metadata is not None else None,
         tools=list(tools) if tools is not None else None,
-        tool_choice=ToolChoice(mode=_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice,
+        tool_choice=choice,
     )
 
 
-def _messages(messages: Messages) -> list[SamplingMessage]:
-    given = [messages] if isinstance(messages, str | SamplingMessage) else messages
-    return [
-        SamplingMessage(role="user", content=TextContent(text=one)) if isinstance(one, str) else one for one in given
-    ]
+def _conversation(messages: Messages) -> list[SamplingMessage]:
+    if isinstance(messages, str):
+        # The usual case, in which no rule can be broken.
+        return [SamplingMessage(role="user", content=TextContent(text=messages))]
+    single = isinstance(messages, (SamplingMessage, *_BLOCKS))
+    given = cast("Sequence[Message]", [messages] if single else messages)
+    conversation = [_message(one, at) for at, one in enumerate(given)]
+    if not conversation:
+        raise LocalProtocolError("messages must not be empty")
+    try:
+        # 2025-11-25 client/sampling: "Servers MUST ensure that ... each ToolUseContent item is responded to".
+        check_conversation(conversation)
+    except InvalidParams as error:
+        raise LocalProtocolError(error.message) from None
+    return conversation
+
+
+def _message(given: object, at: int) -> SamplingMessage:
+    if isinstance(given, SamplingMessage):
+        return given
+    if isinstance(given, str):
+        return SamplingMessage(role="user", content=TextContent(text=given))
+    if isinstance(given, _BLOCKS):
+        return SamplingMessage(role="user", content=given)
+    raise LocalProtocolError(
+        f"messages[{at}] is a {type(given).__name__}: give text, a SamplingMessage, or a block of content such as "
+        'ImageContent.of(data, "image/png")'
+    )
 
 
 def _preferences(given: Preferences | None) -> ModelPreferences | None:
-    if given is None or isinstance(given, ModelPreferences):
-        return given
-    names = [given] if isinstance(given, str) else given
-    return ModelPreferences(hints=[ModelHint(name=name) for name in names])
+    if given is None:
+        return None
+    if isinstance(given, ModelPreferences):
+        wanted = given
+    elif isinstance(given, Mapping):
+        wanted = _priorities(cast("Mapping[str, Any]", given))
+    else:
+        wanted = ModelPreferences(hints=_hints(given))
+    for name in _PRIORITIES:
+        value: object = getattr(wanted, f"{name}_priority")
+        if value is not None and not _is_share(value):
+            raise LocalProtocolError(f"model_preferences: the {name} priority must be from 0 to 1, got {value!r}")
+    return wanted
 
 
-def _mode(choice: str) -> Any:
+def _priorities(given: Mapping[str, Any]) -> ModelPreferences:
+    unknown = sorted(set(given) - {*_PRIORITIES, "hints"})
+    if unknown:
+        raise LocalProtocolError(
+            f'model_preferences: unknown {", ".join(map(repr, unknown))}; known are "cost", "speed", "intelligence" '
+            '(each from 0 to 1) and "hints"'
+        )
+    return ModelPreferences(
+        hints=_hints(given["hints"]) if "hints" in given else None,
+        cost_priority=given.get("cost"),
+        speed_priority=given.get("speed"),
+        intelligence_priority=given.get("intelligence"),
+    )
+
+
+def _hints(names: str | Sequence[str]) -> list[ModelHint]:
+    found = [names] if isinstance(names, str) else list(names)
+    for name in cast("list[object]", found):
+        if not isinstance(name, str):
+            raise LocalProtocolError(f"model_preferences: a model's name is text, got {name!r}")
+    return [ModelHint(name=name) for name in found]
+
+
+def _is_share(value: object) -> bool:
+    # Schema: minimum 0, maximum 1. Not-a-number fails the comparison as well.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _mode(choice: str) -> Literal["auto", "required", "none"]:
     if choice not in ("auto", "required", "none"):
         raise LocalProtocolError(f'tool_choice must be "auto", "required" or "none", got {choice!r}')
     return choice

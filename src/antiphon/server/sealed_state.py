@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -21,25 +20,48 @@ from antiphon.errors import ConfigError, InvalidParams
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["MAX_STATE", "Seal", "State", "binding", "refusal"]
+__all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "binding", "refusal"]
 
-MAX_STATE = 256 * 1024
-"""Longest state accepted, in characters. Ours is below 200; a journal (with several processes) stays below 64 KiB."""
+MAX_STATE = 512 * 1024
+"""Longest state made and accepted, in characters. Ours is below 200; with a journal it grows with what the call learns.
+Clients refuse more than 1 MiB."""
+
+SKEW = 30.0
+"""Seconds by which the clocks of a server's processes may differ: so much longer is a state accepted."""
 
 _NONCE = 12
-_FORMAT = b"A1"
-_PAYLOAD = struct.Struct(">16sId")
+_FORMAT = b"A2"
 
 
-class State(NamedTuple):
-    """What is sealed."""
+class OpenAsk(msgspec.Struct, frozen=True, array_like=True):
+    """An ask that was not answered when the state was made."""
+
+    key: str
+    """Its name on the wire."""
+    method: str
+    place: str
+    """Where in the handler it was made (``protocol.journal``)."""
+    digest: bytes
+    deadline: float | None
+    """Seconds since the epoch."""
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """What is sealed. The last three members only where the call may go on in another process."""
 
     call: bytes
-    """Id of the parked call, 16 random bytes."""
+    """Id of the call, 16 random bytes."""
     generation: int
     """How many rounds the call had sent when this was made."""
     expires: float
     """Seconds since the epoch."""
+    run: bytes = b""
+    """Id of the run of the body that made this: 8 random bytes, new with each replay."""
+    asked: int = 0
+    """How many asks had been named."""
+    open: tuple[OpenAsk, ...] = ()
+    journal: bytes | None = None
+    """The journal; empty if it is in the store, ``None`` if the call cannot be replayed."""
 
 
 def refusal() -> InvalidParams:
@@ -61,9 +83,12 @@ class Seal:
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
+        return urlsafe_b64encode(self.seal_bytes(_encode(state), bound_to)).decode("ascii")
+
+    def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
+        """Encrypt anything for one binding."""
         nonce = os.urandom(_NONCE)
-        sealed = self._cipher()[0].encrypt(nonce, _PAYLOAD.pack(*state), _FORMAT + bound_to)
-        return urlsafe_b64encode(_FORMAT + nonce + sealed).decode("ascii")
+        return _FORMAT + nonce + self._cipher()[0].encrypt(nonce, data, _FORMAT + bound_to)
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
         """Decrypt a state.
@@ -71,23 +96,36 @@ class Seal:
         Raises:
             InvalidParams: always the same one, whatever was wrong.
         """
-        from cryptography.exceptions import InvalidTag
-
+        if len(text) > MAX_STATE or not text.isascii():
+            raise refusal()
         try:
-            blob = urlsafe_b64decode(text.encode("ascii")) if len(text) <= MAX_STATE else b""
+            blob = urlsafe_b64decode(text)
         except ValueError:
             raise refusal() from None
-        if blob[:2] != _FORMAT or urlsafe_b64encode(blob) != text.encode("ascii"):
+        if urlsafe_b64encode(blob) != text.encode("ascii"):
             raise refusal()
-        for cipher in self._cipher():
-            try:
-                payload = cipher.decrypt(blob[2 : 2 + _NONCE], blob[2 + _NONCE :], _FORMAT + bound_to)
-                state = State(*_PAYLOAD.unpack(payload))
-            except (InvalidTag, ValueError, struct.error):
-                continue
-            if state.expires > now:
-                return state
-            break
+        try:
+            state = _decode(self.open_bytes(blob, bound_to))
+        except msgspec.DecodeError:
+            raise refusal() from None
+        if state.expires + SKEW <= now:
+            raise refusal()
+        return state
+
+    def open_bytes(self, blob: bytes, bound_to: bytes) -> bytes:
+        """Decrypt what ``seal_bytes`` has made.
+
+        Raises:
+            InvalidParams: always the same one, whatever was wrong.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        if blob[:2] == _FORMAT:
+            for cipher in self._cipher():
+                try:
+                    return cipher.decrypt(blob[2 : 2 + _NONCE], blob[2 + _NONCE :], _FORMAT + bound_to)
+                except (InvalidTag, ValueError):
+                    continue
         raise refusal()
 
     def _cipher(self) -> list[AESGCM]:
@@ -98,13 +136,20 @@ class Seal:
         return self._ciphers
 
 
-def binding(principal: str | None, method: str, name: str, arguments: bytes, server: str) -> bytes:
-    """Digest what a state is bound to. Arguments that mean the same give the same digest, however they were written."""
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(State).decode
+
+
+def binding(principal: str | None, method: str, name: str, arguments: bytes, server: str, code: bytes = b"") -> bytes:
+    """Digest what a state is bound to. Arguments that mean the same give the same digest, however they were written.
+
+    ``code``: digest of the handler's code, where another process may have another version of it.
+    """
     try:
         meaning = _canonical(msgspec.json.decode(arguments or b"{}"))
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise refusal() from None
-    document = msgspec.json.encode([principal, method, name, meaning, server], order="deterministic")
+    document = msgspec.json.encode([principal, method, name, meaning, server, code], order="deterministic")
     return hashlib.sha256(document).digest()
 
 

@@ -13,9 +13,9 @@ from typing import Literal
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.events import Request
+from antiphon.protocol.offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, Meta, NotificationParams, Wire
-from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.methods import METHODS
 from antiphon.wire.resources import ResourceUpdatedNotificationParams, SubscribeRequestParams, UnsubscribeRequestParams
 from antiphon.wire.subscriptions import (
@@ -47,10 +47,10 @@ class Subscriptions:
         """How many connections and how many open streams there are."""
         return len(self._peers), len(self._listening)
 
-    def offer(self, capabilities: ServerCapabilities) -> None:
+    def offer(self, offer: Offer) -> None:
         """Let every connection serve what there is now: the first tool may come after the clients."""
         for peer in self._peers:
-            peer.session.offer(capabilities)
+            peer.session.offer(offer)
 
     def join(self, peer: Peer) -> None:
         """Note a connection."""
@@ -132,9 +132,9 @@ class Subscriptions:
 class Changes:
     """What has changed, from whatever thread, told on the event loop; many changes of a list at once are told once."""
 
-    def __init__(self, subscriptions: Subscriptions, capabilities: Callable[[], ServerCapabilities]) -> None:
+    def __init__(self, subscriptions: Subscriptions, offer: Callable[[], Offer]) -> None:
         self._subscriptions = subscriptions
-        self._capabilities = capabilities
+        self._offer = offer
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: set[ListKind] = set()
         self._lock = threading.Lock()
@@ -169,7 +169,7 @@ class Changes:
         with self._lock:
             kinds = sorted(self._pending)
             self._pending.clear()
-        self._subscriptions.offer(self._capabilities())
+        self._subscriptions.offer(self._offer())
         for kind in kinds:
             self._subscriptions.list_changed(kind)
 

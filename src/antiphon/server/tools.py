@@ -18,7 +18,7 @@ from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.server.arguments import ArgumentError, Arguments
 from antiphon.server.docstrings import read_docstring
-from antiphon.server.functions import UserFunction
+from antiphon.server.functions import UserFunction, holds_context
 from antiphon.server.results import ResultConverter, output_shape, text_result
 from antiphon.server.schema import described
 from antiphon.server.signature import Parameter, Signature, read_signature
@@ -28,7 +28,8 @@ from antiphon.wire.tools import CallToolResult, ToolAnnotations
 
 __all__ = ["Requirement", "Tool"]
 
-Requirement = Literal["sampling", "elicitation", "roots"]
+Requirement = Literal["sampling", "sampling.tools", "sampling.context", "elicitation", "elicitation.url", "roots"]
+"""A client capability, by its path."""
 
 # 2025-11-25 server/tools, Tool Names: 1 to 128 characters, letters, digits, "_", "-" and ".".
 _NAME = r"[A-Za-z0-9_.-]{1,128}"
@@ -44,7 +45,7 @@ class Tool:
     """
 
     __slots__ = (
-        "_build", "_convert", "_definition", "_function", "_is_plain", "_read", "name", "requires", "timeout",
+        "_build", "_convert", "_definition", "_function", "_is_plain", "_read", "name", "once", "requires", "timeout",
     )  # fmt: skip
 
     def __init__(
@@ -57,8 +58,11 @@ class Tool:
         build: Callable[[], wire.Tool],
         timeout: float | None,
         requires: Requirement | None,
+        once: bool = False,
     ) -> None:
         self.name = name
+        self.once = once
+        """Whether a call of it must never be forked into two runs."""
         self.timeout = timeout
         self.requires: Requirement | None = requires
         self._function = function
@@ -82,6 +86,16 @@ class Tool:
     def wants_context(self) -> bool:
         """Whether the function takes the context, and so may ask the client."""
         return self._function.context is not None
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the function can reach the client: it takes the context, or holds one already."""
+        return self.wants_context or holds_context(self._function.call)
+
+    @property
+    def code(self) -> bytes:
+        """The digest of the function's code."""
+        return self._function.code
 
     @property
     def is_async(self) -> bool:
@@ -126,6 +140,7 @@ class Tool:
         timeout: float | None = None,
         requires: Requirement | None = None,
         inline: bool = False,
+        once: bool = False,
     ) -> Tool:
         """Make a function a tool.
 
@@ -165,6 +180,7 @@ class Tool:
             build=build,
             timeout=timeout,
             requires=requires,
+            once=once,
         )
 
     @classmethod

@@ -1,0 +1,100 @@
+"""Lanes: which of a handler's tasks is asking, by a name that is the same when the handler is run again.
+
+The first task of a call is lane ``1``; the tasks it creates are ``1.1``, ``1.2``, in the order of their creation, and
+so on. Two branches that ask the same question are told apart by it. Owns the task factory that names them; to tasks of
+no call it costs one look into their context.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+__all__ = ["lane_here", "run_in_lane", "use_lanes"]
+
+TaskFactory = Callable[..., "asyncio.Future[Any]"]
+Work = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
+
+
+class _Lane:
+    __slots__ = ("_children", "_path", "name", "task")
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self.task: asyncio.Future[Any] | None = None
+        """The task itself; ``None`` while it is being created, in which it may run already (eager tasks)."""
+        self._path = f"{path}." if path else ""
+        self._children = 0
+
+    def child(self) -> _Lane:
+        self._children += 1
+        return _Lane(f"{self._path}{self._children}")
+
+
+_LANE: ContextVar[_Lane | None] = ContextVar("antiphon_lane", default=None)
+
+
+def lane_here() -> str | None:
+    """Return the lane of the running task; ``None`` if it was not made by its loop's task factory."""
+    lane = _LANE.get()
+    if lane is None or not lane.name or (lane.task is not None and lane.task is not asyncio.current_task()):
+        return None
+    return lane.name
+
+
+def use_lanes(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a loop name the tasks of calls. Its present task factory goes on making them."""
+    present = loop.get_task_factory()
+    if not isinstance(present, _Factory):
+        loop.set_task_factory(_Factory(present))
+
+
+def run_in_lane(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Run the body of a call in a task of its own, as its first lane. The loop must ``use_lanes``."""
+    context = copy_context()
+    context.run(_LANE.set, _Lane(""))
+    return context.run(asyncio.get_running_loop().create_task, work)
+
+
+class _Factory:
+    """Makes tasks as the factory before it did, and names those of calls."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, before: TaskFactory | None) -> None:
+        self._make = before or _plain_task
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, work: Work, *, context: Context | None = None, **options: Any
+    ) -> asyncio.Future[Any]:
+        if context is not None:
+            return self._make_in(context, loop, work, options)
+        creator = _LANE.get()
+        if creator is None:
+            return self._make(loop, work, **options)
+        own, lane = copy_context(), creator.child()
+        own.run(_LANE.set, lane)
+        # Made inside its context, not with ``context=``: factories older than Python 3.11 do not know that argument.
+        lane.task = task = own.run(self._make, loop, work, **options)
+        return task
+
+    def _make_in(
+        self, context: Context, loop: asyncio.AbstractEventLoop, work: Work, options: dict[str, Any]
+    ) -> asyncio.Future[Any]:
+        creator = context.get(_LANE)
+        if creator is None:
+            return self._make(loop, work, context=context, **options)
+        lane = creator.child()
+        try:
+            context.run(_LANE.set, lane)
+        except RuntimeError:
+            # Entered already, so it cannot be written to from here: the task has no name, and its asks need keys.
+            return self._make(loop, work, context=context, **options)
+        lane.task = task = self._make(loop, work, context=context, **options)
+        return task
+
+
+def _plain_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    return asyncio.Task(work, loop=loop, **options)

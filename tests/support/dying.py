@@ -1,0 +1,128 @@
+"""A program that makes hosts which are killed: each answers a stream of requests over one store until it dies.
+
+    python -m tests.support.dying STORE LOG
+
+Reads a seed per line, and forks a child for it: everything is imported already, so that a child lives at once. Each
+writes its process id: with an even seed at once, with an odd one when its store is open. When it has been killed, an
+empty line follows. The children write to LOG what they sent and answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from pathlib import Path
+
+from antiphon.host import (
+    Approve,
+    Budget,
+    Cap,
+    Host,
+    Limits,
+    Policy,
+    Price,
+    Queue,
+    Rule,
+    Terms,
+    digest,
+)
+from antiphon.host.choosing import Chosen
+from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.store.runner import SqliteRunner
+from antiphon.host.store.sql import SqlStore
+from antiphon.wire.content import TextContent
+from antiphon.wire.origin import Origin, OriginCall
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
+
+SERVERS = ("command:allowed", "command:granted", "command:reviewed")
+PRICE = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+NO_LIMITS = Limits(per_minute=None, concurrent=None, per_call=None, concurrent_per_call=None)
+
+
+class Provider:
+    """Takes a moment, and notes for whom it worked."""
+
+    name = "dying"
+    tools = False
+    personal = False
+
+    def __init__(self, log: int, chance: random.Random) -> None:
+        self._log = log
+        self._chance = chance
+
+    async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
+        return (await self.generate(params)).result
+
+    async def generate(
+        self, params: CreateMessageRequestParams, *, model: str | None = None, fallbacks: tuple[str, ...] = ()
+    ) -> Completion:
+        os.write(self._log, f"sent {params.metadata['ask']}\n".encode())
+        await asyncio.sleep(self._chance.random() * 0.003)
+        usage = Usage(input_tokens=self._chance.randrange(50), output_tokens=self._chance.randrange(50))
+        return Completion(result=text_answer("done", "dying"), usage=usage)
+
+
+async def approve(queue: Queue) -> None:
+    """Be a person who approves everything, and now and then allows three requests more."""
+    count = 0
+    async for _ in queue.changes():
+        for question in await queue.pending():
+            count += 1
+            granted = question.identity == SERVERS[1]
+            decision = Approve(
+                digest=digest(question.item.params),
+                scope="always" if granted else "once",
+                terms=Terms(uses=3) if granted else None,
+            )
+            await queue.decide(question.id, decision, by="the child")
+
+
+async def live(store: SqlStore, seed: int, log: int) -> None:
+    """Answer requests, four at once, for ever."""
+    if seed % 2:
+        await store.head()
+    print(os.getpid(), flush=True)
+    chance = random.Random(seed)
+    queue = Queue(store)
+    host = Host(
+        Provider(log, chance),
+        reviewer=queue,
+        policy=Policy(rules=(Rule(effect="allow", server=SERVERS[0]),)),
+        store=store,
+        limits=NO_LIMITS,
+        budget=Budget(call=Cap(), day=Cap()),
+        choose=lambda params, origin, left: Chosen(prices={None: PRICE}),
+    )
+    numbers = iter(range(1_000_000))
+
+    async def ask() -> None:
+        for number in numbers:
+            name = f"{seed}-{number}"
+            # Those that are reviewed are the same after each restart.
+            server = SERVERS[number % 3]
+            shown = str(number) if server == SERVERS[2] else name
+            message = SamplingMessage(role="user", content=TextContent(text=shown))
+            params = CreateMessageRequestParams(messages=[message], max_tokens=50, metadata={"ask": name})
+            call = OriginCall(id=f"call-{number}", method="tools/call", name=shown)
+            await host(params, Origin(id=name, identity=server, target=server, call=call))
+            os.write(log, f"answered {name}\n".encode())
+
+    await asyncio.gather(approve(queue), *(ask() for _ in range(4)))
+
+
+def main() -> None:
+    """Fork a child for each seed."""
+    path, log_path = map(Path, sys.argv[1:])
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            log = os.open(log_path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+            asyncio.run(live(SqlStore(SqliteRunner(path)), int(line), log))
+        os.waitpid(child, 0)
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
