@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from antiphon.client.answer import MAX_AT_ONCE, Answers
-from antiphon.errors import ConfigError, MethodNotFound
+from antiphon.client.answer import Answers, shaped
+from antiphon.errors import ConfigError, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.host.host import Host
-from antiphon.wire.common import RequestParams
+from antiphon.wire.common import ClientCapabilities, RequestParams, SamplingCapability
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
@@ -119,22 +120,98 @@ async def test_what_is_not_offered_is_not_answered() -> None:
         await Answers(None, None, None).answer(SAMPLE, ORIGIN)
 
 
-async def test_few_are_answered_at_once() -> None:
-    """A hostile server cannot start a thousand completions at the same time."""
-    running, most, gate = 0, 0, asyncio.Event()
+async def test_a_rejected_elicitation_is_declined() -> None:
+    """A form has a word for no: the call goes on."""
 
-    async def slow(_params: CreateMessageRequestParams, _origin: Origin) -> str:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await gate.wait()
-        running -= 1
-        return "done"
+    async def refuse(_params: ElicitRequestParams, _origin: Origin) -> None:
+        raise Rejected("no")
 
-    answers = Answers(slow, None, None)
-    tasks = [asyncio.create_task(answers.answer(SAMPLE, ORIGIN)) for _ in range(50)]
-    for _ in range(5):
-        await asyncio.sleep(0)
-    gate.set()
-    await asyncio.gather(*tasks)
-    assert most == MAX_AT_ONCE
+    assert await Answers(None, refuse, None).answer(FORM, ORIGIN) == ElicitResult(action="decline")
+
+
+async def test_an_answerer_may_have_a_time_limit() -> None:
+    """By default it has none. Sampling that takes longer is rejected, an elicitation cancelled."""
+    stopped: list[str] = []
+
+    async def slow(params: object, _origin: Origin) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(type(params).__name__)
+
+    answers = Answers(slow, slow, None, timeout=0.01)
+    with pytest.raises(Rejected) as caught:
+        await answers.answer(SAMPLE, ORIGIN)
+    assert caught.value.data == {"reason": "expired"}
+    assert await answers.answer(FORM, ORIGIN) == ElicitResult(action="cancel")
+    assert stopped == ["CreateMessageRequestParams", "ElicitRequestParams"]
+
+
+async def test_an_answerers_own_time_limit_is_its_own() -> None:
+    """It is not taken for ours."""
+
+    async def impatient(_params: object, _origin: Origin) -> Any:
+        raise TimeoutError("mine")
+
+    with pytest.raises(TimeoutError, match="mine"):
+        await Answers(impatient, None, None, timeout=60).answer(SAMPLE, ORIGIN)
+
+
+@pytest.mark.parametrize("given", [None, 3, {"text": "hello"}])
+async def test_what_is_no_answer_is_an_error_of_ours(given: Any) -> None:
+    """It names what was given; nothing of it reaches the server."""
+
+    async def wrong(_params: object, _origin: Origin) -> Any:
+        return given
+
+    with pytest.raises(LocalProtocolError, match=type(given).__name__):
+        await Answers(wrong, None, None).answer(SAMPLE, ORIGIN)
+
+
+async def test_an_answer_may_be_given_as_it_travels() -> None:
+    """A mapping with the members of the result, as JSON names them."""
+
+    async def plain(_params: object, _origin: Origin) -> Any:
+        content = {"type": "text", "text": "hi"}
+        return {"role": "assistant", "content": content, "model": "m", "stopReason": "endTurn"}
+
+    answer = await Answers(plain, None, None).answer(SAMPLE, ORIGIN)
+    assert isinstance(answer, CreateMessageResult)
+    assert (answer.text, answer.model, answer.stop_reason) == ("hi", "m", "endTurn")
+
+
+def test_an_answer_by_hand_takes_the_same_shapes() -> None:
+    """As an answerer would give it, or as it travels."""
+    assert shaped("sampling/createMessage", "hi") == CreateMessageResult(
+        role="assistant", content=TextContent(text="hi"), model="unnamed", stop_reason="endTurn"
+    )
+    assert shaped("elicitation/create", None) == ElicitResult(action="decline")
+    assert shaped("roots/list", ["file:///a"]) == ListRootsResult(roots=[Root(uri="file:///a")])
+    ready = ListRootsResult(roots=[])
+    assert shaped("roots/list", ready) is ready
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [("sampling/createMessage", {}), ("elicitation/create", "yes"), ("roots/list", "file:///a")],
+)
+def test_an_answer_of_another_shape_is_refused(method: str, given: object) -> None:
+    """Before anything is sent."""
+    with pytest.raises(LocalProtocolError, match="answered with"):
+        shaped(method, given)
+
+
+@pytest.mark.parametrize(("context", "seen"), [(None, None), ({}, "thisServer")])
+def test_context_that_was_not_offered_is_dropped(context: Any, seen: str | None) -> None:
+    """The answerer never sees the wish."""
+
+    class Contextual:
+        capabilities = ClientCapabilities(sampling=SamplingCapability(context=context))
+
+        async def __call__(self, _params: object, _origin: Origin) -> str:
+            return "x"
+
+    asked = structs.replace(SAMPLE, include_context="thisServer")
+    admitted = Answers(Contextual(), None, None).admit(asked)
+    assert isinstance(admitted, CreateMessageRequestParams)
+    assert admitted.include_context == seen

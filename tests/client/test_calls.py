@@ -10,7 +10,7 @@ import pytest
 
 from antiphon import CallTimeout, Client, Context, Server
 from antiphon.client.rounds import RoundLimits
-from antiphon.errors import RemoteProtocolError, ResourceNotFound
+from antiphon.errors import Rejected, RemoteProtocolError, ResourceNotFound
 from antiphon.wire.origin import Origin
 from tests.support.raw_server import RawServer
 
@@ -133,6 +133,42 @@ async def test_asks_of_several_calls_are_counted_together() -> None:
     assert all(isinstance(one, RemoteProtocolError) and "more than 2 answers" in str(one) for one in outcomes)
 
 
+async def test_a_call_that_asks_too_much_beside_another_costs_only_what_both_may() -> None:
+    """A long call does not gain by the short ones that come and go beside it."""
+    server = RawServer(tools_call=lambda _: None, prompts_get=lambda _: {"messages": []})
+    async with Client(server, sampling=yes, revision="2025-11-25", limits=RoundLimits(asks=2)) as client:
+        long = asyncio.create_task(client.call_tool("t"))
+        await server.request("tools/call")
+        for _ in range(10):
+            await client.get_prompt("p")
+        for number in range(3):
+            server.sample(number)
+        answers = [await server.answer(number) for number in range(3)]
+        with pytest.raises(RemoteProtocolError, match="more than 2 answers"):
+            await long
+    assert ["result" in one for one in answers] == [True, True, False]
+
+
+async def test_asks_during_a_list_are_bounded_and_counted_anew() -> None:
+    """There is no call they could belong to."""
+    server = RawServer(tools_list=lambda _: None)
+    async with Client(server, sampling=yes, revision="2025-11-25", limits=RoundLimits(asks=2)) as client:
+        for turn in range(3):
+            listing = asyncio.create_task(client.list_tools())
+            id = (await server.request("tools/list"))["id"]
+            server.received.clear()
+            for number in range(2):
+                server.sample(f"{turn}-{number}")
+                assert "result" in await server.answer(f"{turn}-{number}")
+            if turn < 2:
+                server.send({"id": id, "result": {"tools": []}})
+                await listing
+        server.sample("last")
+        assert "error" in await server.answer("last")
+        with pytest.raises(RemoteProtocolError, match="more than 2 answers"):
+            await listing
+
+
 async def test_the_count_begins_anew_with_the_next_call() -> None:
     """It is the call that may cost so much, not the connection."""
     server = Server("s")
@@ -204,6 +240,115 @@ async def test_every_ask_has_a_name_of_its_own() -> None:
         async with Client(server, sampling=answer, revision=revision) as client:
             await client.call_tool("ask")
     assert len(set(ids)) == 10
+
+
+# --- answerers that call back --------------------------------------------------------------------------------------
+
+
+def nesting() -> Server:
+    """Make a server with a tool that asks twenty times at once, and one that asks once."""
+    server = Server("nesting")
+
+    @server.tool
+    async def many(ctx: Context) -> str:
+        replies = await asyncio.gather(*(ctx.sample(f"outer {number}") for number in range(20)))
+        return " ".join(reply.text for reply in replies)
+
+    @server.tool
+    async def one(text: str, ctx: Context) -> str:
+        return (await ctx.sample(f"inner {text}")).text
+
+    return server
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("at_once", [1, 8])
+async def test_answerers_may_call_the_server_that_asks(revision: str, at_once: int) -> None:
+    """Twenty at once, each of which makes a call that asks in turn: nobody waits for himself."""
+    client: Client
+
+    async def answer(params: Any, _origin: Origin) -> str:
+        kind, _, number = params.messages[0].text.partition(" ")
+        return number if kind == "inner" else (await client.call_tool("one", {"text": number})).text
+
+    limits = RoundLimits(at_once=at_once)
+    async with Client(nesting(), sampling=answer, revision=revision, limits=limits) as client, asyncio.timeout(5):
+        assert (await client.call_tool("many")).text == " ".join(map(str, range(20)))
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_answerers_of_two_clients_may_call_each_others_servers(revision: str) -> None:
+    """Round in a circle, with one turn each."""
+    clients: list[Client] = []
+
+    def answerer(other: int) -> Any:
+        async def answer(params: Any, _origin: Origin) -> str:
+            kind, _, number = params.messages[0].text.partition(" ")
+            depth = kind.count("inner")
+            if depth and int(number) > 3:
+                return number
+            return (await clients[other].call_tool("one", {"text": str(int(number) + 1)})).text
+
+        return answer
+
+    limits = RoundLimits(at_once=1)
+    async with (
+        Client(nesting(), sampling=answerer(1), revision=revision, limits=limits) as first,
+        Client(nesting(), sampling=answerer(0), revision=revision, limits=limits) as second,
+        asyncio.timeout(5),
+    ):
+        clients += [first, second]
+        assert (await first.call_tool("one", {"text": "0"})).text == "4"
+
+
+# --- a look at each round ------------------------------------------------------------------------------------------
+
+
+async def test_each_round_can_be_looked_at() -> None:
+    """By a function or a coroutine function; the call goes on if it does not mind."""
+    seen: list[Any] = []
+
+    async def look(pending: Any) -> None:
+        seen.append((pending.number, [ask.params.messages[0].text for ask in pending.asks.values()]))
+
+    for hook in (look, lambda pending: seen.append((pending.number, list(pending.asks)))):
+        server = Server("s")
+
+        @server.tool
+        async def twice(ctx: Context) -> str:
+            await ctx.sample("first", key="a")
+            return (await ctx.sample("second", key="b")).text
+
+        async with Client(server, sampling=yes, revision="2026-07-28", on_round=hook) as client:
+            assert (await client.call_tool("twice")).text == "yes"
+    assert seen == [(1, ["first"]), (2, ["second"]), (1, ["a"]), (2, ["b"])]
+
+
+async def test_a_look_may_end_the_call() -> None:
+    """Nothing is answered; its error is the caller's."""
+    asked: list[Any] = []
+
+    async def answer(params: Any, _origin: Origin) -> str:
+        asked.append(params)
+        return "yes"
+
+    def refuse(pending: Any) -> None:
+        raise PermissionError(f"not {list(pending.asks)}")
+
+    async with Client(nesting(), sampling=answer, revision="2026-07-28", on_round=refuse) as client:
+        with pytest.raises(PermissionError, match="sampling-1"):
+            await client.call_tool("one", {"text": "x"})
+    assert asked == []
+
+
+async def test_where_there_are_no_rounds_there_is_nothing_to_look_at() -> None:
+    """Asks that come as requests go straight to their answerer."""
+
+    def refuse(_pending: Any) -> None:
+        raise AssertionError
+
+    async with Client(nesting(), sampling=yes, revision="2025-11-25", on_round=refuse) as client:
+        assert (await client.call_tool("one", {"text": "x"})).text == "yes"
 
 
 # --- time and progress ---------------------------------------------------------------------------------------------
@@ -290,3 +435,54 @@ async def test_meta_of_the_callers_travels_with_the_call() -> None:
         async with Client(server, revision=revision) as client:
             await client.call_tool("read", meta={"example.org/trace": "t1"})
     assert [meta["example.org/trace"] for meta in seen] == ["t1", "t1"]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_an_answerer_may_have_a_time_limit_of_its_own(revision: str) -> None:
+    """Human time is free, but need not be without end: then it is a refusal."""
+
+    async def never(_params: Any, _origin: Origin) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    server = Server("s")
+    heard: list[Any] = []
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        try:
+            return (await ctx.sample("?")).text
+        except Rejected as error:
+            heard.append(error.data)
+            return "rejected"
+
+    async with Client(server, sampling=never, revision=revision, answer_timeout=0.01) as client:
+        if revision == "2025-11-25":
+            assert (await client.call_tool("ask")).text == "rejected"
+            assert heard == [{"reason": "expired"}]
+        else:
+            with pytest.raises(Rejected) as caught:
+                await client.call_tool("ask")
+            assert caught.value.data == {"reason": "expired"}
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_answers_given_at_once_stop_no_clock(revision: str) -> None:
+    """A server that asks and asks, and is refused at once, wins no time by it."""
+
+    async def refuse(_params: Any, _origin: Origin) -> Any:
+        return None
+
+    server = Server("s")
+
+    @server.tool
+    async def pester(ctx: Context) -> str:
+        while True:
+            await ctx.elicit("?", str)
+            await asyncio.sleep(0.01)
+
+    limits = RoundLimits(rounds=10_000, asks=10_000)
+    async with Client(server, elicitation=refuse, revision=revision, limits=limits) as client:
+        async with asyncio.timeout(5):
+            with pytest.raises(CallTimeout):
+                await client.call_tool("pester", timeout=0.1)

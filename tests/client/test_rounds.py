@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from antiphon.client.rounds import MAX_STATE, RoundLimits, run_rounds
-from antiphon.errors import Rejected, RemoteProtocolError
+from antiphon.client.rounds import MAX_STATE, Asked, RoundLimits, read_round, run_rounds
+from antiphon.errors import ConfigError, InvalidParams, MethodNotFound, Rejected, RemoteProtocolError
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode
@@ -144,3 +144,113 @@ async def test_a_refusal_gives_up_the_call_as_it_is() -> None:
         await run_rounds(peer.send, answer, PARAMS)
     assert called_off.is_set()
     assert len(peer.sent) == 1
+
+
+@pytest.mark.parametrize("bad", [{"rounds": -1}, {"asks": -1}, {"at_once": 0}])
+def test_limits_make_sense(bad: dict[str, int]) -> None:
+    """With no turn at all a call would wait for ever."""
+    with pytest.raises(ConfigError, match="at_once at least 1"):
+        RoundLimits(**bad)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+async def test_few_of_a_round_are_answered_at_once(at_once: int) -> None:
+    """The others wait for their turn."""
+    running, most = 0, 0
+
+    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        running -= 1
+        return CreateMessageResult(role="assistant", content=TextContent(text="x"), model="m")
+
+    peer = Peer(InputRequiredResult(input_requests={str(n): ask() for n in range(20)}), DONE)
+    await run_rounds(peer.send, answer, PARAMS, RoundLimits(at_once=at_once))
+    assert most == at_once
+    assert len(peer.sent[1].input_responses or {}) == 20
+
+
+async def test_an_ask_is_admitted_before_any_is_answered() -> None:
+    """What admits may change it; if it refuses one, none is answered, and the error names the place."""
+    changed = CreateMessageRequestParams(
+        messages=[SamplingMessage(role="user", content=TextContent(text="less"))], max_tokens=1
+    )
+    peer = Peer(InputRequiredResult(input_requests={"a": ask("more")}), DONE)
+    await run_rounds(peer.send, peer.answer, PARAMS, admit=lambda _spec, _params: changed)
+    assert b"LESS" in bytes((peer.sent[1].input_responses or {})["a"])
+
+    def refuse(_spec: MethodSpec, params: Wire) -> Wire:
+        if isinstance(params, CreateMessageRequestParams) and params.messages[0].text == "bad":
+            raise InvalidParams("messages[0]: bad", data={"place": "messages[0]"})
+        return params
+
+    peer = Peer(InputRequiredResult(input_requests={"good": ask(), "no": ask("bad")}), DONE)
+    with pytest.raises(
+        RemoteProtocolError, match=r"^inputRequests\.no \(sampling/createMessage\): messages\[0\]: bad$"
+    ):
+        await run_rounds(peer.send, peer.answer, PARAMS, admit=refuse)
+    assert peer.rounds == []
+
+
+def test_an_ask_is_kept_as_it_came_unless_it_was_changed() -> None:
+    """Members that we do not know stay in it for whoever looks at the round."""
+    raw = Raw(bytes(ask().params)[:-1] + b',"new":1}')
+    result = InputRequiredResult(input_requests={"a": InputRequest(method="sampling/createMessage", params=raw)})
+    assert bytes(read_round(result, 1, 1, RoundLimits())["a"].raw) == bytes(raw)
+
+
+async def test_a_round_can_be_looked_at_before_it_is_answered() -> None:
+    """Number, asks and count; what it raises is raised, and nothing is answered or sent."""
+    seen: list[tuple[Any, ...]] = []
+
+    async def look(result: InputRequiredResult, asks: Any, this: Round, asked: int) -> None:
+        assert all(isinstance(one, Asked) for one in asks.values())
+        seen.append((result.request_state, list(asks), this.n, asked, len(peer.rounds)))
+        if this.n == 2:
+            raise Rejected("enough")
+
+    first = InputRequiredResult(input_requests={"a": ask(), "b": ask()}, request_state="S")
+    peer = Peer(first, InputRequiredResult(input_requests={"c": ask()}), DONE)
+    with pytest.raises(Rejected):
+        await run_rounds(peer.send, peer.answer, PARAMS, inspect=look)
+    assert seen == [("S", ["a", "b"], 1, 2, 0), (None, ["c"], 2, 3, 2)]
+    assert len(peer.sent) == 2
+
+
+async def test_an_ask_that_its_answerer_finds_invalid_is_the_servers_fault() -> None:
+    """A host looks closer than the client; the caller of the tool learns which ask it was."""
+
+    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+        raise InvalidParams("tools[0].name: empty")
+
+    peer = Peer(InputRequiredResult(input_requests={"a": ask()}), DONE)
+    with pytest.raises(RemoteProtocolError, match=r"^inputRequests\.a .*: tools\[0\]\.name: empty$"):
+        await run_rounds(peer.send, answer, PARAMS)
+
+
+async def test_an_error_of_another_call_is_not_about_this_ask() -> None:
+    """An answerer may call a server itself, and fail at that."""
+
+    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+        error = InvalidParams("no such tool")
+        error.remote = True
+        raise error
+
+    peer = Peer(InputRequiredResult(input_requests={"a": ask()}), DONE)
+    with pytest.raises(InvalidParams, match="no such tool"):
+        await run_rounds(peer.send, answer, PARAMS)
+
+
+async def test_what_an_answerer_raises_is_raised_as_it_is() -> None:
+    """Of one ask as of several."""
+
+    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+        raise MethodNotFound("no")
+
+    for keys in ("a", "ab"):
+        peer = Peer(InputRequiredResult(input_requests={key: ask() for key in keys}), DONE)
+        with pytest.raises(MethodNotFound):
+            await run_rounds(peer.send, answer, PARAMS)

@@ -10,9 +10,13 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from antiphon.errors import ConfigError, MethodNotFound
+from msgspec import ValidationError, convert
+
+from antiphon.client.intake import admit
+from antiphon.client.pending import PendingRound
+from antiphon.errors import ConfigError, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.wire.common import (
     ClientCapabilities,
     ElicitationCapability,
@@ -21,36 +25,48 @@ from antiphon.wire.common import (
     Wire,
 )
 from antiphon.wire.content import TextContent
-from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.origin import Origin
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Answers", "Elicitor", "Roots", "Sampler"]
+__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "shaped"]
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raise ``Rejected`` to say no."""
 
 Elicitor = Callable[[ElicitRequestParams, Origin], Awaitable[ElicitResult | Mapping[str, Any] | None]]
-"""Answers an elicitation; a mapping is an accepted form, ``None`` declines."""
+"""Answers an elicitation; a mapping is an accepted form, ``None`` (or to raise ``Rejected``) declines."""
 
 Roots = Sequence[str | Path | Root] | Callable[[], Awaitable[Sequence[str | Path | Root]]]
 
-MAX_AT_ONCE = 8
-"""Most asks answered at the same time; the others wait their turn."""
+OnRound = Callable[[PendingRound[Any]], object]
+"""Called with each round before anything of it is answered, and may be a coroutine; what it raises ends the call."""
 
 
 class Answers:
     """Everything a client can be asked for."""
 
-    def __init__(self, sampling: Sampler | None, elicitation: Elicitor | None, roots: Roots | None) -> None:
+    def __init__(
+        self,
+        sampling: Sampler | None,
+        elicitation: Elicitor | None,
+        roots: Roots | None,
+        *,
+        on_round: OnRound | None = None,
+        timeout: float | None = None,
+    ) -> None:
         for name, answerer in (("sampling", sampling), ("elicitation", elicitation)):
             if answerer is not None and not callable(answerer):
                 raise ConfigError(f"{name}= must be an async function (params, origin), or a Host; got {answerer!r}")
+        self.on_round = on_round
+        """Who looks at each round first."""
         self._sampling = sampling
         self._elicitation = elicitation
         self._roots = roots
-        self._turns = asyncio.Semaphore(MAX_AT_ONCE)
+        self._timeout = timeout
+        offered = self.capabilities().sampling
+        self._offers_context = offered is not None and offered.context is not None
 
     def capabilities(self) -> ClientCapabilities:
         """Say what is offered: what the answerer itself says, or else the plain form of it."""
@@ -60,20 +76,44 @@ class Answers:
             roots=RootsCapability(list_changed=True) if self._roots is not None else None,
         )
 
+    def admit(self, params: Wire) -> Wire:
+        """Check an ask, and return it as an answerer may see it. See ``intake.admit``."""
+        return admit(params, offers_context=self._offers_context)
+
     async def answer(self, params: Wire, origin: Origin) -> Wire:
-        """Answer one ask.
+        """Answer one ask that was admitted.
+
+        An elicitation that is rejected is declined, and one that is not answered in time cancelled: a form has words
+        for that.
 
         Raises:
             MethodNotFound: it is nothing this client offers.
+            Rejected: sampling was refused, or took longer than the answerer has.
             Whatever the answerer raises.
         """
-        async with self._turns:
-            if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
-                return _message(await self._sampling(params, origin))
-            if isinstance(params, ElicitRequestParams) and self._elicitation is not None:
+        if self._timeout is None:
+            return await self._answer(params, origin)
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                return await self._answer(params, origin)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        if isinstance(params, ElicitRequestParams):
+            return ElicitResult(action="cancel")
+        raise Rejected("User rejected sampling request", data={"reason": "expired"})
+
+    async def _answer(self, params: Wire, origin: Origin) -> Wire:
+        if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
+            return _message(await self._sampling(params, origin))
+        if isinstance(params, ElicitRequestParams) and self._elicitation is not None:
+            try:
                 return _elicited(await self._elicitation(params, origin))
-            if self._roots is not None:
-                return ListRootsResult(roots=await self._list_roots())
+            except Rejected:
+                return ElicitResult(action="decline")
+        if self._roots is not None:
+            return ListRootsResult(roots=await self._list_roots())
         raise MethodNotFound("This client does not offer it")
 
     async def _list_roots(self) -> Sequence[Root]:
@@ -97,20 +137,48 @@ def _own(answerer: object, kind: str, plain: Any) -> Any:
     return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
 
 
-def _message(answer: str | CreateMessageResult) -> CreateMessageResult:
+def shaped(method: str, given: object) -> Wire:
+    """Turn an answer given in short into the result that travels: a string, a mapping, ``None``, a list of roots.
+
+    Raises:
+        LocalProtocolError: it is no answer to this method.
+    """
+    if method == "sampling/createMessage":
+        return _message(given)
+    if method == "elicitation/create":
+        return _elicited(given)
+    if isinstance(given, ListRootsResult):
+        return given
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return ListRootsResult(roots=[_root(one) for one in cast("Sequence[str | Path | Root]", given)])
+    raise LocalProtocolError(f"{method} is answered with a list of roots, not with {type(given).__name__}")
+
+
+def _message(answer: object) -> CreateMessageResult:
+    if isinstance(answer, CreateMessageResult):
+        return answer
     if isinstance(answer, str):
         return CreateMessageResult(
             role="assistant", content=TextContent(text=answer), model="unnamed", stop_reason="endTurn"
         )
-    return answer
+    try:
+        return convert(answer, CreateMessageResult)
+    except ValidationError:
+        raise LocalProtocolError(
+            f"sampling is answered with a string or a CreateMessageResult, not with {type(answer).__name__}"
+        ) from None
 
 
-def _elicited(answer: ElicitResult | Mapping[str, Any] | None) -> ElicitResult:
+def _elicited(answer: object) -> ElicitResult:
     if isinstance(answer, ElicitResult):
         return answer
     if answer is None:
         return ElicitResult(action="decline")
-    return ElicitResult(action="accept", content=dict(answer))
+    if isinstance(answer, Mapping):
+        return ElicitResult(action="accept", content=dict(cast("Mapping[str, ElicitValue]", answer)))
+    raise LocalProtocolError(
+        f"an elicitation is answered with a mapping, None or an ElicitResult, not with {type(answer).__name__}"
+    )
 
 
 def _root(given: str | Path | Root) -> Root:

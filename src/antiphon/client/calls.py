@@ -1,37 +1,36 @@
 """Requests to the server and its asks to us, on one connection: typed, timed, counted, and tied to each other.
 
-Owns what a call of ours is while it is open, so that an ask can be shown with the call it belongs to.
+Owns how a call is made and how an ask finds its answerer. Which calls are open is ``open_calls``', how rounds go on
+``rounds``', what a reply means ``replies``' business.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import Any, TypeVar
 
-import msgspec
-from msgspec import Struct
+from msgspec import Raw, structs
 
-from antiphon.client.answer import Answers
+from antiphon.client.answer import Answers, shaped
 from antiphon.client.connect import Address, Command, Serves
-from antiphon.client.rounds import RoundLimits, run_rounds
+from antiphon.client.open_calls import OpenCall, OpenCalls
+from antiphon.client.pending import Ask, PendingRound
+from antiphon.client.replies import read_legacy, read_modern
+from antiphon.client.rounds import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
+from antiphon.client.sending import Sending
 from antiphon.engine.connection import Connection, Handler
-from antiphon.engine.waiting import OnProgress
-from antiphon.errors import CallTimeout, InvalidRequest, PeerError, RemoteProtocolError
+from antiphon.errors import InvalidRequest, LocalProtocolError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
-from antiphon.wire.envelope import ErrorObject
-from antiphon.wire.failure import from_wire
-from antiphon.wire.lifecycle import DiscoverResult, ProgressNotificationParams
+from antiphon.wire.envelope import encode
+from antiphon.wire.lifecycle import DiscoverResult
 from antiphon.wire.methods import METHODS, MethodSpec
-from antiphon.wire.origin import Origin, OriginCall, Round, describe_target, identify
-from antiphon.wire.revisions import LATEST
+from antiphon.wire.origin import Origin, Round, describe_target, identify
 from antiphon.wire.rounds import InputRequiredResult
-from antiphon.wire.unknown import decode
 
 __all__ = ["Calls"]
 
@@ -39,23 +38,8 @@ log = logging.getLogger("antiphon.client")
 
 R = TypeVar("R", bound=Wire)
 
-_numbers = count(1)
-"""Names calls and asks on this side; never reused while the process lives."""
-
-
-class _Open(Struct):
-    """A call of ours that is open. The origin is made when the first ask needs it."""
-
-    id: int
-    method: str
-    params: Wire
-
-    def origin(self) -> OriginCall:
-        arguments = getattr(self.params, "arguments", None)
-        if isinstance(arguments, msgspec.Raw):
-            arguments = msgspec.json.decode(arguments or b"{}")
-        name = getattr(self.params, "name", None) or getattr(self.params, "uri", None)
-        return OriginCall(id=str(self.id), method=self.method, name=name, arguments=arguments)
+_asks = count(1)
+"""Names asks on this side; never reused while the process lives."""
 
 
 class Calls:
@@ -66,11 +50,10 @@ class Calls:
     ) -> None:
         self.session = session
         self.peer: Connection[ClientSession]
+        self.open = OpenCalls(limits)
+        """Those that wait for their result."""
         self._answers = answers
         self._limits = limits
-        self._open: dict[int, _Open] = {}
-        self._ask_count = 0
-        self._opened = 0
         target = _named(where)
         self._identity = identify(target)
         self._target = describe_target(target)
@@ -84,10 +67,13 @@ class Calls:
 
     async def plain(self, method: str, params: Wire, result: type[R], *, timeout: float | None) -> R:
         """Make a request that has no rounds, and decode its result."""
-        raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
+        try:
+            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
+        finally:
+            self.open.rested()
         if not self.is_modern:
-            return _read(raw, method, result)
-        done = _read_modern(raw, method, result)
+            return read_legacy(raw, method, result)
+        done = read_modern(raw, method, result)
         if isinstance(done, InputRequiredResult):
             raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
         return done
@@ -119,40 +105,29 @@ class Calls:
 
         ``timeout`` counts the time in which the server works, not that in which we answer.
         """
-        call = _Open(next(_numbers), method, params)
-        self._opened += 1
-        self._open[call.id] = call
-        on_progress = _reporter(progress) if progress is not None else None
-        left = timeout
-        loop = asyncio.get_running_loop()
-
-        async def send(current: RoundParams) -> R | InputRequiredResult:
-            nonlocal left
-            outgoing = self.session.request(METHODS[method], current, wants_progress=progress is not None, meta=meta)
-            began = loop.time()
-            try:
-                raw = await self.peer.request(outgoing, timeout=left, on_progress=on_progress)
-            except CallTimeout:
-                raise CallTimeout(f"{method} was not answered within {timeout:g} s") from None
-            except PeerError as error:
-                raise _lifted(method, error) from None
-            if left is not None:
-                left = max(0.0, left - (loop.time() - began))
-            return _read(raw, method, result) if not self.is_modern else _read_modern(raw, method, result)
-
+        call = self.open.open(method, params)
+        send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
         try:
             if not self.is_modern:
-                done = await send(params)
-                if isinstance(done, InputRequiredResult):
-                    raise RemoteProtocolError("The server asked for input in a revision without rounds")
-                return done, 0
-            return await run_rounds(
-                send, lambda spec, ask, this: self._answer_round(call, spec, ask, this), params, self._limits
-            )
+                return await send.once(params), 0
+            inspect = self._inspector(send) if self._answers.on_round is not None else None
+            answer = self._answerer(call)
+            return await run_rounds(send, answer, params, self._limits, admit=self._admit, inspect=inspect)
         finally:
-            del self._open[call.id]
-            if not self._open:
-                self._ask_count = self._opened = 0
+            self.open.close(call)
+
+    def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
+        """Return what shows a round to the one who wants to see it first."""
+
+        async def inspect_round(
+            result: InputRequiredResult, asks: Mapping[str, Asked], this: Round, asked: int
+        ) -> None:
+            on_round = self._answers.on_round
+            outcome = on_round(self._pending(send, self._limits, result, asks, this.n, asked)) if on_round else None
+            if inspect.isawaitable(outcome):
+                await outcome
+
+        return inspect_round
 
     async def ping(self, timeout: float | None) -> None:
         """See ``Client.ping``."""
@@ -163,6 +138,97 @@ class Calls:
         """Send a notification."""
         self.peer.send(self.session.notify(METHODS[method], params))
 
+    # --- rounds by hand -----------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        method: str,
+        params: RoundParams,
+        result: type[R],
+        *,
+        timeout: float | None,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> R | PendingRound[R]:
+        """Make a request that may have rounds; return its result, or its first round unanswered."""
+        call = self.open.open(method, params)
+        send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
+        return await self._step(send, params, self._limits, 1, 0)
+
+    async def resume(
+        self,
+        pending: PendingRound[R],
+        answers: Mapping[str, object],
+        *,
+        timeout: float | None,
+        progress: Callable[..., object] | None = None,
+    ) -> R | PendingRound[R]:
+        """Go on with a call; return its result, or its next round.
+
+        Raises:
+            LocalProtocolError: it is not this server's, or these are no answers to its asks; nothing was sent.
+        """
+        if not self.is_modern:
+            raise LocalProtocolError("The revision agreed on has no rounds: this call cannot be gone on with here")
+        if pending.identity != self._identity:
+            # "They MUST NOT be used for any other request"; what another server knows is none of this one's business.
+            raise LocalProtocolError(f"This call was made to another server, not to {self._target}")
+        params = pending.round_params
+        again = retry(params, _given(pending, answers), pending.request_state)
+        kind: Any = METHODS[pending.method].result
+        call = self.open.open(pending.method, params, pending.call)
+        send: Sending[R] = Sending(
+            self.session, self.peer, call, kind, timeout=timeout, progress=progress, meta=pending.meta
+        )
+        return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
+
+    async def answer(self, pending: PendingRound[Any]) -> dict[str, Wire]:
+        """Have the asks of a round answered by this client's answerers."""
+        call = OpenCall(pending.method, pending.round_params, pending.call)
+        asks = {key: Asked(METHODS[ask.method], ask.params, ask.raw) for key, ask in pending.asks.items()}
+        this = Round(n=pending.number, max=pending.limits.rounds)
+        return await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
+
+    async def _step(
+        self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
+    ) -> R | PendingRound[R]:
+        try:
+            if not self.is_modern:
+                return await send.once(params)
+            done = await send(params)
+        finally:
+            self.open.close(send.call)
+        if not isinstance(done, InputRequiredResult):
+            return done
+        asked += len(done.input_requests or ())
+        asks = read_round(done, number, asked, limits, self._admit)
+        return self._pending(send, limits, done, asks, number, asked)
+
+    def _pending(
+        self,
+        send: Sending[R],
+        limits: RoundLimits,
+        result: InputRequiredResult,
+        asks: Mapping[str, Asked],
+        number: int,
+        asked: int,
+    ) -> PendingRound[R]:
+        call = send.call
+        params = structs.replace(call.params, meta=None, input_responses=None, request_state=None)
+        return PendingRound(
+            method=call.method,
+            params=Raw(encode(params)),
+            asks={key: Ask(method=ask.spec.name, raw=ask.raw) for key, ask in asks.items()},
+            request_state=result.request_state,
+            number=number,
+            asked=asked,
+            limits=limits,
+            remaining=send.left,
+            call=call.name,
+            identity=self._identity,
+            meta=send.meta,
+        )
+
     # --- what the server asks -----------------------------------------------------------------------------------
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -170,36 +236,51 @@ class Calls:
         return dict.fromkeys(("sampling/createMessage", "elicitation/create", "roots/list"), self._asked)
 
     async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
-        # Which of several open calls an ask belongs to is not said, so they are counted together. Roots are no
-        # part of a call: a server may want them at any time (2025-11-25 client/roots).
-        if self._open or request.method.name != "roots/list":
-            self._ask_count += 1
-        if self._ask_count > self._limits.asks * max(1, self._opened):
-            self._give_up(peer)
+        owner = self.open.owner(request.related_to)
+        # Roots are no part of a call: a server may want them at any time (2025-11-25 client/roots).
+        is_roots = request.method.name == "roots/list"
+        if (len(self.open) or not is_roots) and not self.open.charge(owner):
+            self._give_up(peer, owner)
             raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
-        return await self._answers.answer(request.params, self._origin(self._the_one_open_call(), None))
+        params = self._answers.admit(request.params)
+        bound = None if is_roots else self.open.bind(request, owner)
+        try:
+            if (turn := self.open.take_turn(owner)) is not None:
+                await turn
+            try:
+                return await self._answers.answer(params, self._origin(owner, None))
+            finally:
+                self.open.end_turn(owner)
+        finally:
+            if bound is not None:
+                bound.discard(request)
 
-    def _the_one_open_call(self) -> _Open | None:
-        """Find the call an ask belongs to. The protocol does not say, so it is known while only one is open."""
-        return next(iter(self._open.values())) if len(self._open) == 1 else None
-
-    def _give_up(self, peer: Connection[ClientSession]) -> None:
+    def _give_up(self, peer: Connection[ClientSession], owner: OpenCall | None) -> None:
+        """Give up the call that was asked too much, or all that may have been."""
         reason = f"The server asked for more than {self._limits.asks} answers in one call"
-        for id, outgoing in list(self.session.outgoing.items()):
-            if outgoing.method.rounds:
-                peer.abandon(id, RemoteProtocolError(reason))
+        calls = [owner] if owner is not None else self.open
+        ids = [call.request for call in calls if call.request in self.session.outgoing]
+        # A request that was repeated has another id by now: then whatever waits is given up.
+        for id in ids or list(self.session.outgoing):
+            peer.abandon(id, RemoteProtocolError(reason))
 
-    async def _answer_round(self, call: _Open, spec: MethodSpec, params: Wire, this: Round) -> Wire:
+    def _answerer(self, call: OpenCall) -> Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]:
+        async def answer(_spec: MethodSpec, ask: Wire, this: Round) -> Wire:
+            return await self._answers.answer(ask, self._origin(call, this))
+
+        return answer
+
+    def _admit(self, spec: MethodSpec, params: Wire) -> Wire:
         self.session.check_input_request(spec, params)
         notice = self.session.revision and self.session.deprecation(spec, self.session.revision)
         if notice:
             log.info("%s", notice)
-        return await self._answers.answer(params, self._origin(call, this))
+        return self._answers.admit(params)
 
-    def _origin(self, call: _Open | None, this: Round | None) -> Origin:
+    def _origin(self, call: OpenCall | None, this: Round | None) -> Origin:
         agreed = self.session.revision
         return Origin(
-            id=str(next(_numbers)),
+            id=str(next(_asks)),
             identity=self._identity,
             target=self._target,
             server=self.session.server_info,
@@ -216,48 +297,8 @@ def _named(where: Serves | Command | Address) -> str | list[str]:
     return list(where.argv) if isinstance(where, Command) else ["memory:", str(getattr(where, "name", ""))]
 
 
-def _reporter(progress: Callable[..., object]) -> OnProgress:
-    def report(params: ProgressNotificationParams) -> object:
-        outcome = progress(params.progress, params.total, params.message)
-        return outcome if inspect.iscoroutine(outcome) else None
-
-    return report
-
-
-def _lifted(method: str, error: PeerError) -> PeerError:
-    if method != "resources/read":
-        return error
-    # 2026-07-28 server/resources: not found is -32602 with the URI; before, it had a code of its own. Servers mix the
-    # two up, so both are understood in every revision.
-    sent = ErrorObject(code=error.code, message=error.message, data=error.data)
-    return from_wire(LATEST.lift_error(sent))
-
-
-def _read(raw: msgspec.Raw, method: str, result: type[R]) -> R:
-    try:
-        return decode(raw, result)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"The server's answer to {method} cannot be read: {error}") from None
-
-
-def _read_modern(raw: msgspec.Raw, method: str, result: type[R]) -> R | InputRequiredResult:
-    try:
-        done = decode(raw, result)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        if _result_type(raw) == "input_required":
-            return _read(raw, method, InputRequiredResult)
-        return _read(raw, method, result)
-    kind = getattr(done, "result_type", None)
-    if kind in (None, "complete"):
-        return done
-    if kind == "input_required":
-        return _read(raw, method, InputRequiredResult)
-    # 2026-07-28 basic: an absent resultType is complete, an unknown one is invalid.
-    raise RemoteProtocolError(f"The server's answer to {method} has the unknown resultType {kind!r}")
-
-
-def _result_type(raw: msgspec.Raw) -> str | None:
-    try:
-        return msgspec.json.decode(raw, type=Result).result_type
-    except msgspec.DecodeError:
-        return None
+def _given(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
+    unknown = [key for key in answers if key not in pending.asks]
+    if unknown:
+        raise LocalProtocolError(f"The round has no ask {unknown[0]!r}: it has {', '.join(pending.asks) or 'none'}")
+    return {key: shaped(pending.asks[key].method, given) for key, given in answers.items()}

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl as tls
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
 from antiphon.channel import Channel
-from antiphon.client.answer import Answers, Elicitor, Roots, Sampler
+from antiphon.client.answer import Answers, Elicitor, OnRound, Roots, Sampler
+from antiphon.client.by_hand import Rounds
 from antiphon.client.cache import Cache
 from antiphon.client.calls import Calls
 from antiphon.client.connect import Address, Command, Serves, Target, resolve
@@ -64,6 +65,7 @@ OnProgress = Callable[[float, float | None, str | None], object]
 """Called with progress, total and message; may be a coroutine function."""
 
 C = TypeVar("C", bound=CacheableResult)
+T = TypeVar("T")
 
 
 class Client:
@@ -73,6 +75,8 @@ class Client:
     ``Host`` and its ``elicit``; what is not given is not offered. ``roots``: paths or URIs the server may work in.
     ``revision``: ``"auto"`` for the newest both speak, or one by name. ``timeout``: seconds for each call, not
     counting the time in which an ask is answered; ``None`` waits for ever. ``limits``: how much one call may ask.
+    ``answer_timeout``: seconds an answerer has for one ask; by default as long as it likes. ``on_round``: called with
+    each round (2026-07-28) before anything of it is answered; what it raises gives up the call.
     ``on_log``: called with each log message of the server. ``errlog``: called with each line a child process writes
     to its standard error. ``inherit_env``: give a child the whole environment instead of a safe part of it.
     ``headers``, ``ssl``, ``proxy``: for a URL; headers of every request, TLS settings (``False`` trusts everybody), the
@@ -89,6 +93,8 @@ class Client:
         revision: str = "auto",
         timeout: float | None = 60.0,
         limits: RoundLimits = DEFAULT_LIMITS,
+        answer_timeout: float | None = None,
+        on_round: OnRound | None = None,
         info: Implementation | None = None,
         log_level: LoggingLevel | None = None,
         on_log: OnLog | None = None,
@@ -100,7 +106,7 @@ class Client:
         wrap: Callable[[Channel], Channel] | None = None,
     ) -> None:
         self.timeout = timeout
-        self._answers = Answers(sampling, elicitation, roots)
+        self._answers = Answers(sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout)
         self._notices = Notices(on_log)
         self._outputs = Outputs()
         self._headers = ToolHeaders()
@@ -123,6 +129,8 @@ class Client:
                 wrap=wrap,
             )
         )
+        self.rounds = Rounds(self._link, self._tool_call, self._timeout)
+        """The same calls a step at a time, for whoever wants to go through the rounds by hand."""
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -209,14 +217,19 @@ class Client:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
+        return await self._tool_call(
+            name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
+        )
+
+    async def _tool_call(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
         try:
-            result = await self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
+            result = await call()
         except HeaderMismatch:
             # The tool wants arguments in headers, and we did not know, or no longer: look it up, and try once more.
             if not await self._look_up(name):
                 raise
-            result = await self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
-        if result.structured_content is not None and not result.is_error:
+            result = await call()
+        if isinstance(result, CallToolResult) and result.structured_content is not None and not result.is_error:
             await self._outputs.check(name, result.structured_content, self.tools)
         return result
 
