@@ -1,7 +1,8 @@
 """The server other implementations are tested against, and the scenario scripts are played against.
 
 It has one tool for each thing a server can do. Its twin, written with the official SDK, is
-``programs/python2_server.py``. Run it as a program and it serves stdio.
+``programs/python2_server.py``. Run it as a program and it serves stdio, or the port it is given; with ``--survey`` it
+has one tool more, which asks as often as it is told to.
 """
 
 from __future__ import annotations
@@ -157,8 +158,22 @@ async def complete_language(value: str) -> list[str]:
     return [word for word in ("python", "perl", "rust") if word.startswith(value)]
 
 
+async def survey(topic: str, questions: int, ctx: Context) -> str:
+    """Ask one question after another; each says how long the last answer was."""
+    answers = [""]
+    for number in range(1, questions + 1):
+        question = f"{topic} {number}, after {len(answers[-1])} characters"
+        answers.append((await ctx.sample(question, max_tokens=50)).text)
+    return f"{questions} answers, the last: {answers[-1]}"
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        server.run("http", port=int(sys.argv[1]))
+    arguments = sys.argv[1:]
+    if "--survey" in arguments:
+        # Only when asked for: the scenario scripts know the list of tools by heart.
+        arguments.remove("--survey")
+        server.tool(survey)
+    if arguments:
+        server.run("http", port=int(arguments[0]))
     else:
         server.run()

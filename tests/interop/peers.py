@@ -15,11 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OUR_SERVER", "Peers"]
+__all__ = ["OUR_SERVER", "SURVEYING_SERVER", "Peers"]
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
 OUR_SERVER = [sys.executable, str(HERE / "our_server.py")]
+SURVEYING_SERVER = [*OUR_SERVER, "--survey"]
 PATIENCE = 90
 """Seconds a peer program may take; the slowest takes six."""
 
@@ -52,6 +53,14 @@ class Peers:
     def python2_server(self) -> list[str]:
         """Command line of our server written with the official Python SDK 2.x."""
         return [str(self.root / "python2" / "bin" / "python"), str(PROGRAMS / "python2_server.py")]
+
+    @cached_property
+    def ts2_server(self) -> list[str]:
+        """Command line of our server written with the TypeScript SDK v2; ``stdio`` or a port follows it.
+
+        It is told where the packages are on its way in: a client hands its own environment to no server.
+        """
+        return ["env", f"ANTIPHON_INTEROP_DIR={self.root}", self.node, str(PROGRAMS / "ts2_server.mjs")]
 
     @cached_property
     def everything(self) -> list[str]:

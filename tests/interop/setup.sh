@@ -16,6 +16,8 @@ NODE_PEERS=(
   @modelcontextprotocol/server-everything@2026.8.31
   @modelcontextprotocol/sdk@1.32.2
   @modelcontextprotocol/client@2.4.0
+  @modelcontextprotocol/server@2.4.0
+  @modelcontextprotocol/node@2.1.2
   @modelcontextprotocol/inspector@2.12.0
   zod@4.6.7
   node@22.23.3

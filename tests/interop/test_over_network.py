@@ -15,7 +15,7 @@ import pytest
 from antiphon import Client
 from antiphon.host.host import Host
 from tests.interop.answers import Answerer
-from tests.interop.peers import OUR_SERVER, Peers
+from tests.interop.peers import OUR_SERVER, SURVEYING_SERVER, Peers
 
 
 def free_port() -> int:
@@ -91,13 +91,16 @@ async def test_the_official_python_server_is_met_by_url(peers: Peers, revision: 
     ],
 )
 async def test_their_clients_walk_through_our_server(peers: Peers, name: str, era: str):
-    """Sampling, with tools as well, elicitation, roots, progress and errors, over Streamable HTTP."""
+    """Sampling, in chains and with tools as well, elicitation, roots, progress and errors, over Streamable HTTP."""
     port = free_port()
-    async with listening([*OUR_SERVER, str(port)], port):
+    async with listening([*SURVEYING_SERVER, str(port)], port):
         seen = await asyncio.to_thread(peers.walk, name, era, [f"http://127.0.0.1:{port}/mcp"])
     assert seen["version"] == ("2025-11-25" if era == "legacy" else "2026-07-28")
-    calls = ("echo", "describe", "use_tool", "forecast", "book", "folders", "count")
+    calls = ("echo", "describe", "compare", "survey", "use_tool", "forecast", "book", "folders", "count")
     assert {call: seen[call].get("isError", False) for call in calls} == dict.fromkeys(calls, False)
+    assert seen["compare"]["content"][0]["text"] == "answer to Describe hat | answer to Describe cap"
+    assert seen["survey"]["content"][0]["text"].startswith("12 answers, the last: answer to Cloth 12,")
+    assert ("error" in seen["long_survey"]) is (era != "legacy")
     assert [report[0] for report in seen["progress"]] == [1, 2, 3]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.interop.our_server import server
-from tests.interop.peers import OUR_SERVER, Peers
+from tests.interop.peers import SURVEYING_SERVER, Peers
 
 WALKS = [
     ("python2", "legacy"),
@@ -30,7 +30,7 @@ Record = dict[str, Any]
 def walk(request: pytest.FixtureRequest, peers: Peers) -> tuple[str, str, Record]:
     """Let one client walk through our server, once for all tests."""
     name, era = request.param
-    return name, era, peers.walk(name, era, OUR_SERVER)
+    return name, era, peers.walk(name, era, SURVEYING_SERVER)
 
 
 @pytest.fixture
@@ -43,6 +43,13 @@ def text_of(result: Record) -> str:
     """Return the only text of a tool's result."""
     (block,) = result["content"]
     return block["text"]
+
+
+def asked_about(seen: Record, topic: str) -> list[str]:
+    """Return the questions about a topic that the client's model was asked."""
+    asks = [ask["messages"][0]["content"] for ask in seen["asks"] if "messages" in ask]
+    texts = [str(content["text"]) for content in asks if "text" in content]
+    return [text for text in texts if text.startswith(topic)]
 
 
 def test_the_revision_is_the_newest_of_the_era(walk: tuple[str, str, Record]):
@@ -62,7 +69,7 @@ def test_the_server_says_who_it_is(walk: tuple[str, str, Record]):
 
 def test_all_tools_are_listed(seen: Record):
     """The client's own validation accepts the list, and it is complete."""
-    assert [tool["name"] for tool in seen["tools"]["tools"]] == [tool.name for tool in server.tools]
+    assert [tool["name"] for tool in seen["tools"]["tools"]] == [*(tool.name for tool in server.tools), "survey"]
 
 
 def test_a_call_returns_its_text(seen: Record):
@@ -107,6 +114,30 @@ def test_a_sampling_request_arrives_as_it_was_made(seen: Record):
 def test_five_calls_that_sample_run_side_by_side(seen: Record):
     """Each gets its own answer."""
     assert [text_of(result) for result in seen["together"]] == ["peer: answer to Describe sweater"] * 5
+
+
+def test_samples_of_a_gather_find_their_answers(seen: Record):
+    """Two asks at once, each with its own."""
+    assert text_of(seen["compare"]) == "answer to Describe hat | answer to Describe cap"
+
+
+def test_a_chain_of_samples_runs_to_its_end(seen: Record):
+    """Twelve in one call, more rounds than both SDKs allow unasked; the model is asked once for each, in order."""
+    questions = asked_about(seen, "Cloth")
+    assert text_of(seen["survey"]) == f"12 answers, the last: answer to {questions[-1]}"
+    assert [question.split(",")[0] for question in questions] == [f"Cloth {number}" for number in range(1, 13)]
+
+
+def test_a_chain_beyond_the_clients_limit_ends_with_its_error(walk: tuple[str, str, Record]):
+    """Rounds are limited by the client, which says so; before there were rounds nothing was counted."""
+    _, era, seen = walk
+    questions = asked_about(seen, "Thread")
+    if era in MODERN:
+        assert "rounds" in seen["long_survey"]["error"]["message"]
+        assert len(questions) == 15
+    else:
+        assert text_of(seen["long_survey"]) == f"18 answers, the last: answer to {questions[-1]}"
+        assert len(questions) == 18
 
 
 def test_sampling_with_a_tool_returns_the_tool_use(seen: Record):

@@ -35,6 +35,8 @@ warnings.simplefilter("ignore", MCPDeprecationWarning)
 
 Step = Callable[[], Awaitable[Any]]
 MODES = {"legacy": "legacy", "modern": "2026-07-28", "auto": "auto"}
+MAX_ROUNDS = 15
+"""Rounds that one call may have; the SDK's own default is 10."""
 
 
 class Seen:
@@ -103,6 +105,9 @@ def calls(client: Client, seen: Seen) -> dict[str, Step]:
         "describe": lambda: client.call_tool("describe", {"product": "sweater"}),
         "use_tool": lambda: client.call_tool("use_tool", {"city": "Oslo"}),
         "forecast": lambda: client.call_tool("forecast", {"city": "Oslo"}),
+        "compare": lambda: client.call_tool("compare", {"products": ["hat", "cap"]}),
+        "survey": lambda: client.call_tool("survey", {"topic": "Cloth", "questions": 12}),
+        "long_survey": lambda: client.call_tool("survey", {"topic": "Thread", "questions": 18}),
         "book": lambda: client.call_tool("book", {"day": "Friday"}),
         "folders": lambda: client.call_tool("folders", {}),
         "count": lambda: client.call_tool("count", {"to": 3}, progress_callback=seen.on_progress),
@@ -132,6 +137,7 @@ async def walk(era: str, command: list[str]) -> dict[str, Any]:
     client = Client(
         command[0] if "://" in command[0] else StdioServerParameters(command=command[0], args=command[1:]),
         mode=MODES[era],
+        input_required_max_rounds=MAX_ROUNDS,
         sampling_callback=seen.sample,
         sampling_capabilities=SamplingCapability(tools=SamplingToolsCapability()),
         elicitation_callback=seen.elicit,

@@ -8,6 +8,9 @@ export const peer = createRequire(join(process.env.ANTIPHON_INTEROP_DIR, "npm", 
 
 export const capabilities = { sampling: { tools: {} }, elicitation: { form: {} }, roots: { listChanged: true } };
 
+/** Rounds that one call may have; the SDK's own default is 10. */
+export const MAX_ROUNDS = 15;
+
 export const seen = { asks: [], progress: [], logs: [] };
 
 /** Answers as a model would: with a tool use when tools are offered, else with text. */
@@ -65,6 +68,9 @@ function steps(client, call) {
     describe: () => call("describe", { product: "sweater" }),
     use_tool: () => call("use_tool", { city: "Oslo" }),
     forecast: () => call("forecast", { city: "Oslo" }),
+    compare: () => call("compare", { products: ["hat", "cap"] }),
+    survey: () => call("survey", { topic: "Cloth", questions: 12 }),
+    long_survey: () => call("survey", { topic: "Thread", questions: 18 }),
     book: () => call("book", { day: "Friday" }),
     folders: () => call("folders", {}),
     count: () => call("count", { to: 3 }, { onprogress }),
