@@ -139,7 +139,7 @@ async def test_a_modern_call_over_http() -> None:
     _, body = await counted(cost, lambda: post(app, call(META), headers))
     assert b"hello" in body
     await app.close()
-    check(cost, calls=46, frames=8)
+    check(cost, calls=47, frames=8)
 
 
 async def test_a_legacy_call_over_http() -> None:

@@ -6,7 +6,7 @@ what is in them. This module owns the interface only; ``transports`` implements 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -94,6 +94,9 @@ class Releases(Protocol):
 
 class Peer(Protocol):
     """A running session, as a transport sees it that gets every message in a request of its own (HTTP)."""
+
+    headers: Mapping[str, str]
+    """Headers of the request that is served now, by lower-case name; never changed, but replaced."""
 
     @property
     def is_over(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -50,11 +50,13 @@ class CallAbandoned(asyncio.CancelledError):
 class Call:
     """A handler that runs for a request."""
 
-    __slots__ = ("_asks_out", "_left", "_reports", "clock", "connection", "first", "request", "server")
+    __slots__ = ("_asks_out", "_left", "_reports", "clock", "connection", "first", "headers", "request", "server")
 
     def __init__(self, server: Server, connection: Connection[ServerSession], request: Request) -> None:
         self.server = server
         self.connection = connection
+        self.headers = connection.headers
+        """Those of the request that is live; kept here, since a connection goes on to serve others."""
         self.first = request
         """The request that began the call."""
         self.request: Request | None = request
@@ -81,8 +83,8 @@ class Call:
             raise LocalProtocolError("The call has ended")
         if not self.request.revision.modern and not self.connection.ready.is_set():
             await self._until_ready(spec, timeout)
-        outgoing = self.connection.session.ask(spec, params, self.request)
-        with self.human_time():
+        with self.out(spec):
+            outgoing = self.connection.session.ask(spec, params, self.request)
             return await self.connection.request(outgoing, timeout=timeout)
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
@@ -111,6 +113,13 @@ class Call:
                 await self.connection.ready.wait()
         except TimeoutError:
             raise CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
+
+    @contextmanager
+    def out(self, spec: MethodSpec) -> Generator[None]:
+        """Take note that an ask is out: the handler's own deadline stands still, and whoever watches is told."""
+        watch = self.connection.watch
+        with self.human_time(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
+            yield
 
     @contextmanager
     def human_time(self) -> Generator[None]:

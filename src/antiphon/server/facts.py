@@ -65,7 +65,7 @@ class RequestFacts:
     @property
     def headers(self) -> Mapping[str, str]:
         """HTTP headers of the request, by lower-case name; empty over other transports."""
-        return self._call.connection.headers
+        return self._call.headers
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -44,6 +44,9 @@ PASSES = 8
 """Passes of the event loop without a new ask before a round is sent. Measured: ``gather`` nested four deep needs 4,
 five ``sleep(0)`` need 5; each pass costs about 1.5 microseconds."""
 
+_DIRECT_PASSES = 1
+"""The same where every ask comes from the body's own task: it waits for them, so at most a task it made can add one."""
+
 MAX_LEGS = 8
 """Most requests that may wait for the same round of one call: retries of a client that lost the reply."""
 
@@ -94,8 +97,8 @@ class RoundCall(Call):
     """A call that may be parked."""
 
     __slots__ = (
-        "_asked", "_began", "_diverged", "_ending", "_gates", "_held", "_holds", "_legs", "_pending", "_quiet",
-        "_rounds", "_sending", "_ticking", "_waiting_for", "bound_to", "generation", "given", "handled", "id",
+        "_asked", "_began", "_diverged", "_ending", "_gates", "_held", "_holds", "_legs", "_passes", "_pending",
+        "_quiet", "_rounds", "_sending", "_ticking", "_waiting_for", "bound_to", "generation", "given", "handled", "id",
         "journal", "last", "owner", "replayed_from", "run", "task",
     )  # fmt: skip
 
@@ -127,6 +130,7 @@ class RoundCall(Call):
         self._asked = 0
         self._held = len(request.raw or b"")
         self._quiet = 0
+        self._passes = _DIRECT_PASSES
         self._holds = 0
         self._began = 0.0
         self._gates: list[asyncio.Future[None]] = []
@@ -200,8 +204,10 @@ class RoundCall(Call):
         # Encoded now: what cannot be sent is the author's to know, at the very await.
         ask = _Ask(spec, Raw(encode(self.facts.revision.lower(params))), place, timeout)
         self._pending[name] = ask
+        if asyncio.current_task() is not self.task:
+            self._passes = PASSES
         self._touch()
-        with self.human_time():
+        with self.out(spec):
             try:
                 async with asyncio.timeout(timeout):
                     return await ask.future
@@ -300,7 +306,7 @@ class RoundCall(Call):
             self._ticking = False
             return
         self._quiet += 1
-        if self._quiet <= PASSES:
+        if self._quiet <= self._passes:
             asyncio.get_running_loop().call_soon(self._tick)
         elif self._began and self.journal is not None and (missing := list(self.journal.unclaimed())):
             self._wait_for_claims(missing)
@@ -325,6 +331,7 @@ class RoundCall(Call):
 
     def _send_round(self) -> None:
         self.generation += 1
+        self._passes = _DIRECT_PASSES
         asks = {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
         open_asks = tuple(
             OpenAsk(key, ask.spec.name, ask.place.name, ask.place.digest, ask.deadline)
@@ -394,6 +401,7 @@ class RoundCall(Call):
         if len(self._legs) >= MAX_LEGS:
             raise refusal()
         self.connection, self.request, self.first = connection, request, request
+        self.headers = connection.headers
         self._legs.append((connection, request))
         request.on_cancel = lambda _reason: self.detach(request)
         gates, self._gates = self._gates, []

@@ -137,11 +137,11 @@ async def test_a_call_whose_client_left_can_be_resumed(bench):
     session = await open_session(bench)
     calling = begin(bench.app, call("tell_and_wait"), **session)
     await calling.response.until(b"before")
+    last = calling.response.events[-1].id
     calling.disconnect()
     bench.peer.go.set()
     await calling.done()
     await post(bench.app, call("broadcast", id=2), **session)
-    last = calling.response.events[-1].id
     resumed = await listen(bench.app, **session, last_event_id=last).done()
     assert [each.get("result", each.get("params")) for each in resumed.messages] == [{"data": "after"}, "waited"]
 

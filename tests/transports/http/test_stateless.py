@@ -42,14 +42,23 @@ async def test_two_at_once_have_two_peers(bench):
     assert len(bench.peers) == 2
 
 
-async def test_a_peer_that_waited_is_not_used_again(bench):
-    """It is closed: what its handler left behind belongs to nobody else."""
-    waiting = send(bench, "wait")
+async def test_a_peer_that_waited_is_used_again(bench):
+    """Its reply was JSON, so nothing of the request is left; a handler that kept the headers keeps its own."""
+    waiting = send(bench, "wait", x_number="1")
     await bench.waiting.wait()
+    kept = bench.peer.headers
     bench.peer.go.set()
     await waiting.done()
-    assert bench.peers[0].is_over
-    await send(bench, "echo").done()
+    await send(bench, "echo", x_number="2").done()
+    assert len(bench.peers) == 1
+    assert (kept["X-Number"], bench.peer.headers["X-Number"]) == ("1", "2")
+
+
+async def test_a_peer_that_streamed_is_not_used_again(bench):
+    """It is closed: what its handler may still send belongs to nobody else."""
+    await send(bench, "tell_and_wait").response.until(b"before")
+    bench.peer.go.set()
+    await send(bench, "echo", id=2).done()
     assert len(bench.peers) == 2
 
 

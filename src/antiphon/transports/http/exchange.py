@@ -20,6 +20,9 @@ from antiphon.transports.http.stream import Carrier, Stream
 
 __all__ = ["Exchange"]
 
+_UNWATCHED = 0.05
+"""Seconds a handler may wait before its client is watched: what is answered sooner does not pay for the task."""
+
 
 class Exchange(Struct, eq=False):
     """A request and its response. What differs between the eras is in the subclasses.
@@ -39,6 +42,7 @@ class Exchange(Struct, eq=False):
     _status: int | None = None
     _done: asyncio.Future[None] | None = None
     _timer: asyncio.TimerHandle | None = None
+    _waits: bool = False
     _watch: asyncio.Task[None] | None = None
     _pump: asyncio.Task[None] | None = None
     _carrier: Carrier | None = None
@@ -46,7 +50,7 @@ class Exchange(Struct, eq=False):
     @property
     def waited(self) -> bool:
         """Whether the reply was not there at once."""
-        return self._watch is not None
+        return self._waits
 
     # --- the era's part -----------------------------------------------------------------------------------------
 
@@ -102,7 +106,7 @@ class Exchange(Struct, eq=False):
     def answer(self) -> Awaitable[None]:
         """Respond, once the peer has been given the request."""
         reply = self.reply
-        if reply is not None and reply.data and self._watch is None:
+        if reply is not None and reply.data and not self._waits:
             status = 200 if reply.code is None else status_of(reply.code, modern=self.modern)
             return send_json(self._http.send, status, reply.data)
         return self._answer_later()
@@ -127,8 +131,6 @@ class Exchange(Struct, eq=False):
 
     async def respond(self, extra: tuple[HeaderPair, ...] = ()) -> None:
         """Send the reply, or wait until the stream has taken it to the client."""
-        if self._timer is not None:
-            self._timer.cancel()
         if self._pump is not None:
             await asyncio.shield(self._pump)
         elif self.gone:
@@ -153,13 +155,17 @@ class Exchange(Struct, eq=False):
             self.stream.unexpect(self._carrier)
 
     def waits(self) -> None:
-        """Begin to watch the connection: the handler takes time."""
-        if self._watch is not None:
-            return
+        """Take note that the handler takes time: if it takes more, the connection is watched."""
+        if not self._waits:
+            self._waits = True
+            self._timer = asyncio.get_running_loop().call_later(_UNWATCHED, self._begin_watch)
+
+    def _begin_watch(self) -> None:
         loop = asyncio.get_running_loop()
+        self._timer = None
         self._watch = loop.create_task(self._watch_client())
         if not self._settings.json_only and self.stream is None:
-            self._timer = loop.call_later(self._settings.patience, self._lose_patience)
+            self._timer = loop.call_later(self._settings.patience - _UNWATCHED, self._lose_patience)
 
     def start_stream(self) -> None:
         """Answer with server-sent events from now on."""

@@ -55,6 +55,7 @@ class Session:
 
     __slots__ = (
         "_count",
+        "_ended",
         "_exchanges",
         "_key",
         "_over",
@@ -84,8 +85,15 @@ class Session:
         self._over = False
         self._exchanges: dict[RequestId, LegacyExchange] = {}
         self._streams: OrderedDict[str, Stream] = OrderedDict()
+        self._ended: list[Stream] = []
+        """Streams that are complete, the oldest first."""
         self._standing: Stream | None = None
         self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), False)
+
+    @property
+    def session_id(self) -> str:
+        """The id, as the client has it."""
+        return self.id.decode()
 
     @property
     def is_busy(self) -> bool:
@@ -185,7 +193,7 @@ class Session:
         exchange.let_go()
         if exchange.stream is not None:
             exchange.stream.finish()
-            await self._forget_oldest()
+            await self._forget_oldest(exchange.stream)
 
     def is_live(self, id: object) -> bool:
         """Tell whether a request with this id is being served."""
@@ -252,11 +260,14 @@ class Session:
         stream = self._streams[number] = Stream(cursor)
         return stream
 
-    async def _forget_oldest(self) -> None:
-        complete = [number for number, stream in self._streams.items() if stream.complete and not stream.is_carried]
-        for number in complete[:-_KEPT]:
-            del self._streams[number]
-            await self._store.forget(f"{self._key}/{number}")
+    async def _forget_oldest(self, ended: Stream) -> None:
+        self._ended.append(ended)
+        # One that is being resumed is looked at again with the next that ends.
+        if len(self._ended) <= _KEPT or self._ended[0].is_carried:
+            return
+        cursor = self._ended.pop(0).cursor
+        if cursor is not None and self._streams.pop(cursor.number, None) is not None:
+            await self._store.forget(cursor.key)
 
 
 class LegacyExchange(Exchange, eq=False, kw_only=True):

@@ -1,7 +1,7 @@
 """Modern requests: each brings everything with it, so any idle peer can serve it.
 
-2026-07-28 basic/transports/streamable-http. A peer that has answered without ever waiting holds nothing of that request
-and serves the next; every other is let go of. Closing a stream cancels its request.
+2026-07-28 basic/transports/streamable-http. A peer that has answered with JSON holds nothing of that request and serves
+the next; every other is let go of. Closing a stream cancels its request.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ _POOL = 64
 class _Line:
     """The channel of a pooled peer: it leads to whichever exchange is being served."""
 
-    __slots__ = ("exchange", "headers", "peer", "principal")
+    __slots__ = ("exchange", "peer", "principal")
 
     def __init__(self, connect: Connect, http: Http) -> None:
         self.exchange: _ModernExchange | None = None
-        self.headers = RequestHeaders(http.headers)
         self.principal = http.principal
-        self.peer: Peer = connect(self, self.principal, self.headers, True)
+        self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), True)
 
     async def receive(self) -> Sequence[bytes | Oversized]:
         """Say that nothing is to be received: every message is handed over."""
@@ -97,8 +96,9 @@ class Stateless:
         finally:
             line.exchange = None
             self._busy.discard(line)
-            if exchange.waited or exchange.reply is None:
+            if exchange.waited:
                 exchange.let_go()
+            if exchange.reply is None or exchange.gone:
                 await line.peer.close()
             elif self._closed or line.peer.is_over or len(self._idle) >= _POOL:
                 await self._keep(line)
@@ -138,5 +138,5 @@ class Stateless:
             if line is None:
                 return _Line(self._connect, http)
             idle.remove(line)
-        line.headers.raw = http.headers
+        line.peer.headers = RequestHeaders(http.headers)
         return line

@@ -15,6 +15,7 @@ from msgspec import Struct
 from antiphon.protocol.sse import COMMENT, encode_event
 from antiphon.transports.http.asgi import HeaderPair, Send
 from antiphon.transports.http.event_store import EventStore
+from antiphon.transports.patience import at_once_or_within
 from antiphon.transports.room import Room
 
 __all__ = ["RETRY", "Carrier", "Cursor", "Stream"]
@@ -112,8 +113,7 @@ class Carrier:
 
     async def _put(self, message: dict[str, object]) -> None:
         try:
-            async with asyncio.timeout(STALL):
-                await self._send(message)
+            await at_once_or_within(STALL, self._send(message))
         except (TimeoutError, OSError):
             self.stop(lost=True)
             raise Lost from None

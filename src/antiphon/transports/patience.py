@@ -1,0 +1,48 @@
+"""A deadline that costs nothing where there is nothing to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Awaitable, Coroutine, Generator
+from types import CoroutineType
+from typing import Any, TypeVar, cast
+
+__all__ = ["at_once_or_within"]
+
+T = TypeVar("T")
+
+
+async def at_once_or_within(seconds: float, work: Awaitable[T]) -> T:
+    """Await ``work``; only if it has to wait does a clock start. Raises ``TimeoutError``.
+
+    Nearly every write fits into a buffer: then setting up and taking down ``asyncio.timeout`` would cost more than it.
+    """
+    if type(work) is not CoroutineType:
+        async with asyncio.timeout(seconds):
+            return await work
+    coroutine = cast("Coroutine[Any, Any, T]", work)
+    try:
+        pending = coroutine.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    async with asyncio.timeout(seconds):
+        return await _rest(coroutine, pending)
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+    while True:
+        try:
+            value = yield pending
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:
+            step, argument = work.throw, error
+        else:
+            step, argument = work.send, value
+        try:
+            pending = step(argument)
+        except StopIteration as done:
+            return cast("T", done.value)
