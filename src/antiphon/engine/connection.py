@@ -21,6 +21,7 @@ from antiphon.engine.asking import Asking
 from antiphon.engine.flag import Flag
 from antiphon.engine.serving import LATER, Handler, Later, Serving
 from antiphon.engine.tasks import Tasks
+from antiphon.engine.telemetry import Watch
 from antiphon.engine.waiting import OnProgress, Waiter
 from antiphon.errors import AntiphonError, ConnectionClosed, LocalProtocolError
 from antiphon.protocol.events import (
@@ -91,6 +92,8 @@ class Connection(Generic[S]):
         """Who the peer has proven to be, where the transport checks that."""
         self.headers: Mapping[str, str] = {}
         """Headers of the transport's request, where it has some; what is in them was not verified."""
+        self.watch: Watch | None = None
+        """Who is told of the requests, if anybody listens; set by the owner, with the handlers it has watched."""
         self.ready = Flag()
         """Set by the owner once the handshake is complete: asks of ours wait for it."""
         self.on_notified = notified
@@ -156,6 +159,8 @@ class Connection(Generic[S]):
         for request in list(self.session.incoming.values()):
             if request not in self.serving.suspended and request.on_cancel is not None:
                 _guarded("a cancellation", request.on_cancel, "the connection has ended")
+            if request.on_end is not None:
+                request.on_end(request, None)
         caller = asyncio.current_task()
         for task, _ in list(self.serving.suspended.values()):
             # Not all of them are ours: ``handle`` runs in a task of the transport's.
@@ -248,6 +253,8 @@ class Connection(Generic[S]):
         log.debug("%s was cancelled: %s", request.method.name, event.reason)
         if request.on_cancel is not None:
             _guarded("a cancellation", request.on_cancel, event.reason)
+        if request.on_end is not None:
+            request.on_end(request, None)
         self.end_children(request)
         if request.batch is not None:
             self.serving.send_reply(request, None)

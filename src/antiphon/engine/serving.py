@@ -158,13 +158,18 @@ class Serving:
             return self.reply_error(request, InternalError(f"The result cannot be sent: {error}"))
         except Exception as error:
             return self.reply_error(request, error)
+        if request.on_end is not None:
+            request.on_end(request, result)
         return self.send_reply(request, data)
 
     def reply_error(self, request: Request, error: BaseException) -> Awaitable[None] | None:
         """Send an error as the reply to a request. See ``Connection.reply_error``."""
         if not request.cancelled and (not isinstance(error, PeerError) or error.remote):
             log.error("%s failed", request.method.name, exc_info=error)
-        return self.send_reply(request, self._session.reply_error(request, error))
+        data = self._session.reply_error(request, error)
+        if request.on_end is not None:
+            request.on_end(request, error)
+        return self.send_reply(request, data)
 
     def send_reply(self, request: Request, data: bytes | None) -> Awaitable[None] | None:
         """Send the encoded reply to a request, or ``None`` where there is to be none."""

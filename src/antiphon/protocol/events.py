@@ -51,6 +51,10 @@ class Request(Struct, eq=False):
     """Set by whoever runs the request, to stop it when the peer withdraws it or is gone; given the reason."""
     on_wait: Callable[[], object] | None = None
     """Called once, when the handler first has to wait."""
+    on_end: Callable[[Request, object], object] | None = None
+    """Called with what it came to: its result, an exception, or ``None`` if nobody waits for a reply any more.
+
+    More than once where the peer withdraws it and the handler ends later; the first time is true."""
     code: int | None = None
     """The error code it was answered with, if it was an error."""
     children: set[RequestId] | None = None
