@@ -29,6 +29,17 @@ def test_it_calls_a_tool(peers: Peers, tmp_path: Path, era: str):
 
 
 @ERAS
+def test_it_puts_the_server_under_load(peers: Peers, tmp_path: Path, era: str):
+    """A thousand calls, fifty at once: every one is answered."""
+    load = ["--load", "--load-requests", "1000", "--load-concurrency", "50"]
+    done = peers.inspect(
+        tmp_path, era, "--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2", "b=40", *load
+    )
+    result = json.loads(done.stdout)["result"]
+    assert (result["ok"], result["errors"], result["toolErrors"]) == (1000, 0, 0)
+
+
+@ERAS
 def test_it_reads_a_resource(peers: Peers, tmp_path: Path, era: str):
     """Of a template."""
     done = peers.inspect(tmp_path, era, "--method", "resources/read", "--uri", "note://tuesday")

@@ -114,5 +114,8 @@ async def test_the_inspector_reaches_our_server_by_url(peers: Peers, tmp_path: P
         listed = await asyncio.to_thread(peers.inspect, tmp_path, era, *listing, server=address)
         call = ["--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2", "b=40"]
         called = await asyncio.to_thread(peers.inspect, tmp_path, era, *call, server=address)
+        load = ["--load", "--load-requests", "1000", "--load-concurrency", "50"]
+        loaded = await asyncio.to_thread(peers.inspect, tmp_path, era, *call, *load, server=address)
+    assert json.loads(loaded.stdout)["result"]["ok"] == 1000
     assert listed.returncode == 0, listed.stderr
     assert json.loads(called.stdout)["result"]["structuredContent"] == {"total": 42}

@@ -205,6 +205,9 @@ class ClientSession(Session):
 
     def _meta_members(self, id: int, wants_progress: bool, meta: dict[str, Any] | None) -> bytes:
         members = self._modern_meta
+        if self.carries is not None:
+            # What is given goes before: a request that is made again stays in its trace.
+            meta = {**self.carries(id), **(meta or {})}
         if meta:
             own = encode({name: value for name, value in meta.items() if name not in _SESSION_WRITES})[1:-1]
             members = b",".join(part for part in (members, own) if part)

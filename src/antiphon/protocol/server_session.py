@@ -6,7 +6,7 @@ with it. Both may share one channel (2026-07-28 basic/versioning, "Backward Comp
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -28,6 +28,7 @@ from antiphon.protocol.offer import Offer
 from antiphon.protocol.session import Session, read_params, shortened
 from antiphon.protocol.states import ALLOWED_BEFORE_READY, TRANSITIONS, Phase
 from antiphon.wire.common import (
+    PROGRESS_TOKEN,
     PROTOCOL_VERSION,
     ClientCapabilities,
     RequestMeta,
@@ -55,6 +56,8 @@ class _Peek(msgspec.Struct):
 
 
 _peek = msgspec.json.Decoder(_Peek).decode
+
+P = TypeVar("P", Wire, "Wire | None")
 
 
 class ServerSession(Session):
@@ -249,17 +252,16 @@ class ServerSession(Session):
         """
         self._check_ask(spec, params, request.revision, request.capabilities)
 
-    def _check_ask(
-        self, spec: MethodSpec, params: Wire | None, agreed: Revision, declared: ClientCapabilities | None
-    ) -> None:
+    def _check_ask(self, spec: MethodSpec, params: P, agreed: Revision, declared: ClientCapabilities | None) -> P:
+        """Do what ``check_ask`` says; return the params as the revision carries them."""
         if not spec.exists_in(agreed.name):
             raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
-        if params is not None:
-            agreed.lower(params)
+        lowered = agreed.lower(params) if params is not None else params
         missing = missing_for_ask(spec, params, declared)
         if missing is not None:
             needed = {"requiredCapabilities": msgspec.to_builtins(missing)}
             raise MissingCapability(f"The client does not offer what {spec.name} needs", data=needed)
+        return lowered
 
     def ask(self, spec: MethodSpec, params: Wire, request: Request | None, *, wants_progress: bool = False) -> Outgoing:
         """Send a request to a legacy client, as a child of the request of its that it belongs to.
@@ -282,11 +284,14 @@ class ServerSession(Session):
             raise LocalProtocolError(f"{spec.name} must belong to a request of the client's")
         if request is not None and self.incoming.get(request.id) is not request:
             raise LocalProtocolError(f"{spec.name} belongs to a request that has ended")
-        self._check_ask(spec, params, agreed, self.client_capabilities if request is None else request.capabilities)
-        encoded = encode(agreed.lower(params))
+        declared = self.client_capabilities if request is None else request.capabilities
+        encoded = encode(self._check_ask(spec, params, agreed, declared))
         id = next(self._ids)
+        meta: dict[str, object] = dict(self.carries(id)) if self.carries is not None else {}
         if wants_progress:
-            encoded = prepend(b'"_meta":{"progressToken":%d}' % id, encoded)
+            meta[PROGRESS_TOKEN] = id
+        if meta:
+            encoded = prepend(b'"_meta":%b' % encode(meta), encoded)
         return self._open(spec, encoded, request, id=id, wants_progress=wants_progress)
 
     @property

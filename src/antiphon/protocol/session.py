@@ -7,6 +7,7 @@ After every call that returns bytes the caller must send them, in that order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from math import isfinite
 from typing import Any, ClassVar
@@ -76,6 +77,8 @@ class Session:
         """The peer's requests that are being served."""
         self.outgoing: dict[RequestId, Outgoing] = {}
         """Our requests that wait for a reply."""
+        self.carries: Callable[[RequestId], dict[str, str]] | None = None
+        """Says what a request of ours has in ``_meta`` beside what the protocol wants: the trace it belongs to."""
         self._ids = count(1)
         self._said: set[str] = set()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
+from antiphon.engine.telemetry import watch
 from antiphon.errors import ConfigError
 from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Notified, Request
@@ -305,7 +306,10 @@ class Server:
         ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any.
         """
         session = ServerSession(self.offer())
-        peer = Connection(channel, session, self._handlers, grace=_GRACE)
+        told = watch(channel, over=None if headers is None else "tcp", knows=self._knows)
+        peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
+        if told is not None:
+            peer.watch, session.carries = told, told.carries
         peer.on_notified = partial(_notified, peer)
         peer.on_close = partial(self.subscriptions.close, peer)
         peer.on_end = partial(self._left, peer)
@@ -349,6 +353,9 @@ class Server:
         fitting = (template for template in self.templates if template.match(uri) is not None)
         found = fixed or next(fitting, None)
         return found.code if found is not None else b""
+
+    def _knows(self, method: str, name: str) -> bool:
+        return name in (self.tools if method == "tools/call" else self.prompts)
 
     def _left(self, peer: Connection[ServerSession]) -> None:
         self.subscriptions.leave(peer)

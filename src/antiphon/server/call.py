@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ __all__ = ["Call", "CallAbandoned", "Handled"]
 _HANDSHAKE = 60.0
 """Seconds that a legacy client has to complete the handshake it began, while an ask waits for it."""
 
+
+_NOBODY: AbstractContextManager[None] = nullcontext()
 
 _STEP: ContextVar[str | None] = ContextVar("antiphon_step", default=None)
 """The step that is being taken."""
@@ -114,9 +116,15 @@ class Call:
         except TimeoutError:
             raise CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
 
-    @contextmanager
-    def out(self, spec: MethodSpec) -> Generator[None]:
+    def out(self, spec: MethodSpec) -> AbstractContextManager[None]:
         """Take note that an ask is out: the handler's own deadline stands still, and whoever watches is told."""
+        if self.clock is None and self.connection.watch is None:
+            # Mostly nobody is to be told.
+            return _NOBODY
+        return self._told(spec)
+
+    @contextmanager
+    def _told(self, spec: MethodSpec) -> Generator[None]:
         watch = self.connection.watch
         with self.human_time(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
             yield

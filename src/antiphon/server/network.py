@@ -37,6 +37,10 @@ log = logging.getLogger("antiphon.server")
 DRAIN = 5
 """Seconds that open requests have to end when the server is told to stop."""
 
+REST = 75
+"""Seconds a connection may rest between two requests. Longer than the clients at hand keep theirs: whoever closes first
+must not be the server, or a busy client writes a request into a connection that is just being closed."""
+
 
 class HttpOptions(TypedDict, total=False):
     """Options of an endpoint. All are for Streamable HTTP; those the others have no use for, they refuse."""
@@ -252,6 +256,7 @@ def network_server(server: Server, transport: str, host: str, port: int, options
         http=bounded_by(limits),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
+        timeout_keep_alive=REST,
         access_log=False,
         log_level="warning",
         server_header=False,

@@ -18,13 +18,14 @@ from collections.abc import Awaitable, Callable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import DecodeError, Raw
+from msgspec import Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallDiverged, CallTimeout, InternalError, InvalidParams, LocalProtocolError
+from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.journal import Entry, Journal, Place, digest_of
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.answers import check_readable, is_readable
 from antiphon.server.call import Call, CallAbandoned, Handled
 from antiphon.server.lanes import lane_here, run_in_lane
 from antiphon.server.sealed_state import OpenAsk, State, refusal
@@ -33,7 +34,6 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.failure import to_wire
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
-from antiphon.wire.unknown import decode
 
 if TYPE_CHECKING:
     from antiphon.server.app import Server
@@ -168,7 +168,7 @@ class RoundCall(Call):
             if ask.deadline is not None and ask.deadline <= time.time():
                 journal.record(ask.place, Entry("timeout", ask.digest))
             elif (answer := answers.get(ask.key)) is not None:
-                _check_readable(ask.key, answer, METHODS[ask.method])
+                check_readable(ask.key, answer, METHODS[ask.method])
                 journal.record(ask.place, Entry("answer", ask.digest, bytes(answer)))
             else:
                 self._waiting_for[ask.place] = ask
@@ -197,7 +197,7 @@ class RoundCall(Call):
         place = self._place(spec, params, key)
         if place is not None and (known := self._known(place)) is not None:
             return await _recall(known, spec)
-        if key is not None and (given := self.given.pop(key, None)) is not None and _is_readable(given, spec):
+        if key is not None and (given := self.given.pop(key, None)) is not None and is_readable(given, spec):
             self._note(place, "answer", given)
             return given
         name, timeout = self._name(spec, place, key, timeout)
@@ -209,6 +209,8 @@ class RoundCall(Call):
         self._touch()
         with self.out(spec):
             try:
+                if timeout is None:
+                    return await ask.future
                 async with asyncio.timeout(timeout):
                     return await ask.future
             except TimeoutError:
@@ -451,7 +453,7 @@ class RoundCall(Call):
             ask = self._pending.get(key)
             if ask is None:
                 continue
-            _check_readable(key, raw, ask.spec)
+            check_readable(key, raw, ask.spec)
             answers[key] = raw
         return answers
 
@@ -472,13 +474,6 @@ def _lane(what: str, remedy: str) -> str:
     return lane
 
 
-def _check_readable(key: str, answer: Raw, spec: MethodSpec) -> None:
-    try:
-        decode(answer, spec.result or Wire)
-    except DecodeError as error:
-        raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
-
-
 async def _recall(known: Entry, spec: MethodSpec) -> Raw:
     """Let a replayed ask end as it did."""
     if known.kind == "timeout":
@@ -487,15 +482,6 @@ async def _recall(known: Entry, spec: MethodSpec) -> Raw:
         # Whatever withdrew it, a timeout or a sibling that failed, will do so again.
         await asyncio.get_running_loop().create_future()
     return Raw(known.value)
-
-
-def _is_readable(answer: Raw, spec: MethodSpec) -> bool:
-    """Tell whether an answer that came unasked can be used; one that cannot is asked for."""
-    try:
-        decode(answer, spec.result or Wire)
-    except DecodeError:
-        return False
-    return True
 
 
 def _reply(connection: Connection[ServerSession], request: Request, outcome: Wire | Raw | BaseException) -> None:

@@ -54,6 +54,7 @@ class _Lent:
         self.receive = channel.receive
         self.send = channel.send
         self.closed_error = channel.closed_error
+        self.network = "pipe"
 
     async def close(self) -> None:
         """Leave it to the owner."""

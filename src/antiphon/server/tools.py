@@ -46,6 +46,7 @@ class Tool:
 
     __slots__ = (
         "_build", "_convert", "_definition", "_function", "_is_plain", "_read", "name", "once", "requires", "timeout",
+        "wants_context",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,8 @@ class Tool:
         """Whether a call of it must never be forked into two runs."""
         self.timeout = timeout
         self.requires: Requirement | None = requires
+        self.wants_context = function.context is not None
+        """Whether the function takes the context, and so may ask the client."""
         self._function = function
         self._read = read
         self._convert = results.convert
@@ -81,11 +84,6 @@ class Tool:
         if self._definition is None:
             self._definition = self._build()
         return self._definition
-
-    @property
-    def wants_context(self) -> bool:
-        """Whether the function takes the context, and so may ask the client."""
-        return self._function.context is not None
 
     @property
     def may_ask(self) -> bool:

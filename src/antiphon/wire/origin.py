@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import msgspec
 
 from antiphon.wire.common import Implementation
+from antiphon.wire.tools import Tool
 
 __all__ = ["Origin", "OriginCall", "Round", "describe_target", "identify"]
 
@@ -58,6 +59,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """``None`` in the legacy era."""
     revision: str | None = None
     """The agreed protocol revision, as a label."""
+    tool: Tool | None = None
+    """Where a call of ours is to be confirmed: what the server says of the tool, not to be trusted."""
 
 
 def identify(target: str | Sequence[str]) -> str:

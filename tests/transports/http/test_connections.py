@@ -88,7 +88,7 @@ def test_the_class_of_connections_has_its_limits():
 
 
 async def test_whoever_works_on_is_not_cut_off():
-    """Between requests uvicorn's own clock runs; in a request and in a stream nobody is hurried."""
+    """In a request and in a stream nobody is hurried; between requests a connection may rest a while."""
     async with listening(Server("s")) as network:
         bare = await Bare.open(network.place)
         session = await bare.initialize()
@@ -97,8 +97,11 @@ async def test_whoever_works_on_is_not_cut_off():
         other = await Bare.open(network.place)
         other.send(request_bytes(INITIALIZE))
         assert (await other.response())[0] == 200
-        let_time_pass(network, 3600)
+        let_time_pass(network, 4.9)
         assert len(network.server_state.connections) == 2
+        let_time_pass(network, 3600)
+        assert await other.ended() == b""
+        await until(lambda: len(network.server_state.connections) == 1)
         for each in (bare, other):
             each.vanish()
         await until(lambda: not network.server_state.connections)
@@ -117,3 +120,21 @@ async def test_the_head_of_the_next_request_has_its_own_time():
         assert network.server_state.connections
         let_time_pass(network, 5.0)
         assert await bare.ended() == b""
+
+
+async def test_requests_that_come_together_are_answered_in_order():
+    """Pipelined: the next is served when the one before has its response."""
+    async with listening(Server("s")) as network:
+        bare = await Bare.open(network.place)
+        bare.send(request_bytes(INITIALIZE) + request_bytes(INITIALIZE, path="/other") + request_bytes(INITIALIZE))
+        assert [(await bare.response())[0] for _ in range(3)] == [200, 404, 200]
+        bare.vanish()
+
+
+async def test_a_path_may_be_escaped():
+    """It is the same path."""
+    async with listening(Server("s")) as network:
+        bare = await Bare.open(network.place)
+        bare.send(request_bytes(INITIALIZE, path="/m%63p?a=1"))
+        assert (await bare.response())[0] == 200
+        bare.vanish()

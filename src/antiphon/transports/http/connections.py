@@ -7,11 +7,19 @@ nothing of what is sent to it, would hold a socket and its buffers for ever. Wha
 
 from __future__ import annotations
 
+import functools
+from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+from urllib.parse import unquote
 
+import httptools
 from msgspec import Struct
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from antiphon.transports.http.asgi import ASGIApp, Scope
+from antiphon.transports.http.cycle import Cycle
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,7 +43,11 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection. ``bounded_by`` makes the class that uvicorn is given."""
+    """One connection. ``bounded_by`` makes the class that uvicorn is given.
+
+    uvicorn's, as far as bytes and upgrades go; how a request is presented, and when a connection that rests is closed,
+    is ours. Needs a ``Sweep``, and serves no access log and no ``limit_concurrency``.
+    """
 
     limits: ClassVar[Limits] = Limits()
 
@@ -43,7 +55,10 @@ class BoundedConnection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.pauses = 0
         """How often the client has been too slow."""
+        self.served = 0
+        """How many responses were complete."""
         self._head = 0
+        self._waiting: deque[Cycle] = deque()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection, or close it if there are enough."""
@@ -51,15 +66,115 @@ class BoundedConnection(HttpToolsProtocol):
         if len(self.connections) > self.limits.max_connections:
             transport.abort()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of a connection: whoever serves a request of it learns that its client is gone."""
+        self.connections.discard(self)
+        cycle: Cycle | None = self.cycle
+        if cycle is not None:
+            cycle.disconnected = not cycle.response_complete
+            cycle.note()
+        self.flow.resume_writing()
+        if exc is None:
+            self.transport.close()
+        self.parser: Any = None
+
     def data_received(self, data: bytes) -> None:
         """Take what the client has sent."""
         super().data_received(data)
-        if not self.reads_head:
+        cycle: Cycle | None = self.cycle
+        if cycle is not None and cycle.scope is self.scope:
             self._head = 0
             return
         self._head += len(data)
         if self._head > self.limits.max_head:
             self.transport.abort()
+
+    # --- what the parser finds ----------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin a request: its scope is made when its head is complete."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self.scope: Any = None
+
+    def on_headers_complete(self) -> None:
+        """Have a request served, or keep it until those before it are."""
+        parser = self.parser
+        self.scope = scope = self._make_scope(parser.get_method().decode("ascii"), parser.get_http_version())
+        if parser.should_upgrade() and self._should_upgrade():
+            return
+        before: Cycle | None = self.cycle
+        cycle = Cycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.on_response_complete,
+            defaults=self.server_state.default_headers,
+            keep_alive=scope["http_version"] != "1.0" and parser.should_keep_alive(),
+            expects_continue=self.expect_100_continue,
+        )
+        self.cycle: Any = cycle
+        if before is None or before.response_complete:
+            self._serve(cycle)
+        else:
+            # Pipelined: one after the other.
+            self.flow.pause_reading()
+            self._waiting.append(cycle)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a request's body."""
+        cycle = self._open_cycle()
+        if cycle is not None and cycle.feed(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """Take note that a request is complete."""
+        cycle = self._open_cycle()
+        if cycle is not None:
+            cycle.more_body = False
+            cycle.note()
+
+    def on_response_complete(self) -> None:
+        """Go on with the request that waits, if any."""
+        self.served += 1
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self._waiting:
+            self._serve(self._waiting.popleft())
+
+    def _make_scope(self, method: str, version: str) -> Scope:
+        path, raw_path, query = _split(self.url, self.root_path)
+        return {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": self.root_path,
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+            "method": method,
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+        }
+
+    def _serve(self, cycle: Cycle) -> None:
+        cycle.task = task = self.loop.create_task(cycle.run(cast("ASGIApp", self.app), self.tasks))
+        self.tasks.add(task)
+
+    def _open_cycle(self) -> Cycle | None:
+        """Return the cycle whose request is being read, unless nobody wants it any more."""
+        cycle: Cycle | None = self.cycle
+        if cycle is None or cycle.response_complete or cycle.scope is not self.scope:
+            return None
+        return cycle
+
+    # --- where it stands ----------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
         """Take note that the client does not keep up."""
@@ -69,18 +184,33 @@ class BoundedConnection(HttpToolsProtocol):
     @property
     def reads_head(self) -> bool:
         """Whether a head is awaited, or has begun and not ended."""
-        cycle: Any = self.cycle
+        cycle: Cycle | None = self.cycle
         return cycle is None or cycle.scope is not self.scope
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is served, and uvicorn's own clock for that does not run: the client is still sending."""
-        return self.timeout_keep_alive_task is None and (self.reads_head or self.cycle.response_complete)
+        """Whether nothing is served, and the client is still sending."""
+        cycle: Cycle | None = self.cycle
+        return self.reads_head or (cycle is not None and cycle.response_complete and cycle.more_body)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the last request has its response, and nothing has come since."""
+        cycle: Cycle | None = self.cycle
+        return cycle is not None and cycle.response_complete and not self.is_idle
 
     @property
     def is_stuck(self) -> bool:
         """Whether more waits for the client than should."""
         return self.flow.write_paused
+
+
+@functools.lru_cache(64)
+def _split(url: bytes, root: str) -> tuple[str, bytes, bytes]:
+    """Take the target of a request apart: path, raw path, query."""
+    parsed = httptools.parse_url(url)
+    path = parsed.path.decode("ascii")
+    return root + (unquote(path) if "%" in path else path), root.encode("ascii") + parsed.path, parsed.query or b""
 
 
 def bounded_by(limits: Limits) -> type[BoundedConnection]:
@@ -89,7 +219,7 @@ def bounded_by(limits: Limits) -> type[BoundedConnection]:
 
 
 class Sweep:
-    """Looks at every connection now and then, and aborts those that have come no further for too long.
+    """Looks at every connection now and then, and ends those that have come no further for too long.
 
     One clock for all of them: a request costs nothing by it.
     """
@@ -107,13 +237,15 @@ class Sweep:
                 continue
             before = self._seen.get(each)
             since = before[1] if before is not None and before[0] == state else now
-            if now - since >= patience:
-                each.transport.abort()
-            else:
+            if now - since < patience:
                 seen[each] = (state, since)
+            elif state[0] == "rests":
+                each.transport.close()
+            else:
+                each.transport.abort()
         self._seen = seen
 
-    def _state(self, connection: Any) -> tuple[object, float]:
+    def _state(self, connection: Any) -> tuple[tuple[object, ...] | None, float]:
         """Say where a connection stands, and how long it may stand there; ``None`` if it is well."""
         is_ours = isinstance(connection, BoundedConnection)
         if connection.transport.is_closing() or (is_ours and connection.is_stuck):
@@ -121,5 +253,7 @@ class Sweep:
             left: int = connection.transport.get_write_buffer_size() // _STEP
             return ("writes", connection.pauses if is_ours else 0, left), self._limits.stall
         if is_ours and connection.is_idle:
-            return ("reads", id(connection.scope), connection.reads_head), self._limits.head_timeout
+            return ("reads", connection.served, connection.reads_head), self._limits.head_timeout
+        if is_ours and connection.is_resting:
+            return ("rests", connection.served), connection.timeout_keep_alive
         return None, 0.0

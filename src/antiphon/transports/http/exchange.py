@@ -132,7 +132,7 @@ class Exchange(Struct, eq=False):
     async def respond(self, extra: tuple[HeaderPair, ...] = ()) -> None:
         """Send the reply, or wait until the stream has taken it to the client."""
         if self._pump is not None:
-            await asyncio.shield(self._pump)
+            await self._pump
         elif self.gone:
             return
         elif self.reply is not None and self.reply.data:

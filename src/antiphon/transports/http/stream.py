@@ -50,7 +50,7 @@ class Lost(Exception):
 class Carrier:
     """One HTTP response with server-sent events. ``stop`` may be called at any time, from any task."""
 
-    __slots__ = ("_ended", "_keep_alive", "_loop", "_lost", "_send", "_wake", "stopped")
+    __slots__ = ("_ended", "_is_complete", "_keep_alive", "_loop", "_lost", "_send", "_wake", "stopped")
 
     def __init__(self, send: Send, keep_alive: float) -> None:
         self._send = send
@@ -59,6 +59,7 @@ class Carrier:
         self._wake: asyncio.Future[bool] | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._lost = False
+        self._is_complete = False
         self.stopped = False
         """It shall carry nothing more."""
 
@@ -66,15 +67,19 @@ class Carrier:
         """Send the head of the response."""
         await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
 
-    async def write(self, data: bytes) -> None:
-        """Send bytes. Raises ``Lost`` if the client is gone, or has read nothing for half a minute."""
-        await self._put({"type": "http.response.body", "body": data, "more_body": True})
+    async def write(self, data: bytes, *, last: bool = False) -> None:
+        """Send bytes, the ``last`` with the end of the response.
+
+        Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
+        """
+        self._is_complete = last
+        await self._put({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def end(self) -> None:
         """End the response, if its connection is still there."""
         self.stopped = True
         try:
-            if not self._lost:
+            if not self._lost and not self._is_complete:
                 await self._put({"type": "http.response.body", "body": b""})
         except Lost:
             pass
@@ -213,31 +218,33 @@ class Stream:
                 before.stop()
                 await before.wait_ended()
             await carrier.open()
-            await self._begin(carrier, after)
-            await self._flow(carrier)
+            await self._flow(carrier, await self._begin(after))
         except Lost:
             log.debug("a client is gone from its stream")
         finally:
             self.unexpect(carrier)
             await carrier.end()
 
-    async def _begin(self, carrier: Carrier, after: int | None) -> None:
+    async def _begin(self, after: int | None) -> bytes:
+        """Make what comes first: an event that only has an id, and what is sent again."""
         cursor = self.cursor
         if cursor is None:
-            return
+            return b""
         events = b""
         if cursor.priming:
             events = encode_event(b"", id=cursor.id(cursor.last if after is None else after), retry=RETRY)
         if after is not None:
             kept = await cursor.store.after(cursor.key, after)
             events += b"".join(encode_event(data, id=cursor.id(number)) for number, data in kept)
-        if events:
-            await carrier.write(events)
+        return events
 
-    async def _flow(self, carrier: Carrier) -> None:
-        while not carrier.stopped:
-            if self._frames:
-                await carrier.write(await self._take())
+    async def _flow(self, carrier: Carrier, first: bytes) -> None:
+        # What can travel together does, the end with the last event: a message of its own costs as much as a frame.
+        while first or not carrier.stopped:
+            if first or self._frames:
+                events = first if carrier.stopped else first + await self._take()
+                first = b""
+                await carrier.write(events, last=self.complete and not self._frames)
                 if self._backlog <= _LEAST:
                     self._open_room()
             elif self.complete:

@@ -122,8 +122,7 @@ def _conversion(
                 changed[name] = None
         for name in nested:
             inner = getattr(value, name)
-            lowered = _lower(inner, made)
-            if lowered is not inner:
+            if inner is not None and (lowered := _lower(inner, made)) is not inner:
                 changed[name] = lowered
         if changed:
             value = replace(value, **changed)
@@ -141,12 +140,15 @@ def _refusal(thing: str, revision: str) -> Conversion:
     return refuse
 
 
+_SEQUENCES = (list, tuple)
+
+
 def _lower(value: Any, made: Mapping[type, Conversion]) -> Any:
     """Convert a value, or each of a list; what needs no conversion comes back itself."""
     convert = made.get(cast("type[Any]", type(value)))
     if convert is not None:
         return convert(value)
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, _SEQUENCES):
         return value
     items = cast("Sequence[Any]", value)
     lowered = [_lower(item, made) for item in items]
