@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from antiphon.host.review import Answer, Approve, Decision, ElicitItem, ReviewItem, digest
+from antiphon.host.review import Answer, Approve, Decision, ElicitItem, ReviewItem, ToolItem, digest
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin, OriginCall, identify
@@ -32,9 +32,9 @@ def request(text: str = "Describe a sweater", *, max_tokens: int = 100, **more) 
     return CreateMessageRequestParams(max_tokens=max_tokens, **more)
 
 
-def approve(item: ReviewItem) -> Decision:
+def approve(item: ReviewItem | ToolItem) -> Decision:
     """Approve what is shown."""
-    return Approve(digest=digest(item.params if item.result is None else item.result))
+    return Approve(digest=digest(getattr(item, "result", None) or item.params))
 
 
 class Person:
@@ -56,6 +56,9 @@ class Person:
         self.shown.append(item)
         decide = self._decide.pop(0) if len(self._decide) > 1 else self._decide[0]
         return decide(item)
+
+    async def confirm(self, item: ToolItem) -> Decision:
+        return await self.review(item)
 
     async def elicit(self, item: ElicitItem) -> ElicitResult:
         self.forms.append(item)

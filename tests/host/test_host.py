@@ -13,13 +13,13 @@ from antiphon.host.terminal import TerminalReviewer
 from tests.host.asks import Person, approve, origin, request
 
 
-def test_by_default_a_person_is_asked_at_the_terminal():
+async def test_by_default_a_person_is_asked_at_the_terminal():
     """Echo answers, the terminal asks, nothing is allowed beforehand."""
     host = Host()
     assert isinstance(host.provider, Echo)
     assert isinstance(host.reviewer, TerminalReviewer)
     assert host.policy == Policy()
-    assert host.grants.all() == []
+    assert await host.grants.all() == []
 
 
 def test_parts_are_named_or_given():

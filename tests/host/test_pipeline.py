@@ -234,6 +234,7 @@ async def test_every_step_is_recorded_without_content():
         ("review", "approve"),
         ("generate", "scripted"),
         ("answered", ""),
+        ("settled", "estimated"),
     ]
     assert "SECRET" not in str(host.audit.records())
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.host.policy import ALLOW_ALL, Policy, Rule, decide, explain
+from antiphon.host.policy import ALLOW_ALL, Policy, Rule, decide, explain, mismatch
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 from tests.host.asks import origin, request
 
 TOOLS = [Tool(name="f", input_schema={})]
 FORM = ElicitRequestParams.form("Who?", {"type": "object", "properties": {}})
+CALL = CallToolRequestParams.of("order", {"pieces": 1})
 EFFECTS = st.sampled_from(["deny", "ask", "allow"])
 
 
@@ -123,3 +124,35 @@ def test_a_policy_can_be_read_from_plain_data():
 def test_allow_all_allows():
     """What it says."""
     assert decide(ALLOW_ALL, request(), origin(call=None), headless=True).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (Rule(effect="allow"), None),
+        (Rule(effect="allow", kind="tool"), None),
+        (Rule(effect="allow", kind="tool", name="or*"), None),
+        (Rule(effect="allow", name="look"), "the tool is 'order'"),
+        (Rule(effect="allow", read_only=False), None),
+        (Rule(effect="allow", read_only=True), "the tool is not marked read-only"),
+        (Rule(effect="allow", kind="sampling"), "it is the call of a tool"),
+        (Rule(effect="allow", max_tokens=5), "it is the call of a tool"),
+    ],
+)
+def test_calls_of_tools_have_rules_of_their_own(rule: Rule, why: str | None):
+    """By the name of the tool, and by what its server says of it."""
+    assert mismatch(rule, CALL, origin()) == why
+
+
+def test_a_mark_counts_where_a_rule_says_so():
+    """It is the server's word."""
+    marked = Tool(name="order", input_schema={}, annotations=ToolAnnotations(read_only_hint=True))
+    asked = msgspec.structs.replace(origin(), tool=marked)
+    assert mismatch(Rule(effect="allow", read_only=True), CALL, asked) is None
+    assert mismatch(Rule(effect="allow", read_only=False), CALL, asked) == "the tool is marked read-only"
+
+
+def test_rules_about_tools_leave_the_rest_alone():
+    """A name is no name of sampling."""
+    assert mismatch(Rule(effect="deny", name="*"), request(), origin()) == "it is sampling"
+    assert mismatch(Rule(effect="deny", read_only=False), FORM, origin()) == "it is an elicitation"

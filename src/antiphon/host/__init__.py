@@ -6,10 +6,14 @@ Knows neither sessions nor transports: it answers ``(params, origin)``, wherever
 from __future__ import annotations
 
 from antiphon.host.audit import Audit, Record
+from antiphon.host.budget import Budget, Cap, Price
 from antiphon.host.grants import Grant, Grants
 from antiphon.host.host import Host
+from antiphon.host.limits import Limits
 from antiphon.host.policy import Policy, Rule, Verdict, decide, explain
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
+from antiphon.host.queue import AlreadyDecided, Queue
+from antiphon.host.redact import Redaction
 from antiphon.host.review import (
     Answer,
     Approve,
@@ -18,15 +22,22 @@ from antiphon.host.review import (
     Edit,
     ElicitItem,
     NoReviewer,
+    Regenerate,
     Reviewer,
     ReviewItem,
+    Terms,
+    ToolItem,
     digest,
 )
+from antiphon.host.store import MemoryStore, Store, open_store
 
 __all__ = [
+    "AlreadyDecided",
     "Answer",
     "Approve",
     "Audit",
+    "Budget",
+    "Cap",
     "Decision",
     "Deny",
     "Echo",
@@ -35,17 +46,27 @@ __all__ = [
     "Grant",
     "Grants",
     "Host",
+    "Limits",
     "Manual",
+    "MemoryStore",
     "NoReviewer",
     "Policy",
+    "Price",
     "Provider",
+    "Queue",
     "Record",
+    "Redaction",
+    "Regenerate",
     "ReviewItem",
     "Reviewer",
     "Rule",
     "Scripted",
+    "Store",
+    "Terms",
+    "ToolItem",
     "Verdict",
     "decide",
     "digest",
     "explain",
+    "open_store",
 ]

@@ -1,32 +1,45 @@
 """What the stages of one host work with, and how the end of one ask is recorded and told.
 
-Owns the words the server hears. Which end it is, the ``pipeline`` decides.
+Owns the words the server hears, and that a record and what it tells of are saved in one transaction. Which end it is,
+the ``pipeline`` decides.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Literal
+from secrets import token_hex
+from typing import Literal, Unpack
 
 import msgspec
 
 from antiphon.errors import InternalError, Rejected
-from antiphon.host.audit import Audit, Step
+from antiphon.host.audit import Audit, Facts
+from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
+from antiphon.host.chain import Record, Step
+from antiphon.host.choosing import Choose, Chosen
 from antiphon.host.grants import Grants
+from antiphon.host.limits import Gate
 from antiphon.host.policy import Policy
-from antiphon.host.providers.base import Provider
-from antiphon.host.redact import mask
+from antiphon.host.providers.base import Completion, Provider, Usage
+from antiphon.host.redact import Redaction, mask
 from antiphon.host.review import Reviewer
+from antiphon.host.store.base import Change, Hold, Settlement, Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["ELICITATION", "SAMPLING", "Case", "Desk", "Reason"]
+__all__ = ["ELICITATION", "SAMPLING", "TOOL", "Case", "Desk", "Reason"]
 
-Reason = Literal["user", "policy", "no-reviewer", "expired", "changed"]
+Reason = Literal["user", "policy", "no-reviewer", "expired", "changed", "limit", "budget", "secret", "no-model"]
 """Why an ask was refused: the ``data.reason`` of ``Rejected``."""
 
 SAMPLING = "sampling/createMessage"
 ELICITATION = "elicitation/create"
+TOOL = "tools/call"
+
+# 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
+_REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}
 
 _log = logging.getLogger("antiphon.host")
 
@@ -37,11 +50,16 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     provider: Provider
     policy: Policy
     reviewer: Reviewer | None
-    review_response: Literal["never", "always"]
+    review_response: Literal["never", "flagged", "always"]
     review_timeout: float | None
     generate_timeout: float | None
+    store: Store
     grants: Grants
     audit: Audit
+    gate: Gate
+    budget: Budget
+    redaction: Redaction
+    choose: Choose | None = None
 
     @property
     def headless(self) -> bool:
@@ -49,22 +67,131 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
         return self.reviewer is None or not self.reviewer.available
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One ask on its way through the stages."""
+class Case:
+    """One ask on its way through the stages: what is known of it, and what is still to be saved."""
 
-    desk: Desk
-    origin: Origin
-    method: str
+    def __init__(self, desk: Desk, origin: Origin, method: str) -> None:
+        self.desk = desk
+        self.origin = origin
+        self.method = method
+        self.chosen = Chosen()
+        self.held: Hold | None = None
+        self.sent = False
+        """Whether the provider may have been called."""
+        self.usage: Usage | None = None
+        """What the provider took; ``None`` while it is not known."""
+        self.estimated = False
+        """Whether we counted, because the provider did not say."""
+        self.ticket: str | None = None
+        """The review whose decision is to be carried out."""
+        self._unsaved: list[Record] = []
 
-    def note(self, step: Step, outcome: str = "", digest: str | None = None) -> None:
-        """Record a step."""
-        self.desk.audit.note(self.origin, self.method, step, outcome, digest)
+    def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
+        """Record a step; it is saved with the next change."""
+        self._unsaved.append(self.desk.audit.note(self.origin, self.method, step, outcome, digest, **facts))
 
-    def refusal(self, reason: Reason) -> Rejected:
-        """Record a refusal and make the error for it."""
-        self.note("refused", reason)
-        # 2025-11-25 client/sampling, "Error Handling": code -1, this text.
-        return Rejected("User rejected sampling request", data={"reason": reason})
+    def content(self, value: msgspec.Struct) -> str | None:
+        """Return what a record keeps of a value: nothing, unless content was asked for."""
+        return msgspec.json.encode(value).decode() if self.desk.audit.content else None
+
+    def draft(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> Record:
+        """Make the record of a step that may still not happen."""
+        return self.desk.audit.draft(self.origin, self.method, step, outcome, digest, **facts)
+
+    async def save(self, change: Change | None = None) -> str | None:
+        """Save a change together with the steps recorded so far. Returns the key of what does not allow it."""
+        change = change or Change()
+        if not self._unsaved and change == Change():
+            return None
+        noted, drafts = tuple(self._unsaved), change.records
+        refused = await self.desk.store.commit(msgspec.structs.replace(change, records=noted + drafts))
+        if refused is None:
+            del self._unsaved[: len(noted)]
+            for record in drafts:
+                self.desk.audit.keep(record)
+        return refused
+
+    async def hold(
+        self, usage: Usage, accounts: tuple[Account, ...], *, drafts: tuple[Record, ...], sent: bool, use: str | None
+    ) -> str | None:
+        """Reserve the worst case, and record the drafts. Returns the key of what does not allow it.
+
+        That is an account, ``"grant"``, or ``"block"`` where a person has blocked the server.
+        """
+        amount = dearest(usage, self.chosen.at_stake)
+        hold = Hold(
+            id=token_hex(8),
+            ask=self.origin.id,
+            identity=self.origin.identity,
+            accounts=accounts,
+            amount=amount,
+            sent=sent,
+        )
+        # Known before it is made: whatever happens meanwhile, it is settled.
+        self.held, self.sent, self.usage, self.estimated = hold, sent, None, False
+        refused = await self.save(Change(hold=hold, use=use, records=drafts))
+        if refused is not None:
+            self.held, self.sent = None, False
+        return refused
+
+    async def send(self, *drafts: Record) -> bool:
+        """Save that the provider is now called, as was decided, and the drafts. Returns whether it may be."""
+        change = Change(send=self.held.id if self.held else None, finish=self.ticket, records=drafts)
+        self.sent = True
+        if await self.save(change) is not None:
+            self.sent = False
+            return False
+        self.ticket = None
+        return True
+
+    def completed(self, completion: Completion, params: CreateMessageRequestParams) -> None:
+        """Note what a completion took, and which model it was in the end."""
+        self.usage, self.estimated = completion.usage, completion.usage is None
+        if self.usage is None:
+            self.usage = estimated_usage(params, completion.result)
+        if completion.by is not None:
+            self.chosen = self.chosen.instead(completion.by)
+
+    async def settle(self) -> None:
+        """Save what was really used: nothing if nothing was sent, the worst case if nobody knows."""
+        held, self.held = self.held, None
+        if held is None:
+            await self.save()
+            return
+        amount = Amount()
+        if self.sent:
+            usage = self.usage
+            amount = held.amount if usage is None else Amount.of(usage, self.chosen.price)
+            self.note(
+                "settled",
+                "unknown" if usage is None else "estimated" if self.estimated else "used",
+                model=self.chosen.model or self.desk.provider.name,
+                input_tokens=held.amount.tokens if usage is None else usage.input_tokens,
+                output_tokens=0 if usage is None else usage.output_tokens,
+                money=amount.money,
+            )
+        await self.save(Change(settle=Settlement(id=held.id, amount=amount)))
+
+    async def close(self) -> None:
+        """Settle and save what is left, even when the ask is withdrawn meanwhile."""
+        await asyncio.shield(asyncio.ensure_future(self._closed()))
+
+    async def _closed(self) -> None:
+        if self.held is not None:
+            await self.settle()
+        ticket, self.ticket = self.ticket, None
+        if ticket is not None:
+            # Refused only where another process already gave the question to somebody else: nothing was sent by it.
+            await self.save(Change(finish=ticket))
+        await self.save()
+
+    def refusal(self, reason: Reason, detail: str = "") -> Rejected:
+        """Record a refusal and make the error for it. The detail stays here."""
+        self.note("refused", f"{reason}:{detail}" if detail else reason)
+        error = Rejected(_REFUSED.get(self.method, "User rejected the request"), data={"reason": reason})
+        if detail:
+            error.add_note(f"{reason}: {detail}")
+        return error
 
     def declined(self, reason: Reason) -> ElicitResult:
         """Record a refusal and make the answer to an elicitation that says so."""

@@ -10,17 +10,24 @@ from typing import Literal
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host import pipeline
+from antiphon.host import consent, pipeline
 from antiphon.host.audit import Audit
+from antiphon.host.budget import Budget
+from antiphon.host.choosing import Choose, chooser
 from antiphon.host.desk import Desk
 from antiphon.host.grants import Grants
+from antiphon.host.limits import Gate, Limits
 from antiphon.host.policy import Policy
 from antiphon.host.providers import Provider, named
+from antiphon.host.redact import Redaction
 from antiphon.host.review import Reviewer
+from antiphon.host.store.base import Store
+from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["Host"]
 
@@ -43,10 +50,12 @@ class Host:
     """The rules in force."""
     reviewer: Reviewer | None
     """Who is asked; ``None`` for nobody."""
+    store: Store
+    """What is remembered: reservations, grants, reviews, audit."""
     grants: Grants
     """What a person allowed for more than one request."""
     audit: Audit
-    """What happened; metadata and hashes only."""
+    """What happened; metadata and hashes only, unless content was asked for."""
 
     def __init__(
         self,
@@ -55,16 +64,26 @@ class Host:
         policy: Policy | None = None,
         reviewer: Reviewer | Literal["terminal"] | None = "terminal",
         review: Literal["ask", "never"] = "ask",
-        review_response: Literal["never", "always"] = "never",
+        review_response: Literal["never", "flagged", "always"] = "never",
         review_timeout: float | None = REVIEW_TIMEOUT,
         generate_timeout: float | None = GENERATE_TIMEOUT,
+        store: Store | None = None,
+        limits: Limits | None = None,
+        budget: Budget | None = None,
+        redaction: Redaction | None = None,
+        choose: Choose | None = None,
+        keep_content: bool = False,
     ) -> None:
         """Choose the parts.
 
         ``provider`` is ``"echo"``, ``"manual"`` or a ``Provider``. ``policy`` defaults to asking for everything.
         ``review="never"`` allows what the policy would ask about: use it for servers that are your own.
-        ``review_response="always"`` shows each answer as well before it goes to the server.
-        Timeouts are in seconds, ``None`` for none; a review that expires is a refusal.
+        ``review_response="always"`` shows each answer as well before it goes to the server, ``"flagged"`` those with a
+        warning. Timeouts are in seconds, ``None`` for none; a review that expires is a refusal.
+        ``store`` is what outlives the process (``antiphon.host.store.open_store``); without one nothing does.
+        ``limits``, ``budget`` and ``redaction`` have their own defaults. ``choose`` picks a model and its price;
+        where the provider is a catalogue of models, ``select`` does.
+        ``keep_content`` keeps what was asked and answered in the audit as well, for whoever can read the store.
 
         Raises:
             ConfigError: no such provider, reviewer or review mode.
@@ -72,8 +91,9 @@ class Host:
         self.provider = named(provider) if isinstance(provider, str) else provider
         self.policy = _with_review(policy or Policy(), review)
         self.reviewer = _terminal(reviewer) if isinstance(reviewer, str) else reviewer
-        self.grants = Grants()
-        self.audit = Audit()
+        self.store = store or MemoryStore()
+        self.grants = Grants(self.store)
+        self.audit = Audit(self.store, content=keep_content)
         self._desk = Desk(
             provider=self.provider,
             policy=self.policy,
@@ -81,8 +101,13 @@ class Host:
             review_response=review_response,
             review_timeout=review_timeout,
             generate_timeout=generate_timeout,
+            store=self.store,
             grants=self.grants,
             audit=self.audit,
+            gate=Gate(limits or Limits()),
+            budget=budget or Budget(),
+            redaction=redaction or Redaction(),
+            choose=choose or chooser(self.provider),
         )
 
     @property
@@ -98,8 +123,9 @@ class Host:
 
         Raises:
             InvalidParams: it is no valid request; the place is named.
-            Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired or changed.
-            InternalError: the provider failed; its text stays here.
+            Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed, limit, budget, secret or
+                no-model.
+            InternalError: the provider or the store failed; its text stays here.
         """
         return await pipeline.answer(self._desk, params, origin)
 
@@ -110,6 +136,18 @@ class Host:
             InvalidParams: the form cannot be read; the place is named.
         """
         return await pipeline.answer_elicitation(self._desk, params, origin)
+
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
+        """Decide whether a tool may be called: what ``Client(target, confirm=host)`` asks before it sends anything.
+
+        Returns true, or raises.
+
+        Raises:
+            Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed or limit.
+            InternalError: the reviewer or the store failed; its text stays here.
+        """
+        await consent.confirm(self._desk, params, origin)
+        return True
 
 
 def _with_review(policy: Policy, review: str) -> Policy:

@@ -5,7 +5,7 @@ Pure: no person, no clock, no I/O. Owns rules and how they are weighed. Remember
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -14,12 +14,13 @@ import msgspec
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["ALLOW_ALL", "Effect", "Kind", "Policy", "Rule", "Verdict", "decide", "explain"]
 
 Effect = Literal["deny", "ask", "allow"]
-Kind = Literal["sampling", "elicitation"]
-Asked = CreateMessageRequestParams | ElicitRequestParams
+Kind = Literal["sampling", "elicitation", "tool"]
+Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
 Reason = Literal["rule", "default", "no-reviewer"]
 
 _ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
@@ -32,7 +33,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     server: str = "*"
     """Glob over the server's *identity* (``url:<sha256>``, ``command:<sha256>``), never over what it calls itself."""
     kind: Kind | None = None
-    """Only sampling or only elicitation."""
+    """Only sampling, only elicitation, or only calls of tools (where the client has them confirmed)."""
     tools: bool | None = None
     """Only requests that bring tools (true) or bring none (false)."""
     max_tokens: int | None = None
@@ -41,6 +42,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Only requests for more than this many tokens."""
     background: bool | None = None
     """Only asks that belong to no call of ours (true), or only those that do (false)."""
+    name: str | None = None
+    """Only calls of tools whose name fits this glob."""
+    read_only: bool | None = None
+    """Only calls of tools that their server marks as read-only (true), or does not (false). That is the server's word:
+    name the ``server`` whose word you take."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,9 +98,30 @@ def mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
         return f"the server is {origin.identity}"
     if rule.background is not None and rule.background != (origin.call is None):
         return "the ask belongs to a call" if rule.background else "the ask belongs to no call"
-    if not isinstance(params, CreateMessageRequestParams):
-        return "it is an elicitation" if rule.kind == "sampling" or _is_about_sampling(rule) else None
-    return "it is sampling" if rule.kind == "elicitation" else _sampling_mismatch(rule, params)
+    kind = _kind(params)
+    if rule.kind not in (None, kind) or any(about(rule) for other, about in _ABOUT.items() if other != kind):
+        return f"it is {_SAID[kind]}"
+    if isinstance(params, CreateMessageRequestParams):
+        return _sampling_mismatch(rule, params)
+    return _tool_mismatch(rule, params, origin) if isinstance(params, CallToolRequestParams) else None
+
+
+def _kind(params: Asked) -> Kind:
+    if isinstance(params, CreateMessageRequestParams):
+        return "sampling"
+    return "elicitation" if isinstance(params, ElicitRequestParams) else "tool"
+
+
+def _tool_mismatch(rule: Rule, params: CallToolRequestParams, origin: Origin) -> str | None:
+    if rule.name is not None and not fnmatchcase(params.name, rule.name):
+        return f"the tool is {params.name!r}"
+    if rule.read_only is None:
+        return None
+    hints = origin.tool.annotations if origin.tool is not None else None
+    marked = hints is not None and hints.read_only_hint is True
+    if rule.read_only != marked:
+        return "the tool is marked read-only" if marked else "the tool is not marked read-only"
+    return None
 
 
 def _sampling_mismatch(rule: Rule, params: CreateMessageRequestParams) -> str | None:
@@ -109,6 +136,14 @@ def _sampling_mismatch(rule: Rule, params: CreateMessageRequestParams) -> str | 
 
 def _is_about_sampling(rule: Rule) -> bool:
     return any(condition is not None for condition in (rule.tools, rule.max_tokens, rule.over_tokens))
+
+
+def _is_about_tools(rule: Rule) -> bool:
+    return rule.name is not None or rule.read_only is not None
+
+
+_ABOUT: dict[Kind, Callable[[Rule], bool]] = {"sampling": _is_about_sampling, "tool": _is_about_tools}
+_SAID: dict[Kind, str] = {"sampling": "sampling", "elicitation": "an elicitation", "tool": "the call of a tool"}
 
 
 def _ranked(policy: Policy) -> Iterator[Rule]:

@@ -1,14 +1,32 @@
-"""What looks like a secret: find it, and mask it where text must go into a log.
+"""What looks like a secret: find it, and mask it, in a text or in everything that travels.
 
-Owns the patterns. Masking or blocking what travels is not done here yet: findings are shown to the reviewer.
+Owns the patterns, and what masking means. Whether a direction is masked, blocked or allowed, the ``pipeline`` asks.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-__all__ = ["Finding", "find_secrets", "mask"]
+import msgspec
+
+from antiphon.host.contents import texts
+from antiphon.wire.envelope import encode
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = ["Finding", "Redaction", "RedactionMode", "find_secrets", "has_secrets", "mask", "masked"]
+
+Asked = TypeVar("Asked", CreateMessageRequestParams, CreateMessageResult)
+RedactionMode = Literal["allow", "mask", "block"]
+_BINARY = frozenset({"data", "blob"})
+"""Members that hold base64: no text, and no vendor's key looks like it."""
+
+
+class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens to what looks like a secret, in each direction. Allowed means: pointed out to whoever reviews."""
+
+    request: RedactionMode = "allow"
+    response: RedactionMode = "allow"
 
 
 class Finding(NamedTuple):
@@ -88,3 +106,35 @@ def mask(text: str) -> str:
         parts += [text[at : finding.start], f"[{finding.kind}]"]
         at = finding.end
     return "".join(parts) + text[at:]
+
+
+def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool:
+    """Tell whether any text of it looks like a secret."""
+    return any(find_secrets(text) for _, text in texts(asked))
+
+
+def masked(asked: Asked) -> Asked:
+    """Return a request or an answer with every secret in its texts masked."""
+    plain = _masked_json(msgspec.json.decode(encode(asked)))
+    return msgspec.json.decode(encode(plain), type=type(asked))
+
+
+def _masked_json(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list):
+        return [_masked_json(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {name: _masked_member(name, member) for name, member in members.items()}
+    return value
+
+
+def _masked_member(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return _masked_json(value)
+    if name in _BINARY and len(value) > 100:
+        return value
+    # {"password": "..."}: only together with its name it looks like a secret.
+    named = find_secrets(f'{name}: "{value}"')
+    return f"[{named[0].kind}]" if named and named[0].start == 0 else mask(value)

@@ -19,12 +19,25 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Risk", "assess", "assess_elicitation"]
+__all__ = ["Risk", "assess", "assess_elicitation", "assess_tool"]
 
 Level = Literal["note", "warning"]
 RiskKind = Literal[
-    "background", "tools", "context", "hidden", "secret", "size", "media", "tokens", "turns", "address", "field"
+    "background",
+    "tools",
+    "context",
+    "hidden",
+    "secret",
+    "size",
+    "media",
+    "tokens",
+    "turns",
+    "address",
+    "field",
+    "destructive",
+    "unlisted",
 ]
 
 LARGE_TOKENS = 4_000
@@ -60,6 +73,20 @@ def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk
     contents = [params.message, params.url or "", encode(params.requested_schema).decode()]
     risks = [*_hidden(contents), *_origin(origin), *_secret_fields(params), *_address(params)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
+
+
+def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
+    """List what is remarkable in the call of a tool before it is sent."""
+    contents = [params.name, bytes(params.arguments).decode("utf-8", "replace")]
+    risks = [*_size(contents), *_hidden(contents), *_secrets(contents), *_tool(origin)]
+    return sorted(risks, key=lambda risk: risk.level != "warning")
+
+
+def _tool(origin: Origin) -> Iterator[Risk]:
+    if origin.tool is None:
+        yield _risk("unlisted", "warning", "the server does not list this tool")
+    elif origin.tool.annotations is not None and origin.tool.annotations.destructive_hint:
+        yield _risk("destructive", "warning", "the server says that the tool may destroy something")
 
 
 def _risk(kind: RiskKind, level: Level, text: str) -> Risk:

@@ -1,7 +1,7 @@
 """Is this a sampling request at all: the protocol's rules, and bounds on what one request may hold.
 
-Pure. What is allowed by somebody's wish is ``policy``; what is suspicious but legal is ``risk``.
-Sources: 2025-11-25 client/sampling ("Tool Use and Result Balance", "Error Handling"), schema of the same revision.
+Pure. What is allowed by somebody's wish is ``policy``; what is suspicious but legal is ``risk``; who may use tools and
+answer uses is ``wire.conversation``. Sources: 2025-11-25 client/sampling ("Error Handling"), schema of that revision.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from antiphon.errors import InvalidParams
-from antiphon.host.contents import Placed, binaries, message_blocks, texts
+from antiphon.host.contents import binaries, message_blocks, texts
 from antiphon.host.media import inspect_media
 from antiphon.wire.content import (
     AudioContent,
@@ -23,6 +23,7 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
+from antiphon.wire.conversation import check_conversation
 from antiphon.wire.envelope import encode, too_deep
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
@@ -58,7 +59,7 @@ def validate(params: CreateMessageRequestParams) -> None:
     _check_tools(params)
     for at, message in enumerate(params.messages):
         _check_message(message, f"messages[{at}]")
-    _check_balance(params.messages)
+    check_conversation(params.messages)
     _check_contents(params)
 
 
@@ -137,29 +138,18 @@ def _check_tools(params: CreateMessageRequestParams) -> None:
 
 
 def _check_message(message: SamplingMessage, place: str) -> None:
-    if message.role not in ("user", "assistant"):
-        _refuse(f"{place}.role", 'must be "user" or "assistant"')
     if not message.blocks or len(message.blocks) > MAX_BLOCKS:
         _refuse(f"{place}.content", f"more than {MAX_BLOCKS} blocks" if message.blocks else "empty")
-    placed = message_blocks(message, place)
-    # "messages with tool results MUST contain only tool results": mixed content is refused below.
-    holds_results = any(isinstance(block, ToolResultContent) for _, block in placed)
-    for where, block in placed:
-        _check_block(message, where, block)
-        if holds_results and not isinstance(block, ToolResultContent):
-            _refuse(where, "a message with tool results may hold nothing else")
+    for where, block in message_blocks(message, place):
+        _check_block(where, block)
 
 
-def _check_block(message: SamplingMessage, place: str, block: object) -> None:
+def _check_block(place: str, block: object) -> None:
     if not isinstance(block, _TOP_BLOCKS):
         _refuse(place, "content of a kind that sampling does not have")
     if isinstance(block, ToolUseContent):
-        if message.role != "assistant":
-            _refuse(place, 'a tool_use may only come from the "assistant"')
         _check_depth(f"{place}.input", block.input)
     if isinstance(block, ToolResultContent):
-        if message.role != "user":
-            _refuse(place, 'a tool_result may only come from the "user"')
         _check_tool_result(place, block)
 
 
@@ -170,36 +160,6 @@ def _check_tool_result(place: str, result: ToolResultContent) -> None:
         if not isinstance(block, _RESULT_BLOCKS):
             _refuse(f"{place}.content[{at}]", "content of a kind that tool results do not have")
     _check_depth(f"{place}.structuredContent", result.structured_content)
-
-
-def _check_balance(messages: Sequence[SamplingMessage]) -> None:
-    """Check that every use is answered in the next message, once, and every result answers a use of the one before."""
-    open_uses: dict[str, str] = {}
-    for at, message in enumerate(messages):
-        placed = message_blocks(message, f"messages[{at}]")
-        for place, block in placed:
-            if isinstance(block, ToolResultContent) and open_uses.pop(block.tool_use_id, None) is None:
-                _refuse(f"{place}.toolUseId", "answers no tool_use of the message before it, or one answered already")
-        _refuse_unanswered(open_uses)
-        open_uses = _uses(placed)
-    _refuse_unanswered(open_uses)
-
-
-def _uses(placed: list[Placed]) -> dict[str, str]:
-    uses: dict[str, str] = {}
-    for place, block in placed:
-        if isinstance(block, ToolUseContent):
-            if block.id in uses:
-                _refuse(f"{place}.id", "a second tool_use of this id")
-            uses[block.id] = f"{place}.id"
-    return uses
-
-
-def _refuse_unanswered(open_uses: dict[str, str]) -> None:
-    # "every assistant message containing tool_use MUST be followed by a user message that consists entirely of
-    # tool_result" matching each id (2025-11-25 client/sampling).
-    for place in open_uses.values():
-        _refuse(place, "a tool_use without a tool_result in the next message")
 
 
 def _check_contents(asked: CreateMessageRequestParams | CreateMessageResult) -> None:

@@ -1,8 +1,8 @@
 """A program for the tests that need a real terminal: answers one ask on standard output, or several at once.
 
-Usage: driver.py ASKS, where ASKS is JSON: a list of {"params": ...} or {"elicit": ...}. The first may have "provider",
-"expires" and "review_response" for the host, "one_by_one" (not all at once) and "opened" (a file that gets the address
-that is opened). The signal USR1 withdraws the first.
+Usage: driver.py ASKS, where ASKS is JSON: a list of {"params": ...}, {"elicit": ...} or {"call": [TOOL, ARGUMENTS]}.
+The first may have "provider" ("two" for two models), "expires" and "review_response" for the host, "one_by_one" (not
+all at once) and "opened" (a file that gets the address that is opened). The signal USR1 withdraws the first.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ import json
 import signal
 import sys
 import threading
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
 
 from antiphon.errors import PeerError
-from antiphon.host import Host
+from antiphon.host import Host, Provider
+from antiphon.host.catalogue import Catalogue, Model, Price
+from antiphon.host.models import Models
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.host.terminal.form import Opener
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin
 
 
@@ -33,10 +37,23 @@ async def answer(host: Host, ask: dict, number: int) -> str:
             return encode(
                 await host.elicit(msgspec.convert(ask["elicit"], ElicitRequestParams), origin(str(number)))
             ).decode()
+        if "call" in ask:
+            tool = Tool(name=ask["call"][0], input_schema={}, description="Orders \x1b[2J something")
+            where = msgspec.structs.replace(origin(str(number)), tool=tool)
+            return json.dumps(await host.confirm(CallToolRequestParams.of(*ask["call"]), where))
         params = msgspec.convert(ask["params"], CreateMessageRequestParams)
         return encode(await host(params, origin(str(number)))).decode()
     except PeerError as error:
         return json.dumps({"code": error.code, "data": error.data, "notes": getattr(error, "__notes__", [])})
+
+
+def provider(name: str) -> str | Provider:
+    """Choose the provider: ``two`` has two models, both of which echo."""
+    free = Price(input=Decimal(0), output=Decimal(0))
+    models = (
+        Model(name=name, provider="echo", model="echo", context=9_999, price=free) for name in ("first", "second")
+    )
+    return Models(Catalogue(tuple(models), default="first"), {}) if name == "two" else name
 
 
 def opener(path: str) -> Opener:
@@ -53,7 +70,7 @@ async def main(asks: list[dict]) -> None:
     """Answer all, print what came of each, then which threads are left."""
     first = asks[0]
     host = Host(
-        first.get("provider", "echo"),
+        provider(first.get("provider", "echo")),
         reviewer=TerminalReviewer(pause=0.0, color=False, opener=opener(first.get("opened", ""))),
         review_response=first.get("review_response", "never"),
         review_timeout=first.get("expires", 30),

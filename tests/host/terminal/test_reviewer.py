@@ -223,6 +223,72 @@ def test_payloads_reach_the_terminal_as_text(start: Spawn):
     assert child.before.count("⟦U+001B⟧]52;c;ZWNobw==⟦U+0007⟧") == 2
 
 
+@pytest.mark.parametrize("key", ["s", "b"])
+def test_a_call_is_stopped_and_a_server_blocked(start: Spawn, key: str):
+    """The next ask is refused without a question."""
+    child = start(ask("first") | {"one_by_one": True}, ask("second"))
+    child.expect(PROMPT)
+    child.sendline(key)
+    child.expect("reason")
+    child.sendline("enough")
+    child.expect(r"RESULT[^\r\n]*enough.*RESULT ([^\r\n]*)\r")
+    assert json.loads(child.match[1])["data"] == {"reason": {"s": "user", "b": "policy"}[key]}
+
+
+def test_another_model_is_chosen(start: Spawn):
+    """By its number; and once more, for the answer."""
+    child = start(ask() | {"provider": "two", "review_response": "always"})
+    child.expect(PROMPT)
+    assert "another model than first" in child.before
+    child.sendline("m")
+    child.expect("number> ")
+    assert "2  second" in child.before
+    child.sendline("2")
+    child.expect("It would be answered by second")
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect("an answer is ready")
+    child.expect(PROMPT)
+    assert "once more, by second" in child.before
+    child.sendline("r")
+    child.expect("an answer is ready")
+    child.expect(PROMPT)
+    child.sendline("m")
+    child.expect("number> ")
+    child.sendline("9")
+    child.expect("Nothing was changed")
+    child.expect(PROMPT)
+    child.sendline("a")
+    assert outcome(child)["content"]["text"] == "[echo] Describe a sweater"
+
+
+def test_the_call_of_a_tool_is_shown(start: Spawn):
+    """The server, the tool, what is said of it, and all arguments, inert; allowed for the session, it is asked once."""
+    wanted = {"call": ["order", {"sku": "P-1\u202e"}]}
+    child = start(wanted | {"one_by_one": True}, wanted)
+    child.expect(PROMPT)
+    for part in (
+        "python catalogue.py",
+        "order",
+        "Orders ⟦U+001B⟧[2J something",
+        '"sku": "P-1⟦U+202E⟧"',
+        "cannot be seen",
+    ):
+        assert part in child.before
+    child.sendline("A")
+    child.expect("RESULT true.*RESULT true")
+
+
+def test_the_call_of_a_tool_is_denied(start: Spawn):
+    """With a reason that stays here."""
+    child = start({"call": ["order", {}]})
+    child.expect(PROMPT)
+    child.sendline("d")
+    child.expect("reason")
+    child.sendline("not now")
+    assert outcome(child)["notes"] == ["denied: not now"]
+
+
 def test_a_form_is_filled_in(start: Spawn):
     """From the question to the answer."""
     form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}

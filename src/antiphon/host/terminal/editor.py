@@ -25,9 +25,10 @@ def find_editor() -> str | None:
     return chosen or next((name for name in _FALLBACKS if shutil.which(name)), None)
 
 
-async def edit(text: str, editor: str, terminal: str) -> str:
+async def edit(text: str, editor: str, terminal: str | None) -> str:
     """Let the person edit a text and return it.
 
+    ``terminal``: its path; ``None`` for an editor that needs none, such as a script, on our own standard streams.
     Cancelling ends the editor and gives the terminal back as it was.
 
     Raises:
@@ -68,8 +69,11 @@ def _text_file(text: str) -> Generator[Path, None, None]:
 
 
 @contextlib.contextmanager
-def _terminal(path: str) -> Generator[int, None, None]:
+def _terminal(path: str | None) -> Generator[int | None, None, None]:
     """Open the terminal for a child, and put its modes back afterwards."""
+    if path is None:
+        yield None
+        return
     import termios
 
     fd = os.open(path, os.O_RDWR | os.O_NOCTTY)

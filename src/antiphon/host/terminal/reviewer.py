@@ -20,15 +20,19 @@ from antiphon.host.review import (
     Edit,
     ElicitItem,
     NoReviewer,
+    Reach,
+    Regenerate,
     ReviewItem,
+    ToolItem,
     digest,
 )
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.editing import difference, from_form, to_form
 from antiphon.host.terminal.editor import edit, find_editor
 from antiphon.host.terminal.form import Opener, fill_in, visit
-from antiphon.host.terminal.screen import show_elicitation, show_request, show_result
+from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal
+from antiphon.host.visible import inert_line
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageResult
 
@@ -44,6 +48,10 @@ _HELP = {
     "w": "lets you write the answer yourself: nothing is sent to the provider.",
     "c": "approves, and all like it (same tools, same system prompt, no larger) for the rest of this call.",
     "A": "approves, and all like it from this server for as long as this program runs.",
+    "m": "lets you choose another of your models for it.",
+    "r": "has it answered once more; you see that answer as well.",
+    "s": "refuses this, and whatever else this call asks.",
+    "b": "refuses this, and all that this server asks, until you unblock it.",
 }
 _MARKS = "What stands behind │ was written by the server. Marks such as \u27e6U+202E\u27e7 are characters nobody sees."
 
@@ -87,6 +95,22 @@ class TerminalReviewer:
         async with self._conversation(item.expires_in) as console:
             talk = _Talk(console, item, self._editor)
             return await (talk.about_request() if item.result is None else talk.about_result(item.result))
+
+    async def confirm(self, item: ToolItem) -> Decision:
+        """Show the call of a tool and wait for the decision.
+
+        Raises:
+            NoReviewer: there is no terminal, or it is gone.
+        """
+        async with self._conversation(item.expires_in) as console:
+            await console.show(show_tool(item, console.layout))
+            shown = digest(item.params)
+            await console.arm()
+            keys = {"a": "call it", "d": "deny", "A": "allow this tool for this session", "b": "block the server"}
+            key = await console.choose(keys)
+            if key in ("a", "A"):
+                return Approve(digest=shown, scope="session" if key == "A" else "once")
+            return await _denial(console, key)
 
     async def elicit(self, item: ElicitItem) -> ElicitResult:
         """Show an elicitation and let the person fill in the form or visit the address.
@@ -137,6 +161,7 @@ class _Talk:
         self._item = item
         self._editor = editor
         self._params = item.params
+        self._model = item.model
 
     async def about_request(self) -> Decision:
         console, item = self._console, self._item
@@ -149,6 +174,8 @@ class _Talk:
                 return self._approval(key, shown)
             if key == "e" and await self._edit():
                 shown = digest(self._params)
+            if key == "m":
+                await self._choose_model()
             decision = await self._other(key)
             if decision is not None:
                 return decision
@@ -159,9 +186,13 @@ class _Talk:
         shown = digest(result)
         await console.arm()
         while True:
-            key = await console.choose({"a": "send it", "d": "deny", "w": "write another answer"})
+            key = await console.choose(self._keys_of_result())
             if key == "a":
                 return Approve(digest=shown)
+            if key == "r":
+                return Regenerate(model=self._other_model())
+            if key == "m":
+                await self._choose_model()
             decision = await self._other(key)
             if decision is not None:
                 return decision
@@ -179,15 +210,44 @@ class _Talk:
         keys = {key: meaning for key, (choice, meaning) in offered.items() if choice in self._item.choices}
         if edited or self._item.origin.call is None:
             keys.pop("c", None)
+        if self._item.models:
+            keys["m"] = f"another model than {inert_line(self._model or self._item.provider)}"
         if edited:
             # A grant is for what the server sends, and that is not what was approved.
             keys.pop("A", None)
-        return keys | {"?": "help"}
+        return keys | self._denials() | {"?": "help"}
+
+    def _denials(self) -> dict[str, str]:
+        stop = {} if self._item.origin.call is None else {"s": "stop the call"}
+        return stop | {"b": "block the server"}
+
+    def _keys_of_result(self) -> dict[str, str]:
+        keys = {"a": "send it", "d": "deny", "w": "write another answer"}
+        if "regenerate" in self._item.choices:
+            keys["r"] = f"once more, by {inert_line(self._model or self._item.provider)}"
+            if self._item.models:
+                keys["m"] = "another model"
+        return keys | self._denials()
+
+    def _other_model(self) -> str | None:
+        return None if self._model == self._item.model else self._model
+
+    async def _choose_model(self) -> None:
+        names = [name for name in (self._item.model, *self._item.models) if name is not None]
+        console = self._console
+        await console.show(f" {number}  {inert_line(name)}" for number, name in enumerate(names, 1))
+        typed = await console.line("number> ")
+        if typed is not None and typed.isdecimal() and 0 < int(typed[:9]) <= len(names):
+            self._model = names[int(typed[:9]) - 1]
+            await console.say(f"It would be answered by {self._model}.")
+        else:
+            await console.say("Nothing was changed.")
 
     def _approval(self, key: str, shown: str) -> Decision:
         if self._params is not self._item.params:
-            return Edit(params=self._params, digest=shown)
-        return Approve(digest=shown, scope="call" if key == "c" else "session" if key == "A" else "once")
+            return Edit(params=self._params, digest=shown, model=self._other_model())
+        scope = "call" if key == "c" else "session" if key == "A" else "once"
+        return Approve(digest=shown, scope=scope, model=self._other_model())
 
     async def _other(self, key: str | None) -> Decision | None:
         """Carry out a key that is no approval; ``None`` to ask again."""
@@ -200,9 +260,8 @@ class _Talk:
             if text.strip():
                 return Answer(result=text)
             await console.say("An empty answer is none.")
-        elif key in ("d", None):
-            reason = None if key is None else await console.line("reason (may be empty)> ")
-            return Deny(reason=reason or None)
+        elif key in ("d", "s", "b", None):
+            return await _denial(console, key)
         return None
 
     async def _edit(self) -> bool:
@@ -234,6 +293,14 @@ class _Talk:
         for line in difference(self._item.params, self._params):
             await console.show(layout.paint(paints.get(line[:1], ""), row) for row in layout.quoted(line))
         await console.arm()
+
+
+_REACHES: dict[str | None, Reach] = {"s": "call", "b": "server"}
+
+
+async def _denial(console: Console, key: str | None) -> Deny:
+    reason = None if key is None else await console.line("reason (may be empty)> ")
+    return Deny(reason=reason or None, reach=_REACHES.get(key, "once"))
 
 
 async def _open_in_browser(url: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from antiphon.host.redact import mask
-from antiphon.host.review import ElicitItem, ReviewItem
+from antiphon.host.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.risk import Risk
 from antiphon.host.terminal.layout import Layout
 from antiphon.wire.content import (
@@ -27,7 +27,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import Tool
 
-__all__ = ["show_elicitation", "show_request", "show_result"]
+__all__ = ["show_elicitation", "show_request", "show_result", "show_tool"]
 
 _SHOWN_DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
@@ -37,11 +37,15 @@ def show_request(item: ReviewItem, layout: Layout) -> Iterator[str]:
     """Show a sampling request as it will be sent, and what differs from what the server sent."""
     yield layout.title("a server asks for a completion")
     yield from _who(item.origin, layout)
-    yield from layout.labelled("answers", item.provider)
+    yield from layout.labelled("answers", _answers(item))
     yield from _risks(item.risks, layout)
     yield from show_params(item.params, layout)
     yield from _differences(item, layout)
     yield from _expiry(item.expires_in, layout)
+
+
+def _answers(item: ReviewItem) -> str:
+    return item.provider if item.model in (None, item.provider) else f"model {item.model}"
 
 
 def show_params(params: CreateMessageRequestParams, layout: Layout) -> Iterator[str]:
@@ -74,6 +78,21 @@ def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout) -
     yield from _expiry(item.expires_in, layout)
 
 
+def show_tool(item: ToolItem, layout: Layout) -> Iterator[str]:
+    """Show the call of a tool before it is sent: to whom, which tool, what the server says of it, all arguments."""
+    yield layout.title("a tool of a server is about to be called")
+    yield from _who(item.origin, layout, call=False)
+    yield from layout.labelled("tool", item.params.name, "1")
+    yield from _risks(item.risks, layout)
+    tool = item.origin.tool
+    if tool is not None and tool.description:
+        yield from layout.remark("what the server says of it", 0)
+        yield from layout.quoted(tool.description)
+    yield layout.paint("1", " arguments")
+    yield from layout.quoted(_pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
+    yield from _expiry(item.expires_in, layout)
+
+
 def show_elicitation(item: ElicitItem, layout: Layout) -> Iterator[str]:
     """Show who wants something of the person, and what; the fields come later, one by one."""
     wish = "to visit an address" if item.params.mode == "url" else "something"
@@ -86,19 +105,24 @@ def show_elicitation(item: ElicitItem, layout: Layout) -> Iterator[str]:
     yield from _expiry(item.expires_in, layout)
 
 
-def _who(origin: Origin, layout: Layout) -> Iterator[str]:
+def _who(origin: Origin, layout: Layout, *, call: bool = True) -> Iterator[str]:
     kind, _, digits = origin.identity.partition(":")
     yield from layout.labelled("server", f"{mask(origin.target)}  ({kind} {digits[:_SHOWN_DIGITS]})", "1")
     if origin.server is not None:
         yield from layout.labelled("", f'calls itself "{origin.server.name}" {origin.server.version}')
+    if call:
+        yield from _call(origin, layout)
+    if origin.round is not None:
+        yield from layout.labelled("round", f"{origin.round.n} of at most {origin.round.max}")
+
+
+def _call(origin: Origin, layout: Layout) -> Iterator[str]:
     call = origin.call
     if call is None:
         yield from layout.labelled("for", "no call of yours")
-    else:
-        arguments = "" if call.arguments is None else _compact(call.arguments)
-        yield from layout.labelled("for", f"{call.method} {call.name or ''} {arguments}".rstrip())
-    if origin.round is not None:
-        yield from layout.labelled("round", f"{origin.round.n} of at most {origin.round.max}")
+        return
+    arguments = "" if call.arguments is None else _compact(call.arguments)
+    yield from layout.labelled("for", f"{call.method} {call.name or ''} {arguments}".rstrip())
 
 
 def _risks(risks: Iterable[Risk], layout: Layout) -> Iterator[str]:

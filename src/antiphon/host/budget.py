@@ -1,0 +1,189 @@
+"""What a request may cost at most, and which accounts it is taken from. Whole numbers only.
+
+Owns prices, estimates, caps and the names of the accounts. Pure: the accounts themselves are in the ``store``, where a
+reservation is one conditional update, so that requests at the same time can never overspend together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, Decimal
+from typing import Protocol
+
+import msgspec
+
+from antiphon.host.contents import binaries, texts
+from antiphon.host.providers.base import Usage
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = [
+    "DOLLAR",
+    "Account",
+    "Amount",
+    "Budget",
+    "Cap",
+    "Costs",
+    "Price",
+    "Priced",
+    "accounts_for",
+    "dearest",
+    "dollars",
+    "estimate_costs",
+    "estimated_usage",
+    "input_estimate",
+    "nano",
+    "worst_case",
+]
+
+DOLLAR = 1_000_000_000
+"""One dollar in the unit that money is counted in: nano-dollars."""
+_PER_DOLLAR = Decimal(10) ** 12
+_BYTES_PER_TOKEN = 3
+"""English has four and more; Chinese, Japanese and Korean have about one character, which is three bytes."""
+_TOKENS_PER_MESSAGE = 8
+"""Roles and separators: vendors count three to seven."""
+_TOKENS_PER_IMAGE = 2_000
+"""Vendors scale a picture down until it counts about 1,600 tokens."""
+_BYTES_PER_SOUND_TOKEN = 100
+"""A second is at most 32 tokens, and at least 4,000 bytes even when it is well compressed."""
+
+
+class Priced(Protocol):
+    """A price list, however it is made."""
+
+    def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
+        """Compute what so many tokens cost, in dollars, exactly."""
+        ...
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """A flat price, in pico-dollars per token: the same figure as micro-dollars per million tokens.
+
+    Three dollars per million tokens are ``3_000_000``.
+    """
+
+    input_per_token: int
+    output_per_token: int
+
+    def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
+        """Compute what so many tokens cost, in dollars, exactly."""
+        return (input_tokens * self.input_per_token + output_tokens * self.output_per_token) / _PER_DOLLAR
+
+
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
+    """Money in nano-dollars (0 where there is no price), and tokens."""
+
+    money: int = 0
+    tokens: int = 0
+
+    @classmethod
+    def of(cls, usage: Usage, price: Priced | None) -> Amount:
+        """Compute what this usage costs."""
+        money = 0 if price is None else nano(price.cost(usage.input_tokens, usage.output_tokens))
+        return cls(money=money, tokens=usage.input_tokens + usage.output_tokens)
+
+
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request may cost, for whoever decides; what is left is the least of what its accounts have left."""
+
+    low: Amount
+    """Its input alone."""
+    likely: Amount
+    """Its input, and half of the answer it may get."""
+    worst: Amount
+    left: int | None = None
+    """Nano-dollars before this request; ``None`` where no cap bounds them."""
+
+
+class Cap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most that may be spent: money in nano-dollars, tokens; ``None`` for no bound."""
+
+    money: int | None = None
+    tokens: int | None = None
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much may be spent, by whom and when. What has no price counts in tokens only."""
+
+    call: Cap = Cap(money=DOLLAR)
+    """By all asks of one call of ours together."""
+    server: Cap = Cap()
+    """By one server identity, ever."""
+    day: Cap = Cap(money=10 * DOLLAR)
+    """By all in one day (UTC)."""
+    total: Cap = Cap()
+    """By all, ever."""
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """One sum that a request counts towards: ``call:...``, ``server:...``, ``day:...``, ``total`` or ``grant:...``."""
+
+    key: str
+    cap: Cap
+
+
+def input_estimate(params: CreateMessageRequestParams) -> int:
+    """Estimate the tokens a request is, rather too many than too few."""
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for _, text in texts(params))
+    total = -(-size // _BYTES_PER_TOKEN) + _TOKENS_PER_MESSAGE * (len(params.messages) + 1)
+    for binary in binaries(params):
+        is_image = binary.mime_type.startswith("image/")
+        total += _TOKENS_PER_IMAGE if is_image else len(binary.data) * 3 // 4 // _BYTES_PER_SOUND_TOKEN + 1
+    return total
+
+
+def worst_case(params: CreateMessageRequestParams) -> Usage:
+    """Say what a request takes at most: all of its input, and an answer as long as it may be."""
+    return Usage(input_tokens=input_estimate(params), output_tokens=params.max_tokens)
+
+
+def estimated_usage(params: CreateMessageRequestParams, result: CreateMessageResult) -> Usage:
+    """Estimate what was used where the provider did not say."""
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for _, text in texts(result))
+    output = min(-(-size // _BYTES_PER_TOKEN) + 1, params.max_tokens)
+    return Usage(input_tokens=input_estimate(params), output_tokens=output)
+
+
+def dearest(usage: Usage, prices: Iterable[Priced | None]) -> Amount:
+    """Compute what this usage costs at most, whichever of the prices holds."""
+    amounts = [Amount.of(usage, price) for price in prices]
+    return max(amounts, key=lambda amount: amount.money, default=Amount.of(usage, None))
+
+
+def estimate_costs(params: CreateMessageRequestParams, price: Priced | None, left: int | None) -> Costs:
+    """Say what a request may cost."""
+    worst = worst_case(params)
+    likely = Usage(input_tokens=worst.input_tokens, output_tokens=-(-worst.output_tokens // 2))
+    return Costs(
+        low=Amount.of(Usage(input_tokens=worst.input_tokens, output_tokens=0), price),
+        likely=Amount.of(likely, price),
+        worst=Amount.of(worst, price),
+        left=left,
+    )
+
+
+def accounts_for(budget: Budget, origin: Origin, *, host: str, day: str) -> tuple[Account, ...]:
+    """Name the accounts a request counts towards, always in the same order.
+
+    ``host`` is the process: the ids of calls are its own. ``day`` is ``"2026-11-21"``.
+    """
+    call = origin.call.id if origin.call else f"ask:{origin.id}"
+    return (
+        Account(key=f"call:{host}:{call}", cap=budget.call),
+        Account(key=f"day:{day}", cap=budget.day),
+        Account(key=f"server:{origin.identity}", cap=budget.server),
+        Account(key="total", cap=budget.total),
+    )
+
+
+def nano(amount: Decimal) -> int:
+    """Convert dollars to nano-dollars, rounded up."""
+    return int((amount * DOLLAR).to_integral_value(rounding=ROUND_CEILING))
+
+
+def dollars(money: int) -> str:
+    """Write nano-dollars for people: ``"$0.0042"``, with as many digits as it takes, two at least."""
+    whole, rest = divmod(abs(money), DOLLAR)
+    digits = f"{rest:09d}".rstrip("0").ljust(2, "0")
+    return f"{'-' if money < 0 else ''}${whole}.{digits}"

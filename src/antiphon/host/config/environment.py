@@ -1,0 +1,89 @@
+"""The model a user has without having configured one: that of the vendor whose key is in the environment.
+
+Owns which variables are looked at, in which order, and which model of a vendor is a sensible first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from antiphon.errors import ConfigError
+from antiphon.host.catalogue import PROVIDERS, Model
+from antiphon.host.selection.facts import completed
+
+__all__ = ["ECHO", "USUAL", "model_of", "placed", "standard_model"]
+
+ECHO = Model(name="echo", provider="echo", model="echo")
+"""Offline, and says that it is only an echo."""
+
+
+class _Usual(NamedTuple):
+    """How a vendor is found in the environment."""
+
+    keys: tuple[str, ...]
+    base_url: str
+    """The variable with another address."""
+    chosen: str
+    """The variable with another model."""
+    model: str
+    """Of the vendor's middle size: good enough to judge by, and cents, not dollars, for a first try."""
+
+
+# The variables are those of the vendors' own libraries.
+USUAL: Mapping[str, _Usual] = {
+    "anthropic": _Usual(("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "claude-sonnet-5-5"),
+    "openai": _Usual(("OPENAI_API_KEY",), "OPENAI_BASE_URL", "OPENAI_MODEL", "gpt-5-mini"),
+    "google": _Usual(
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL", "gemini-3.7-flash"
+    ),
+}
+_ASSUMED_CONTEXT = 32_768
+"""Tokens. A server at home says nothing about its model; most that use tools take this many or more."""
+
+
+def standard_model(environ: Mapping[str, str]) -> Model:
+    """Return the model that answers where none is configured: a vendor's if its key or address is set, else echo."""
+    for provider, usual in USUAL.items():
+        if any(environ.get(name) for name in (*usual.keys, usual.base_url)):
+            return model_of(provider, None, environ)
+    return completed(ECHO)
+
+
+def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Model:
+    """Make a model out of a provider's name and perhaps a model's, at the address that the environment names.
+
+    At an address of one's own anything may be served. What is not known of it is assumed, so that it can be tried
+    without a file: it takes tools and pictures, and costs what the vendor's usual model does.
+
+    Raises:
+        ConfigError: there is no such provider.
+    """
+    if provider not in PROVIDERS:
+        raise ConfigError(f'There is no provider "{provider}"; there are: {", ".join(("manual", *PROVIDERS))}')
+    usual = USUAL.get(provider)
+    chosen = model or (usual and (environ.get(usual.chosen) or usual.model)) or provider
+    found = placed(Model(name=chosen, provider=provider, model=chosen), environ)
+    if usual is None or found.base_url is None:
+        return found
+    alike = completed(Model(name=chosen, provider=provider, model=usual.model))
+    return msgspec.structs.replace(
+        found,
+        context=found.context or _ASSUMED_CONTEXT,
+        inputs=found.inputs or ("text", "image"),
+        tools=True if found.tools is None else found.tools,
+        price=found.price or alike.price,
+    )
+
+
+def placed(model: Model, environ: Mapping[str, str]) -> Model:
+    """Fill in what the environment says of a model's address, and then what is publicly known of the model."""
+    usual = USUAL.get(model.provider)
+    if usual is None or model.base_url is not None or not environ.get(usual.base_url):
+        return completed(model)
+    is_keyless = model.provider == "openai" and model.key is None and not any(environ.get(name) for name in usual.keys)
+    # A service at home asks for no key; one that does finds it under the vendor's name.
+    provider = "openai-compatible" if is_keyless else model.provider
+    return completed(msgspec.structs.replace(model, base_url=environ[usual.base_url], provider=provider))

@@ -1,0 +1,223 @@
+"""What ``antiphon.toml`` can say, as values; and what holds where it says nothing.
+
+Owns names, types and defaults, and how a server's settings follow from the general ones. Reading is ``files``'.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from antiphon.errors import ConfigError
+from antiphon.host.budget import DOLLAR, Cap, nano
+from antiphon.host.budget import Budget as Spending
+from antiphon.host.catalogue import Catalogue, Model
+from antiphon.host.limits import Limits
+from antiphon.host.policy import Policy
+from antiphon.wire.origin import identify
+
+__all__ = [
+    "STANDARD",
+    "Budget",
+    "Caps",
+    "Config",
+    "Review",
+    "ReviewResponse",
+    "ServerEntry",
+    "Settings",
+    "over",
+    "stricter",
+]
+
+Review = Literal["never", "ask", "refuse"]
+"""``ask`` a person, let pass what the policy would ask about (``never``), or refuse everything."""
+ReviewResponse = Literal["never", "flagged", "always"]
+
+_REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
+_RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
+
+
+def _all(values: Caps | Budget) -> dict[str, int | Decimal | None]:
+    return msgspec.structs.asdict(values)
+
+
+def _said(values: Caps | Budget) -> dict[str, int | Decimal]:
+    return {name: value for name, value in _all(values).items() if value is not None}
+
+
+def _dollars(cap: Cap) -> Decimal | None:
+    return None if cap.money is None else Decimal(cap.money) / DOLLAR
+
+
+def _check_amounts(values: Caps | Budget) -> None:
+    for name, value in _all(values).items():
+        if value is not None and (not Decimal(value).is_finite() or value < 0):
+            raise ValueError(f"{name} is 0 or more")
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How much one server may ask for; ``None`` says nothing about it."""
+
+    max_tokens: int | None = None
+    """Tokens an answer may have, per request."""
+    per_minute: int | None = None
+    """Requests in any 60 seconds."""
+    concurrent: int | None = None
+    """Requests at once."""
+    per_call: int | None = None
+    """Requests that one call of ours may lead to."""
+
+    def __post_init__(self) -> None:
+        _check_amounts(self)
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How many US dollars may be spent; ``None`` says nothing about it."""
+
+    call: Decimal | None = None
+    """On the requests of one call of ours."""
+    server: Decimal | None = None
+    """On one server, in all."""
+    day: Decimal | None = None
+    """On all servers, per day (UTC)."""
+    total: Decimal | None = None
+    """On all servers, in all."""
+
+    def __post_init__(self) -> None:
+        _check_amounts(self)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What holds for a server; what is ``None`` is left to the more general settings."""
+
+    models: tuple[str, ...] | None = None
+    """Names of models, or globs over them, that it may use."""
+    review: Review | None = None
+    review_response: ReviewResponse | None = None
+    caps: Caps = Caps()
+    budget: Budget = Budget()
+
+    def limits(self) -> Limits:
+        """Return the caps as the host takes them; what they do not mention is as the host has it."""
+        return msgspec.structs.replace(Limits(), **_said(self.caps))
+
+    def spending(self) -> Spending:
+        """Return the budget as the host takes it."""
+        caps = {name: Cap(money=nano(Decimal(value))) for name, value in _said(self.budget).items()}
+        return msgspec.structs.replace(Spending(), **caps)
+
+
+class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The settings of one server, known by where it is found and never by what it calls itself."""
+
+    target: str | tuple[str, ...] | None = None
+    """Its URL, or its command line as a list of words."""
+    identity: str | None = None
+    """Instead of ``target``: its identity, as reviews and records show it."""
+
+    def __post_init__(self) -> None:
+        if (self.target is None) == (self.identity is None):
+            raise ValueError("needs either target or identity")
+        if isinstance(self.target, str) and "://" not in self.target:
+            raise ValueError('target is a URL, or a command line as a list of words: ["python", "shop.py"]')
+
+    @property
+    def known_as(self) -> str:
+        """Its identity."""
+        return self.identity or identify(self.target or "")
+
+
+_LIMITS, _SPENDING = Limits(), Spending()
+
+STANDARD = Settings(
+    review="ask",
+    review_response="never",
+    caps=Caps(**{name: getattr(_LIMITS, name) for name in Caps.__struct_fields__}),
+    budget=Budget(
+        call=_dollars(_SPENDING.call),
+        server=_dollars(_SPENDING.server),
+        day=_dollars(_SPENDING.day),
+        total=_dollars(_SPENDING.total),
+    ),
+)
+"""What holds where nothing is said: the host's own bounds."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was configured."""
+
+    models: tuple[Model, ...] = ()
+    default: str | None = None
+    order: tuple[str, ...] = ()
+    settings: Settings = STANDARD
+    servers: tuple[ServerEntry, ...] = ()
+    tightened: Settings = Settings()
+    """What a project asks for on top, for all servers: it only ever makes things stricter."""
+    tightened_servers: tuple[ServerEntry, ...] = ()
+    """The same for single servers."""
+    policy: Policy | None = None
+    review_timeout: float | None = None
+    """Seconds; ``None`` for the host's own."""
+    generate_timeout: float | None = None
+    """Seconds; ``None`` for the host's own."""
+    attempts: int | None = None
+    """How often a model is tried; ``None`` for the host's own."""
+    store: str | None = None
+    """Where the host keeps what outlives it, as ``open_store`` takes it; ``None`` if nothing is said."""
+    files: tuple[Path, ...] = ()
+    """Where it was read."""
+
+    def catalogue(self) -> Catalogue:
+        """Collect the models.
+
+        Raises:
+            ConfigError: a name that is used is no model's.
+        """
+        return Catalogue(self.models, default=self.default, order=self.order)
+
+    def for_server(self, identity: str) -> Settings:
+        """Return what holds for a server: the general settings, its own over them, and whatever makes both stricter."""
+        found = self.settings
+        for entry in self.servers:
+            if entry.known_as == identity:
+                found = over(entry, found)
+        found = stricter(found, self.tightened)
+        for entry in self.tightened_servers:
+            if entry.known_as == identity:
+                found = stricter(found, entry)
+        return found
+
+
+def over(particular: Settings, general: Settings) -> Settings:
+    """Lay the particular over the general, member by member."""
+    return Settings(
+        models=general.models if particular.models is None else particular.models,
+        review=particular.review or general.review,
+        review_response=particular.review_response or general.review_response,
+        caps=msgspec.structs.replace(general.caps, **_said(particular.caps)),
+        budget=msgspec.structs.replace(general.budget, **_said(particular.budget)),
+    )
+
+
+def stricter(one: Settings, other: Settings) -> Settings:
+    """Return the stricter of both, member by member; of two lists of models, the narrower is meant to be the other."""
+    if one.models is not None and other.models is not None and not set(other.models) <= set(one.models):
+        raise ConfigError(f"a project may only narrow the models of a server, to some of: {', '.join(one.models)}")
+    reviews = (one.review or "never", other.review or "never")
+    responses = (one.review_response or "never", other.review_response or "never")
+    return Settings(
+        models=one.models if other.models is None else other.models,
+        review=_REVIEWS[max(map(_REVIEWS.index, reviews))],
+        review_response=_RESPONSES[max(map(_RESPONSES.index, responses))],
+        caps=msgspec.structs.replace(one.caps, **_lesser(one.caps, other.caps)),
+        budget=msgspec.structs.replace(one.budget, **_lesser(one.budget, other.budget)),
+    )
+
+
+def _lesser(one: Caps | Budget, other: Caps | Budget) -> dict[str, int | Decimal]:
+    """Return what the other bounds more tightly, or alone."""
+    own = _said(one)
+    return {name: min(value, own.get(name, value)) for name, value in _said(other).items()}

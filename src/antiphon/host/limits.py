@@ -1,0 +1,144 @@
+"""How often, how many at once and how large: bounds for each server and each call, whatever a person allows.
+
+Counts in this process, in memory, by an injected clock. What may be spent is ``budget``; how large a request can be at
+all is ``validate``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+
+import msgspec
+
+from antiphon.wire.origin import Origin
+
+__all__ = ["Gate", "LimitReached", "Limits", "Pass"]
+
+_MAX_KNOWN = 10_000
+"""Servers and calls whose counts are remembered; the one unused for longest is forgotten."""
+_MINUTE = 60.0
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds. ``None`` means none."""
+
+    per_minute: int | None = 300
+    """Asks of one server in any 60 seconds. A person answers ten; a job over a catalogue asks a few each second."""
+    concurrent: int | None = 64
+    """Asks of one server open at once."""
+    pending_reviews: int | None = 32
+    """Asks of one server that wait for a person at once."""
+    per_call: int | None = 100
+    """Asks of one call: what ends a tool loop without end. A client goes along with as many."""
+    concurrent_per_call: int | None = 16
+    """Asks of one call open at once: what ends a recursion. A client answers eight at once."""
+    rounds: int | None = 64
+    """Rounds of one call, where its revision has them."""
+    max_tokens: int | None = 16_384
+    """Tokens that one request may ask for; more is refused, not lowered: a cut answer is a wrong one."""
+
+
+class LimitReached(Exception):
+    """A bound is reached; the text is its name in ``Limits``."""
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """An ask that was let in; hand it back to ``Gate.leave`` or ``Gate.end_review``."""
+
+    server: str
+    call: str
+
+
+class Gate:
+    """Counts the asks of one host."""
+
+    def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._recent: OrderedDict[str, deque[float]] = OrderedDict()
+        self._of_call: OrderedDict[str, int] = OrderedDict()
+        self._open: Counter[str] = Counter()
+        self._reviews: Counter[str] = Counter()
+        self._stopped: OrderedDict[str, None] = OrderedDict()
+
+    def enter(self, origin: Origin, max_tokens: int = 0) -> Pass:
+        """Let an ask in, and count it.
+
+        Raises:
+            LimitReached: nothing was counted.
+        """
+        admitted = Pass(origin.identity, _chain(origin))
+        limits, recent = self.limits, self._window(admitted.server)
+        for name, count, most in (
+            ("max_tokens", max_tokens, limits.max_tokens),
+            ("rounds", origin.round.n if origin.round else 0, limits.rounds),
+            ("per_minute", len(recent) + 1, limits.per_minute),
+            ("concurrent", self._open[admitted.server] + 1, limits.concurrent),
+            ("per_call", self._of_call.get(admitted.call, 0) + 1, limits.per_call),
+            ("concurrent_per_call", self._open[admitted.call] + 1, limits.concurrent_per_call),
+        ):
+            if most is not None and count > most:
+                self._tidy(admitted)
+                raise LimitReached(name)
+        recent.append(self._clock())
+        self._of_call[admitted.call] = self._of_call.get(admitted.call, 0) + 1
+        self._of_call.move_to_end(admitted.call)
+        self._open.update((admitted.server, admitted.call))
+        _forget(self._recent)
+        _forget(self._of_call)
+        return admitted
+
+    def stop(self, origin: Origin) -> None:
+        """Let nothing more in of the call that this ask belongs to."""
+        self._stopped[_chain(origin)] = None
+        _forget(self._stopped)
+
+    def is_stopped(self, origin: Origin) -> bool:
+        """Tell whether the call of this ask was stopped."""
+        return bool(self._stopped) and _chain(origin) in self._stopped
+
+    def leave(self, admitted: Pass) -> None:
+        """Say that an ask has ended."""
+        self._open.subtract((admitted.server, admitted.call))
+        self._tidy(admitted)
+
+    def begin_review(self, admitted: Pass) -> None:
+        """Count an ask that waits for a person.
+
+        Raises:
+            LimitReached: too many wait already.
+        """
+        most = self.limits.pending_reviews
+        if most is not None and self._reviews[admitted.server] >= most:
+            raise LimitReached("pending_reviews")
+        self._reviews[admitted.server] += 1
+
+    def end_review(self, admitted: Pass) -> None:
+        """Say that it does not wait any more."""
+        self._reviews[admitted.server] -= 1
+        if self._reviews[admitted.server] <= 0:
+            del self._reviews[admitted.server]
+
+    def _window(self, server: str) -> deque[float]:
+        recent = self._recent.setdefault(server, deque())
+        self._recent.move_to_end(server)
+        since = self._clock() - _MINUTE
+        while recent and recent[0] <= since:
+            recent.popleft()
+        return recent
+
+    def _tidy(self, admitted: Pass) -> None:
+        for key in (admitted.server, admitted.call):
+            if self._open[key] <= 0:
+                del self._open[key]
+
+
+def _chain(origin: Origin) -> str:
+    return f"call:{origin.call.id}" if origin.call else f"ask:{origin.id}"
+
+
+def _forget(known: OrderedDict[str, deque[float]] | OrderedDict[str, int] | OrderedDict[str, None]) -> None:
+    while len(known) > _MAX_KNOWN:
+        known.popitem(last=False)

@@ -1,0 +1,41 @@
+"""Where the key of a model is found: always in the environment, never in a file.
+
+Owns the names of variables. A key leaves this module only towards the client that is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from antiphon.host.catalogue import Model
+
+__all__ = ["KEYLESS", "find_key", "key_variables", "missing_key"]
+
+KEYLESS = frozenset({"echo", "openai-compatible"})
+"""Providers that ask for no key unless one is named for them."""
+_USUAL = {
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+}
+
+
+def key_variables(model: Model) -> tuple[str, ...]:
+    """Name the environment variables in which the key of a model may be, the first that is set to count."""
+    if model.key is not None:
+        return (model.key,)
+    if model.provider in KEYLESS:
+        return ()
+    return _USUAL.get(model.provider, (f"{model.provider.upper().replace('-', '_')}_API_KEY",))
+
+
+def find_key(model: Model, environ: Mapping[str, str]) -> str | None:
+    """Return the key of a model, or ``None`` if there is none."""
+    return next((value for name in key_variables(model) if (value := environ.get(name))), None)
+
+
+def missing_key(model: Model, environ: Mapping[str, str]) -> str | None:
+    """Say, for people, that a model lacks its key; ``None`` if it has one, or needs none."""
+    variables = key_variables(model)
+    if not variables or find_key(model, environ):
+        return None
+    return f"the environment has no {' or '.join(variables)}"

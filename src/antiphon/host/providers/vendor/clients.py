@@ -1,0 +1,177 @@
+"""A configured model as a pydantic-ai model with an HTTP client of its own: where it is, with which key, how bounded.
+
+Owns the keys for the moment in which a client is made of them; nothing here writes or shows one. A client gets the one
+key that is meant for it, never what happens to be in the environment for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
+
+import httpx2
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model as TheirModel
+from pydantic_ai.models import get_user_agent, infer_model
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers import Provider as TheirProvider
+from pydantic_ai.providers import infer_provider_class
+
+from antiphon.errors import ConfigError
+from antiphon.host.catalogue import Model
+from antiphon.host.providers.keys import key_variables
+
+__all__ = ["MAX_RESPONSE", "Connected", "connect"]
+
+MAX_RESPONSE = 64 * 1024 * 1024
+"""Bytes of one answer: three times the media that one request may hold."""
+_CONNECT_TIMEOUT = 10.0
+_READ_TIMEOUT = 600.0
+"""Seconds without a byte: the deadline of the whole is the caller's."""
+_OPENAI = "https://api.openai.com/v1"
+_ANTHROPIC = "https://api.anthropic.com"
+_GOOGLE = "https://generativelanguage.googleapis.com"
+
+
+class Connected(NamedTuple):
+    """A model that can be asked, and its client, to be closed in the end."""
+
+    model: TheirModel
+    client: httpx2.AsyncClient
+
+
+def connect(model: Model, key: str | None) -> Connected:
+    """Make a client for a model. Nothing is sent yet.
+
+    Raises:
+        ConfigError: its key is missing, or a package for it, or its provider is not known; the remedy is named.
+    """
+    if key is None and (variables := key_variables(model)):
+        # Without one, a vendor's library would look for any key in the environment by itself.
+        raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
+    client = _client()
+    make = _MAKERS.get(model.provider, _other)
+    try:
+        return Connected(make(model, key, client), client)
+    except ImportError as error:
+        # Their message names the package and says how to install it, and nothing else.
+        raise ConfigError(f"{model.name}: {error}") from None
+    except (UserError, ValueError, TypeError):
+        raise ConfigError(
+            f"{model.name}: cannot reach models of {model.provider!r} with a key, an address and a model alone; "
+            'use "openai", "anthropic", "google" or "openai-compatible" with a base_url'
+        ) from None
+
+
+def _client() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        # Identity: what is bounded is then what is read, and a small answer cannot unpack into a huge one.
+        headers={"User-Agent": get_user_agent(), "Accept-Encoding": "identity"},
+        timeout=httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT),
+        follow_redirects=False,
+        event_hooks={"response": [_bound]},
+    )
+
+
+def _openai(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    if model.base_url is not None and not _is_of(model.base_url, "openai.com"):
+        return _compatible(model, key, client)
+    provider = OpenAIProvider(base_url=model.base_url or _OPENAI, api_key=key, http_client=client)
+    return OpenAIChatModel(model.model, provider=provider)
+
+
+def _compatible(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    if model.base_url is None:
+        raise ConfigError(f"{model.name}: {model.provider!r} needs a base_url")
+    provider = OpenAICompatibleProvider("openai-compatible", base_url=model.base_url, api_key=key, http_client=client)
+    client.event_hooks = {**client.event_hooks, "request": [_without_account]}
+    # Every such service knows "max_tokens"; the newer name is ignored by some, and so would be the bound.
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    return OpenAIChatModel(model.model, provider=provider, profile=profile)
+
+
+async def _without_account(request: httpx2.Request) -> None:
+    """Take out what OpenAI's library adds from the environment, and is meant for OpenAI alone."""
+    for name in ("OpenAI-Organization", "OpenAI-Project"):
+        request.headers.pop(name, None)
+
+
+def _anthropic(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    made = AsyncAnthropic(api_key=key, base_url=model.base_url or _ANTHROPIC, http_client=client)
+    return AnthropicModel(model.model, provider=AnthropicProvider(anthropic_client=made))
+
+
+def _google(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    provider = GoogleProvider(api_key=key, base_url=model.base_url or _GOOGLE, http_client=client)
+    return GoogleModel(model.model, provider=provider)
+
+
+def _other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
+    """Make a model of a vendor that pydantic-ai knows and that needs a key only."""
+
+    def provider(name: str) -> TheirProvider[Any]:
+        # What a provider is made with differs; one that takes no key and no client is a ``TypeError``, and told.
+        made = cast("Callable[..., TheirProvider[Any]]", infer_provider_class(name))
+        address = {"base_url": model.base_url} if model.base_url is not None else {}
+        return made(api_key=key, http_client=client, **address)
+
+    return infer_model(f"{model.provider}:{model.model}", provider)
+
+
+_Maker = Callable[[Model, str | None, httpx2.AsyncClient], TheirModel]
+_MAKERS: dict[str, _Maker] = {
+    "openai": _openai,
+    "openai-compatible": _compatible,
+    "anthropic": _anthropic,
+    "google": _google,
+    "gemini": _google,
+}
+
+
+def _is_of(url: str, domain: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host == domain or host.endswith(f".{domain}")
+
+
+class _TooLarge(httpx2.TransportError):
+    """An answer is larger than we take, or packed so that its size cannot be known."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A stream that ends in an error when too much comes out of it."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MAX_RESPONSE
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise _TooLarge("the answer is too large")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Bound what is read of an answer."""
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise _TooLarge("the answer is packed")
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response.stream)

@@ -1,0 +1,73 @@
+"""What went wrong at a vendor, as a failure in our own words.
+
+Vendors put requests, addresses and now and then a key into the text of an error. None of it passes here: of an error
+only its kind, its HTTP status and its code, if that is a plain word, are told.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pydantic_ai import exceptions as theirs
+
+from antiphon.host.catalogue import Model
+from antiphon.host.providers.base import FailureKind, ProviderFailure
+
+__all__ = ["failure"]
+
+# The first that fits counts: each is more particular than those below it.
+_KINDS: tuple[tuple[type[BaseException], FailureKind, str], ...] = (
+    (theirs.ModelRateLimitError, "rate-limit", "too many requests"),
+    (theirs.ModelQuotaExceededError, "quota", "the account has no quota or credit left"),
+    (theirs.ModelUnavailableError, "unavailable", "the service is not available"),
+    (theirs.ModelServerError, "unavailable", "the service failed"),
+    (theirs.ModelTimeoutError, "timeout", "no answer in time"),
+    (theirs.ModelRequestTimeout, "timeout", "no answer in time"),
+    (theirs.ModelConnectionError, "connection", "the connection failed"),
+    (theirs.ModelAuthenticationError, "auth", "the key was not accepted"),
+    (theirs.ModelNotFoundError, "not-found", "there is no such model, or the address is wrong"),
+    (theirs.ModelContextWindowExceededError, "context", "the request is too large for the model"),
+    (theirs.ModelRequestRejectedError, "rejected", "the service did not take the request"),
+    (theirs.ContentFilterError, "refused", "the model, or a filter around it, refused"),
+    (theirs.UnexpectedModelBehavior, "invalid", "the answer cannot be used"),
+    (theirs.UserError, "unsupported", "the model cannot be asked this"),
+    (NotImplementedError, "unsupported", "the model cannot be asked this"),
+    (TimeoutError, "timeout", "no answer in time"),
+    (OSError, "connection", "the connection failed"),
+)
+_STATUS: dict[int, FailureKind] = {408: "timeout", 429: "rate-limit", 401: "auth", 403: "auth", 404: "not-found"}
+_PLAIN_WORD = re.compile(r"[a-z]+(?:_[a-z]+){0,4}")
+"""``insufficient_quota`` passes; nothing with the digits, capitals and hyphens of a key does."""
+_LONGEST_WORD = 48
+
+
+def failure(error: BaseException, model: Model) -> ProviderFailure:
+    """Make our failure of whatever a vendor's library raised."""
+    for kind, name, meaning in _KINDS:
+        if isinstance(error, kind):
+            return _made(name, meaning, error, model)
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        kind = _STATUS.get(status, "unavailable" if status >= 500 else "rejected")
+        return _made(kind, "the service answered with an error", error, model)
+    return _made("invalid", "the answer cannot be used", error, model)
+
+
+def _made(kind: FailureKind, meaning: str, error: BaseException, model: Model) -> ProviderFailure:
+    after: object = getattr(error, "retry_after", None)
+    status: object = getattr(error, "status_code", None)
+    details = [f"HTTP {status}"] if isinstance(status, int) else []
+    words = (_word(error, name) for name in ("provider_error_type", "provider_error_code"))
+    details += [word for word in words if word]
+    told = f" ({', '.join(dict.fromkeys(details))})" if details else ""
+    return ProviderFailure(
+        kind,
+        f"{model.name} at {model.provider}: {meaning}{told}",
+        retry_after=float(after) if isinstance(after, int | float) else None,
+    )
+
+
+def _word(error: BaseException, name: str) -> str | None:
+    word: object = getattr(error, name, None)
+    is_plain = isinstance(word, str) and len(word) <= _LONGEST_WORD and _PLAIN_WORD.fullmatch(word)
+    return word if is_plain and isinstance(word, str) else None

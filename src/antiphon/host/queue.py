@@ -1,0 +1,325 @@
+"""Questions to people, kept until somebody decides: a reviewer with any number of people, in any number of processes.
+
+Owns what a question is in the store, who may decide what about it, and waiting for a decision. It shows nothing: a
+terminal, a page or a script lists the questions, and decides. A question belongs to no reviewer: whoever disconnects
+leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from secrets import token_hex
+
+import msgspec
+
+from antiphon.host.elicit import check_content, fields_of
+from antiphon.host.review import (
+    Answer,
+    Approve,
+    Choice,
+    Decision,
+    Deny,
+    Edit,
+    ElicitItem,
+    NoReviewer,
+    Regenerate,
+    ReviewItem,
+    Ticket,
+    ToolItem,
+    digest,
+)
+from antiphon.host.store.base import Change, Decided, ReviewKind, ReviewRow, ReviewState, Store
+from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+
+__all__ = ["AlreadyDecided", "Mismatch", "Question", "Queue"]
+
+_SOON, _LATER = 0.02, 0.5
+"""Seconds between two looks at the store: at first, and when nobody has decided for long. People take seconds."""
+_SLOWER = 1.3
+_OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
+
+
+AnyItem = ReviewItem | ElicitItem | ToolItem
+_ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": ElicitItem, "tool": ToolItem}
+
+
+class AlreadyDecided(Exception):
+    """Somebody was faster, or nobody waits any more."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(f"{question.id} is {question.state}" + (f" by {question.by}" if question.by else ""))
+        self.question = question
+        """As it is now."""
+
+
+class Mismatch(ValueError):
+    """A decision does not fit the question: another digest than what is kept, or what was not to be chosen."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One question, as it is in the store."""
+
+    id: str
+    kind: ReviewKind
+    group: str
+    """The same for all asks of one round of a call: they are shown and decided together."""
+    identity: str
+    created: float
+    """Seconds since the epoch, as all moments here."""
+    expires: float | None
+    state: ReviewState
+    waited_for: bool
+    """Whether a process waits; ``False`` where it was killed: the decision is kept for when it is asked again."""
+    item: AnyItem | None = None
+    """What to show; ``None`` once it is over."""
+    decision: Decision | ElicitResult | None = None
+    by: str | None = None
+    decided: float | None = None
+
+
+class Queue:
+    """A ``Reviewer``, and what those who review need."""
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._news = asyncio.Event()
+
+    @property
+    def available(self) -> bool:
+        """Always: somebody may come, until the question expires."""
+        return True
+
+    async def review(self, item: ReviewItem) -> Decision:
+        """Keep the question, and wait until somebody has decided.
+
+        Raises:
+            NoReviewer: it was closed from outside.
+        """
+        kind = "request" if item.result is None else "response"
+        digests = [digest(item.params), "" if item.result is None else digest(item.result)]
+        return await self._decision(await self._put(kind, item, item.origin, digests, item.expires_in))
+
+    async def confirm(self, item: ToolItem) -> Decision:
+        """Keep the question whether a tool may be called, and wait until somebody has decided.
+
+        Raises:
+            NoReviewer: it was closed from outside.
+        """
+        digests = [digest(item.params), "" if item.origin.tool is None else digest(item.origin.tool)]
+        return await self._decision(await self._put("tool", item, item.origin, digests, item.expires_in))
+
+    async def elicit(self, item: ElicitItem) -> ElicitResult:
+        """Keep the question, and wait until somebody has filled in the form or refused.
+
+        Raises:
+            NoReviewer: it was closed from outside.
+        """
+        row = await self._put("elicitation", item, item.origin, [digest(item.params)], item.expires_in)
+        decided = await self._decided(row)
+        if await self._store.commit(Change(finish=row.id)) is not None:
+            raise NoReviewer("the decision is not there any more")
+        return msgspec.json.decode(decided.decision or "null", type=ElicitResult)
+
+    async def pending(self) -> list[Question]:
+        """Return the questions that wait for a decision, oldest first."""
+        now = self._clock()
+        rows = await self._store.reviews(("pending",))
+        return [_question(row) for row in rows if row.expires is None or row.expires > now]
+
+    async def history(self, limit: int = 1000) -> list[Question]:
+        """Return the questions that are over, oldest first; without what was asked, unless the store keeps it."""
+        return [_question(row) for row in await self._store.reviews(_OVER, limit)]
+
+    async def get(self, id: str) -> Question:
+        """Return one question.
+
+        Raises:
+            LookupError: there is none of this id.
+        """
+        row = await self._store.review(id)
+        if row is None:
+            raise LookupError(f"there is no review {id}")
+        return _question(row)
+
+    async def decide(self, id: str, decision: Decision | ElicitResult, *, by: str | None = None) -> None:
+        """Decide a question; ``by`` says who, for the record.
+
+        Raises:
+            LookupError: there is none of this id.
+            Mismatch: the decision does not fit what is kept.
+            AlreadyDecided: somebody was faster, or nobody waits any more.
+        """
+        await self.decide_all({id: decision}, by=by)
+
+    async def decide_all(self, decisions: Mapping[str, Decision | ElicitResult], *, by: str | None = None) -> None:
+        """Decide several questions, such as those of one group: all or none. Raises as ``decide`` does."""
+        kept: list[Decided] = []
+        for id, decision in decisions.items():
+            _check(await self.get(id), decision)
+            kept.append(Decided(id=id, decision=encode(decision).decode(), by=by))
+        late = await self._store.decide(kept)
+        self._tell()
+        if late is not None:
+            raise AlreadyDecided(_question(late))
+
+    async def changes(self) -> AsyncIterator[int]:
+        """Yield a number now, and another one each time that any question has changed, here or elsewhere."""
+        seen, wait = -1, _SOON
+        while True:
+            version = await self._store.reviews_version()
+            if version != seen:
+                seen, wait = version, _SOON
+                yield version
+            wait = await self._pause(wait)
+
+    async def _put(
+        self,
+        kind: ReviewKind,
+        item: AnyItem,
+        origin: Origin,
+        digests: list[str],
+        expires_in: float | None,
+    ) -> ReviewRow:
+        now = self._clock()
+        row = ReviewRow(
+            id=token_hex(8),
+            kind=kind,
+            fingerprint=_fingerprint(kind, origin, digests),
+            group=_group(origin, self._store.host),
+            identity=origin.identity,
+            created=now,
+            expires=None if expires_in is None else now + expires_in,
+            host=self._store.host,
+            item=encode(item).decode(),
+        )
+        put = await self._store.put_review(row)
+        self._tell()
+        return put
+
+    async def _decision(self, row: ReviewRow) -> Decision:
+        decided = await self._decided(row)
+        decision = msgspec.json.decode(decided.decision or "null", type=Decision)
+        return msgspec.structs.replace(decision, ticket=Ticket(id=row.id, by=decided.by))
+
+    async def _decided(self, row: ReviewRow) -> ReviewRow:
+        """Wait for a decision. Whoever stops waiting withdraws the question."""
+        wait = _SOON
+        try:
+            while row.state == "pending":
+                wait = await self._pause(wait)
+                row = await self._store.review(row.id) or msgspec.structs.replace(row, state="withdrawn")
+        except BaseException:
+            over = row.expires is not None and self._clock() >= row.expires
+            closing = self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False)
+            await asyncio.shield(asyncio.ensure_future(closing))
+            self._tell()
+            raise
+        if row.state != "decided":
+            raise NoReviewer(f"the review was {row.state}")
+        return row
+
+    async def _pause(self, seconds: float) -> float:
+        """Wait for news in this process, or so many seconds. Returns how long to wait the next time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        return min(seconds * _SLOWER, _LATER)
+
+    def _tell(self) -> None:
+        """Wake everybody who waits in this process."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _check(question: Question, decision: Decision | ElicitResult) -> None:
+    item = question.item
+    if item is None:
+        raise AlreadyDecided(question)
+    if isinstance(item, ElicitItem) or isinstance(decision, ElicitResult):
+        if not (isinstance(item, ElicitItem) and isinstance(decision, ElicitResult)):
+            raise Mismatch("an elicitation is answered with an ElicitResult, and nothing else is")
+        _check_form(item, decision)
+        return
+    if _choice(decision) not in item.choices:
+        raise Mismatch(f"{_choice(decision)} is not to be chosen here")
+    _check_shown(item, decision)
+
+
+def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
+    result = item.result if isinstance(item, ReviewItem) else None
+    shown = item.params if result is None else result
+    if isinstance(decision, Approve) and decision.digest != digest(shown):
+        raise Mismatch("what was approved is not what is kept")
+    if isinstance(decision, Edit) and decision.digest != digest(decision.params):
+        raise Mismatch("what was edited is not what was shown")
+    model = decision.model if isinstance(decision, Approve | Edit | Regenerate) else None
+    offered = (item.model, *item.models) if isinstance(item, ReviewItem) else ()
+    if model is not None and model not in offered:
+        raise Mismatch(f"{model} is no model to be chosen here")
+
+
+def _check_form(item: ElicitItem, result: ElicitResult) -> None:
+    if result.action != "accept" or item.params.mode != "form":
+        return
+    try:
+        check_content(fields_of(item.params), result.content or {})
+    except ValueError as error:
+        raise Mismatch(str(error)) from None
+
+
+def _choice(decision: Decision) -> Choice:
+    match decision:
+        case Approve(scope="once"):
+            return "approve"
+        case Approve():
+            return "grant"
+        case Edit():
+            return "edit"
+        case Deny():
+            return "deny"
+        case Answer():
+            return "answer"
+        case Regenerate():
+            return "regenerate"
+
+
+def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:
+    # The call is named by what it is: its id would be another after a restart.
+    call = [origin.call.method, origin.call.name, origin.call.arguments] if origin.call else None
+    return hashlib.sha256(encode([kind, origin.identity, call, *digests])).hexdigest()
+
+
+def _group(origin: Origin, host: str) -> str:
+    if origin.call is None:
+        return f"{host}:ask:{origin.id}"
+    return f"{host}:{origin.call.id}:{origin.round.n if origin.round else 0}"
+
+
+def _question(row: ReviewRow) -> Question:
+    item = None
+    if row.item is not None:
+        item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, ReviewItem))
+    decision = None
+    if row.decision is not None:
+        decision = msgspec.json.decode(row.decision, type=ElicitResult if row.kind == "elicitation" else Decision)
+    return Question(
+        id=row.id,
+        kind=row.kind,
+        group=row.group,
+        identity=row.identity,
+        created=row.created,
+        expires=row.expires,
+        state=row.state,
+        waited_for=row.host is not None,
+        item=item,
+        decision=decision,
+        by=row.by,
+        decided=row.decided,
+    )

@@ -1,0 +1,70 @@
+"""How well a model suits a server's priorities: cheap, fast and clever, weighed against each other.
+
+Exact: everything is a fraction, so that no rounding decides between two models.
+"""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+import msgspec
+
+from antiphon.host.catalogue import Tier
+from antiphon.wire.sampling import ModelPreferences
+
+__all__ = ["Priorities", "cost_score", "priorities_of", "score", "tier_score", "weigh"]
+
+_DECADES = 5
+"""The scale of cost has five: from $1e-5 a request, which is a short one to the smallest models, to $1."""
+_TIERS = tuple(Fraction(steps, 4) for steps in range(5))
+_DIGITS = Context(prec=12)
+"""Correctly rounded, so that the logarithm is the same everywhere and never falls where the price rises."""
+
+
+class Priorities(msgspec.Struct, frozen=True, kw_only=True):
+    """What matters to the server, each from 0 to 1."""
+
+    cost: Fraction
+    speed: Fraction
+    intelligence: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """The sum; 0 if nothing matters."""
+        return self.cost + self.speed + self.intelligence
+
+
+def priorities_of(wishes: ModelPreferences | None) -> Priorities:
+    """Read the priorities of a request; what is absent is 0."""
+    given = (None,) * 3
+    if wishes is not None:
+        given = (wishes.cost_priority, wishes.speed_priority, wishes.intelligence_priority)
+    cost, speed, intelligence = (Fraction(value or 0) for value in given)
+    return Priorities(cost=cost, speed=speed, intelligence=intelligence)
+
+
+@lru_cache(4_096)
+def cost_score(dollars: Decimal | None) -> Fraction:
+    """Score a cost on a log scale: 1 at $1e-5 a request and below, 0 at $1 and above, and where it is unknown."""
+    if dollars is None or dollars >= 1:
+        return Fraction(0)
+    if dollars <= Decimal(10) ** -_DECADES:
+        return Fraction(1)
+    return Fraction(-dollars.log10(_DIGITS)) / _DECADES
+
+
+def tier_score(tier: Tier | None) -> Fraction:
+    """Score a tier: 0 for the lowest, 1 for the highest; an unknown one counts as the lowest."""
+    return _TIERS[(tier or 1) - 1]
+
+
+def score(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
+    """Weigh the three scores. Needs a priority above 0."""
+    return weigh(priorities, cost, speed, intelligence) / priorities.total
+
+
+def weigh(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
+    """Weigh the three scores, without dividing by the sum of the priorities: enough to compare models."""
+    return priorities.cost * cost + priorities.speed * speed + priorities.intelligence * intelligence

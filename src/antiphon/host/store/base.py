@@ -1,0 +1,255 @@
+"""The seam between the host and what it remembers, and the rows that cross it.
+
+Owns what a store promises. Every change of a store is one transaction: it happens whole or not at all, whenever the
+process is killed, and whoever else uses the same store. How that is done is ``memory`` and ``sql``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from antiphon.host.budget import Account, Amount
+from antiphon.host.chain import Entry, Head, Record
+
+__all__ = [
+    "OPEN",
+    "Balance",
+    "BlockRow",
+    "Change",
+    "Decided",
+    "GrantRow",
+    "Hold",
+    "HoldRow",
+    "ReviewKind",
+    "ReviewRow",
+    "ReviewState",
+    "Settlement",
+    "Store",
+    "late",
+]
+
+ReviewKind = Literal["request", "response", "elicitation", "tool"]
+ReviewState = Literal["pending", "decided", "done", "expired", "withdrawn"]
+OPEN: tuple[ReviewState, ...] = ("pending", "decided")
+"""The states of a review whose ask still waits."""
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """A reservation: the worst case of one request, taken from several accounts at once."""
+
+    id: str
+    ask: str
+    identity: str
+    accounts: tuple[Account, ...]
+    amount: Amount
+    sent: bool
+    """Whether the provider may have been called: what a killed process had not sent is given back, the rest counts."""
+
+
+class HoldRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A reservation as it is kept."""
+
+    id: str
+    host: str
+    ask: str
+    identity: str
+    keys: tuple[str, ...]
+    amount: Amount
+    sent: bool
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a held request really cost. A hold that is not there any more is left alone, and its record says so."""
+
+    id: str
+    amount: Amount = Amount()
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True):
+    """One account: what was spent, and what is held for requests under way."""
+
+    key: str
+    spent: Amount = Amount()
+    held: Amount = Amount()
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens in one transaction. It settles one hold or makes one, not both."""
+
+    settle: Settlement | None = None
+    hold: Hold | None = None
+    send: str | None = None
+    """The hold that the provider is now called for."""
+    use: str | None = None
+    """The grant that is used once more."""
+    finish: str | None = None
+    """The review whose decision is now carried out."""
+    records: tuple[Record, ...] = ()
+
+
+def late(records: Sequence[Record]) -> tuple[Record, ...]:
+    """Take the figures out of a settlement that came too late: the hold was settled by another process, and counted."""
+    return tuple(
+        msgspec.structs.replace(record, outcome="late", money=None, input_tokens=None, output_tokens=None)
+        if record.step == "settled"
+        else record
+        for record in records
+    )
+
+
+class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant as it is kept; ``body`` is what ``grants`` makes of it."""
+
+    id: str
+    identity: str
+    body: str
+    given: float
+    host: str | None = None
+    """The process it ends with; ``None`` if it outlives it."""
+    max_uses: int | None = None
+    until: float | None = None
+    used: int = 0
+
+
+class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that a person has blocked: it may ask nothing, and no tool of it is called, until it is unblocked."""
+
+    identity: str
+    target: str
+    """The command line or address, for display."""
+    since: float
+    """Seconds since the epoch."""
+    by: str | None = None
+
+
+class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to a person as it is kept; ``item`` and ``decision`` are JSON."""
+
+    id: str
+    kind: ReviewKind
+    fingerprint: str
+    """The same for the same question of the same server: one that is asked again after a crash is found by it."""
+    group: str
+    """The same for all asks of one round."""
+    identity: str
+    created: float
+    expires: float | None
+    """Seconds since the epoch."""
+    host: str | None
+    """The process that waits; ``None`` if it was killed and nobody has asked again yet."""
+    state: ReviewState = "pending"
+    item: str | None = None
+    """What is shown; gone when the review is over, unless content is kept."""
+    decision: str | None = None
+    by: str | None = None
+    decided: float | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision to be kept for a review."""
+
+    id: str
+    decision: str
+    by: str | None = None
+
+
+class Store(Protocol):
+    """What a host remembers. All methods may be called from any task; a lost connection raises ``OSError``."""
+
+    @property
+    def host(self) -> str:
+        """The name of this process in the store."""
+        ...
+
+    @property
+    def bounded(self) -> bool:
+        """Whether old audit records are dropped, so that the chain may begin in the middle."""
+        ...
+
+    async def commit(self, change: Change) -> str | None:
+        """Make a change, whole or not at all.
+
+        Returns ``None`` when it is done, else the key of what does not allow it, and nothing has happened: the account
+        (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry out),
+        ``"block"`` (the server that a hold is for is blocked).
+        """
+        ...
+
+    async def balances(self, prefix: str = "") -> list[Balance]:
+        """Return the accounts whose key starts with ``prefix``, by key."""
+        ...
+
+    async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
+        """Return the accounts with these keys that there are already."""
+        ...
+
+    async def holds(self) -> list[HoldRow]:
+        """Return the reservations that are neither settled nor released."""
+        ...
+
+    async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
+        """Return the audit records numbered above ``after``, oldest first."""
+        ...
+
+    async def head(self) -> Head:
+        """Return the end of the audit chain as it is kept beside it."""
+        ...
+
+    async def add_grant(self, row: GrantRow) -> None:
+        """Remember a grant; the same one twice is one, with its count begun anew."""
+        ...
+
+    async def grants(self, identity: str | None = None) -> list[GrantRow]:
+        """Return the grants in force, of one server or of all, oldest first."""
+        ...
+
+    async def revoke(self, grant: str) -> bool:
+        """Forget a grant. Returns whether there was one."""
+        ...
+
+    async def block(self, row: BlockRow) -> None:
+        """Block a server; one that is blocked already stays so."""
+        ...
+
+    async def unblock(self, identity: str) -> bool:
+        """Let a server ask again. Returns whether it was blocked."""
+        ...
+
+    async def blocks(self, identity: str | None = None) -> list[BlockRow]:
+        """Return the servers that are blocked, oldest first; of one server, none or one."""
+        ...
+
+    async def put_review(self, row: ReviewRow) -> ReviewRow:
+        """Keep a question, or take over the open one of a killed process with the same fingerprint. Returns it."""
+        ...
+
+    async def review(self, id: str) -> ReviewRow | None:
+        """Return one question."""
+        ...
+
+    async def reviews(self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000) -> list[ReviewRow]:
+        """Return the questions in these states, oldest first."""
+        ...
+
+    async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
+        """Keep decisions, all or none. Returns ``None``, or the first question that is not pending any more."""
+        ...
+
+    async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
+        """End a question that is open; its content is removed unless ``keep_item``."""
+        ...
+
+    async def reviews_version(self) -> int:
+        """Return a number that grows with every change of a question."""
+        ...
+
+    async def recover(self) -> int:
+        """Settle what killed processes left behind. Returns how many things there were."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give everything back; the store can not be used after it."""
+        ...

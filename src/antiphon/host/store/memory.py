@@ -1,0 +1,256 @@
+"""A store that lives and dies with the process: for hosts that need no other, and for tests.
+
+Keeps the promises of ``base.Store`` but one: nothing outlives it. The audit is bounded; the oldest records go first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from secrets import token_hex
+from typing import Literal
+
+import msgspec
+
+from antiphon.host.budget import Account, Amount
+from antiphon.host.chain import Entry, Head, extend
+from antiphon.host.store.base import (
+    OPEN,
+    Balance,
+    BlockRow,
+    Change,
+    Decided,
+    GrantRow,
+    Hold,
+    HoldRow,
+    ReviewRow,
+    ReviewState,
+    late,
+)
+
+__all__ = ["MemoryStore"]
+
+MAX_RECORDS = 10_000
+"""Audit records kept: some thousand requests, about 5 MB."""
+MAX_GRANTS = 1_000
+"""A person gives a handful; the oldest go first, which only means that the person is asked again."""
+MAX_ACCOUNTS = 10_000
+"""Accounts kept, most of them of calls: the oldest with nothing held goes first. What it had spent is in others too."""
+MAX_REVIEWS = 1_000
+"""Reviews kept that are over: a history for the page."""
+
+
+class MemoryStore:
+    """See ``base.Store``. Nothing here waits, so that every method is whole by itself."""
+
+    bounded = True
+
+    def __init__(self, *, clock: Callable[[], float] = time.time, keep_content: bool = False) -> None:
+        """``keep_content`` keeps what was reviewed when the review is over."""
+        self._keep_content = keep_content
+        self.host = token_hex(6)
+        self._clock = clock
+        self._accounts: dict[str, Balance] = {}
+        self._holds: dict[str, HoldRow] = {}
+        self._grants: dict[str, GrantRow] = {}
+        self._blocks: dict[str, BlockRow] = {}
+        self._reviews: dict[str, ReviewRow] = {}
+        self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
+        self._head = Head()
+        self._version = 0
+
+    async def commit(self, change: Change) -> str | None:
+        """See ``base.Store.commit``."""
+        refusal = self._refusal(change)
+        if refusal is not None:
+            return refusal
+        records = change.records
+        if change.settle is not None and not self._settle(change.settle.id, change.settle.amount):
+            records = late(records)
+        if change.hold is not None:
+            self._take(change.hold)
+        if change.send in self._holds:
+            self._holds[change.send] = msgspec.structs.replace(self._holds[change.send], sent=True)
+        if change.use is not None:
+            grant = self._grants[change.use]
+            self._grants[change.use] = msgspec.structs.replace(grant, used=grant.used + 1)
+        if change.finish is not None:
+            await self.close_review(change.finish, "done", keep_item=self._keep_content)
+        entries, self._head = extend(self._head, records)
+        self._entries.extend(entries)
+        return None
+
+    async def balances(self, prefix: str = "") -> list[Balance]:
+        """See ``base.Store.balances``."""
+        return [self._accounts[key] for key in sorted(self._accounts) if key.startswith(prefix)]
+
+    async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
+        """See ``base.Store.balances_of``."""
+        return [self._accounts[key] for key in keys if key in self._accounts]
+
+    async def holds(self) -> list[HoldRow]:
+        """See ``base.Store.holds``."""
+        return list(self._holds.values())
+
+    async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
+        """See ``base.Store.entries``."""
+        first = self._head.seq - len(self._entries) + 1
+        at = max(after + 1 - first, 0)
+        return [self._entries[index] for index in range(at, min(at + limit, len(self._entries)))]
+
+    async def head(self) -> Head:
+        """See ``base.Store.head``."""
+        return self._head
+
+    async def add_grant(self, row: GrantRow) -> None:
+        """See ``base.Store.add_grant``."""
+        self._grants.pop(row.id, None)
+        self._grants[row.id] = row
+        while len(self._grants) > MAX_GRANTS:
+            del self._grants[next(iter(self._grants))]
+
+    async def grants(self, identity: str | None = None) -> list[GrantRow]:
+        """See ``base.Store.grants``."""
+        return [row for row in self._grants.values() if self._in_force(row) and identity in (None, row.identity)]
+
+    async def revoke(self, grant: str) -> bool:
+        """See ``base.Store.revoke``."""
+        return self._grants.pop(grant, None) is not None
+
+    async def block(self, row: BlockRow) -> None:
+        """See ``base.Store.block``."""
+        self._blocks.setdefault(row.identity, row)
+
+    async def unblock(self, identity: str) -> bool:
+        """See ``base.Store.unblock``."""
+        return self._blocks.pop(identity, None) is not None
+
+    async def blocks(self, identity: str | None = None) -> list[BlockRow]:
+        """See ``base.Store.blocks``."""
+        return [row for row in self._blocks.values() if identity in (None, row.identity)]
+
+    async def put_review(self, row: ReviewRow) -> ReviewRow:
+        """See ``base.Store.put_review``. Nothing of a killed process is here to be taken over."""
+        self._keep(row)
+        over = [id for id, kept in self._reviews.items() if kept.state not in OPEN]
+        for id in over[: max(0, len(over) - MAX_REVIEWS)]:
+            del self._reviews[id]
+        return row
+
+    async def review(self, id: str) -> ReviewRow | None:
+        """See ``base.Store.review``."""
+        return self._reviews.get(id)
+
+    async def reviews(self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000) -> list[ReviewRow]:
+        """See ``base.Store.reviews``."""
+        return [row for row in self._reviews.values() if row.state in states][:limit]
+
+    async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
+        """See ``base.Store.decide``."""
+        rows = [self._reviews[decided.id] for decided in decisions]
+        now = self._clock()
+        late = next((row for row in rows if row.state != "pending" or (row.expires or now + 1) <= now), None)
+        if late is not None:
+            return late
+        for row, decided in zip(rows, decisions, strict=True):
+            self._keep(
+                msgspec.structs.replace(
+                    row, state="decided", decision=decided.decision, by=decided.by, decided=self._clock()
+                )
+            )
+        return None
+
+    async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
+        """See ``base.Store.close_review``."""
+        row = self._reviews.get(id)
+        if row is None or row.state == state:
+            return
+        kept = msgspec.structs.replace(row, state=state) if keep_item else _emptied(row, state)
+        self._keep(kept)
+
+    async def reviews_version(self) -> int:
+        """See ``base.Store.reviews_version``."""
+        return self._version
+
+    async def recover(self) -> int:
+        """See ``base.Store.recover``: nothing is left behind by others here."""
+        return 0
+
+    async def aclose(self) -> None:
+        """See ``base.Store.aclose``: nothing to give back."""
+
+    def _refusal(self, change: Change) -> str | None:
+        if change.hold is not None:
+            if change.hold.identity in self._blocks:
+                return "block"
+            for account in change.hold.accounts:
+                if not _fits(self._accounts.get(account.key), account, change.hold.amount):
+                    return account.key
+        if change.use is not None:
+            grant = self._grants.get(change.use)
+            if grant is None or not self._in_force(grant):
+                return "grant"
+        if change.finish is not None:
+            review = self._reviews.get(change.finish)
+            if review is None or review.state != "decided":
+                return "review"
+        return None
+
+    def _in_force(self, row: GrantRow) -> bool:
+        unused = row.max_uses is None or row.used < row.max_uses
+        return unused and (row.until is None or row.until > self._clock())
+
+    def _take(self, hold: Hold) -> None:
+        for account in hold.accounts:
+            balance = self._accounts.pop(account.key, None) or Balance(key=account.key)
+            # Popped and put back: the one used for longest stands first.
+            self._accounts[account.key] = msgspec.structs.replace(balance, held=_plus(balance.held, hold.amount))
+        self._holds[hold.id] = HoldRow(
+            id=hold.id,
+            host=self.host,
+            ask=hold.ask,
+            identity=hold.identity,
+            keys=tuple(account.key for account in hold.accounts),
+            amount=hold.amount,
+            sent=hold.sent,
+        )
+        self._forget_accounts()
+
+    def _settle(self, id: str, amount: Amount) -> bool:
+        hold = self._holds.pop(id, None)
+        if hold is None:
+            return False
+        for key in hold.keys:
+            balance = self._accounts[key]
+            self._accounts[key] = Balance(
+                key=key, spent=_plus(balance.spent, amount), held=_plus(balance.held, hold.amount, sign=-1)
+            )
+        return True
+
+    def _forget_accounts(self) -> None:
+        excess = len(self._accounts) - MAX_ACCOUNTS
+        if excess <= 0:
+            return
+        idle = [key for key, balance in self._accounts.items() if key.startswith("call:") and balance.held == Amount()]
+        for key in idle[:excess]:
+            del self._accounts[key]
+
+    def _keep(self, row: ReviewRow) -> None:
+        self._reviews[row.id] = row
+        self._version += 1
+
+
+def _plus(amount: Amount, other: Amount, *, sign: int = 1) -> Amount:
+    return Amount(money=amount.money + sign * other.money, tokens=amount.tokens + sign * other.tokens)
+
+
+def _fits(balance: Balance | None, account: Account, wanted: Amount) -> bool:
+    held = balance or Balance(key=account.key)
+    total = _plus(_plus(held.spent, held.held), wanted)
+    within_money = account.cap.money is None or total.money <= account.cap.money
+    return within_money and (account.cap.tokens is None or total.tokens <= account.cap.tokens)
+
+
+def _emptied(row: ReviewRow, state: ReviewState) -> ReviewRow:
+    return msgspec.structs.replace(row, state=state, item=None, decision=None)

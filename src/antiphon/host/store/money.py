@@ -1,0 +1,227 @@
+"""Accounts and reservations in a database, within the transactions of others.
+
+A reservation is one conditional update for each account: two processes at once can never overspend together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    SelectBase,
+    Text,
+    bindparam,
+    delete,
+    insert,
+    literal_column,
+    or_,
+    select,
+    true,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from antiphon.host.budget import Account, Amount
+from antiphon.host.store.base import Balance, Hold, HoldRow
+from antiphon.host.store.prepared import Prepared
+from antiphon.host.store.schema import accounts, blocks, holds
+
+__all__ = ["Refused", "balances", "balances_of", "find_holds", "settle", "take"]
+
+# Not if the server is blocked: with the reservation, so that no request needs a look of its own.
+_KEEP = Prepared(
+    insert(holds).from_select(
+        list(holds.c),
+        select(*(bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
+            ~select(blocks.c.identity).where(blocks.c.identity == bindparam("new_identity", type_=Text())).exists()
+        ),
+    )
+)
+_DROP = Prepared(
+    delete(holds).where(holds.c.id == bindparam("hold")).returning(holds.c["keys"], holds.c.money, holds.c.tokens)
+)
+
+
+class Refused(Exception):
+    """A change is not allowed, and the transaction is undone; the text is the key of what does not allow it."""
+
+
+def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
+    """Reserve from all accounts, or from none.
+
+    Raises:
+        Refused: an account has not enough left, or the server is blocked (``"block"``).
+    """
+    for account in hold.accounts:
+        # A new account has no row whose condition could fail.
+        if not _fits(account, hold.amount):
+            raise Refused(account.key)
+    if hold.accounts:
+        statement = _take(connection.dialect.name, len(hold.accounts))
+        taken: set[str] = {row[0] for row in statement.rows(connection, _rows(hold, now))}
+        for account in hold.accounts:
+            if account.key not in taken:
+                raise Refused(account.key)
+    kept = {
+        "new_id": hold.id,
+        "new_host": host,
+        "new_ask": hold.ask,
+        "new_identity": hold.identity,
+        "new_keys": msgspec.json.encode([account.key for account in hold.accounts]).decode(),
+        "new_money": hold.amount.money,
+        "new_tokens": hold.amount.tokens,
+        "new_sent": hold.sent,
+    }
+    if _KEEP.count(connection, kept) != 1:
+        raise Refused("block")
+
+
+def settle(connection: Connection, id: str, amount: Amount) -> bool:
+    """Turn a reservation into what was spent. Returns whether it was still there."""
+    found = _DROP.rows(connection, {"hold": id})
+    if not found:
+        return False
+    [(encoded, money, tokens)] = found
+    keys = msgspec.json.decode(encoded, type=list[str])
+    if keys:
+        move = {"was_money": money, "was_tokens": tokens, "is_money": amount.money, "is_tokens": amount.tokens}
+        _move(len(keys)).count(connection, move | _keyed(keys))
+    return True
+
+
+def balances(connection: Connection, prefix: str) -> list[Balance]:
+    """Return the accounts whose key starts so."""
+    chosen = select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
+    return [_balance(row) for row in connection.execute(chosen)]
+
+
+def balances_of(connection: Connection, keys: Sequence[str]) -> list[Balance]:
+    """Return the accounts with these keys."""
+    found = _of(len(keys)).rows(connection, _keyed(keys)) if keys else []
+    return [
+        Balance(
+            key=key,
+            spent=Amount(money=spent_money, tokens=spent_tokens),
+            held=Amount(money=held_money, tokens=held_tokens),
+        )
+        for key, spent_money, spent_tokens, held_money, held_tokens in found
+    ]
+
+
+def find_holds(connection: Connection) -> list[HoldRow]:
+    """Return all reservations."""
+    return [_hold(row) for row in connection.execute(select(holds).order_by(holds.c.id))]
+
+
+def _balance(row: Row[Any]) -> Balance:
+    return Balance(
+        key=row.key,
+        spent=Amount(money=row.spent_money, tokens=row.spent_tokens),
+        held=Amount(money=row.held_money, tokens=row.held_tokens),
+    )
+
+
+def _hold(row: Row[Any]) -> HoldRow:
+    return HoldRow(
+        id=row.id,
+        host=row.host,
+        ask=row.ask,
+        identity=row.identity,
+        keys=tuple(msgspec.json.decode(row.keys, type=list[str])),
+        amount=Amount(money=row.money, tokens=row.tokens),
+        sent=row.sent,
+    )
+
+
+def _keyed(keys: Sequence[str]) -> dict[str, object]:
+    return {f"key{at}": key for at, key in enumerate(keys)}
+
+
+def _among(count: int) -> ColumnElement[bool]:
+    return accounts.c.key.in_([bindparam(f"key{at}", type_=Text()) for at in range(count)])
+
+
+@cache
+def _of(count: int) -> Prepared:
+    names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens")
+    return Prepared(select(*(accounts.c[name] for name in names)).where(_among(count)))
+
+
+@cache
+def _move(count: int) -> Prepared:
+    moved = update(accounts).where(_among(count))
+    return Prepared(
+        moved.values(
+            held_money=accounts.c.held_money - bindparam("was_money", type_=BigInteger()),
+            held_tokens=accounts.c.held_tokens - bindparam("was_tokens", type_=BigInteger()),
+            spent_money=accounts.c.spent_money + bindparam("is_money", type_=BigInteger()),
+            spent_tokens=accounts.c.spent_tokens + bindparam("is_tokens", type_=BigInteger()),
+        )
+    )
+
+
+def _rows(hold: Hold, now: float) -> dict[str, object]:
+    values: dict[str, object] = {"money": hold.amount.money, "tokens": hold.amount.tokens, "now": now}
+    for at, account in enumerate(hold.accounts):
+        values[f"key{at}"] = account.key
+        values[f"cap_money{at}"] = account.cap.money
+        values[f"cap_tokens{at}"] = account.cap.tokens
+    return values
+
+
+def _fits(account: Account, amount: Amount) -> bool:
+    within_money = account.cap.money is None or amount.money <= account.cap.money
+    return within_money and (account.cap.tokens is None or amount.tokens <= account.cap.tokens)
+
+
+@cache
+def _take(dialect: str, count: int) -> Prepared:
+    """Make the conditional update of so many accounts: each row is inserted, or else updated if the sum is allowed.
+
+    Returns the keys of those that were. Both databases know it, but each under a construct of its own.
+    """
+    statement = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(accounts)
+    statement = statement.from_select([column.name for column in _columns()], _wanted(count))
+    new, old = statement.excluded, accounts.c
+    held = {"held_money": old.held_money + new.held_money, "held_tokens": old.held_tokens + new.held_tokens}
+    taken = statement.on_conflict_do_update(
+        index_elements=[old.key],
+        set_={**held, "cap_money": new.cap_money, "cap_tokens": new.cap_tokens, "changed": new.changed},
+        where=or_(new.cap_money.is_(None), old.spent_money + held["held_money"] <= new.cap_money)
+        & or_(new.cap_tokens.is_(None), old.spent_tokens + held["held_tokens"] <= new.cap_tokens),
+    ).returning(old.key)
+    return Prepared(taken)
+
+
+def _columns() -> list[Column[Any]]:
+    names = ("key", "spent_money", "spent_tokens", "held_money", "held_tokens", "cap_money", "cap_tokens", "changed")
+    return [accounts.c[name] for name in names]
+
+
+def _wanted(count: int) -> SelectBase:
+    """Make the rows out of parameters. One statement for all: several would take several times as long."""
+    integer, moment = BigInteger(), accounts.c.changed.type
+    return union_all(
+        *(
+            select(
+                bindparam(f"key{at}", type_=Text()),
+                literal_column("0", integer),
+                literal_column("0", integer),
+                bindparam("money", type_=integer),
+                bindparam("tokens", type_=integer),
+                bindparam(f"cap_money{at}", type_=integer),
+                bindparam(f"cap_tokens{at}", type_=integer),
+                bindparam("now", type_=moment),
+            ).where(true())  # SQLite needs a WHERE to tell the ON of the conflict from that of a join.
+            for at in range(count)
+        )
+    )

@@ -1,0 +1,66 @@
+"""Grants, and blocked servers, in a database, within the transactions of others."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
+
+from antiphon.host.store.base import BlockRow, GrantRow
+from antiphon.host.store.schema import blocks, grants
+
+__all__ = ["add", "block", "blocked", "in_force", "revoke", "unblock", "use"]
+
+
+def _valid() -> ColumnElement[bool]:
+    unused = or_(grants.c.max_uses.is_(None), grants.c.used < grants.c.max_uses)
+    return and_(unused, or_(grants.c.until.is_(None), grants.c.until > bindparam("now")))
+
+
+_ALL = select(grants).where(_valid()).order_by(grants.c.given, grants.c.id)
+_OF = _ALL.where(grants.c.identity == bindparam("server"))
+_USE = update(grants).where(grants.c.id == bindparam("grant"), _valid()).values(used=grants.c.used + 1)
+
+
+def add(connection: Connection, row: GrantRow) -> None:
+    """Remember a grant; the same one twice is one."""
+    revoke(connection, row.id)
+    connection.execute(grants.insert(), msgspec.structs.asdict(row))
+
+
+def in_force(connection: Connection, identity: str | None, now: float) -> list[GrantRow]:
+    """Return the grants in force, of one server or of all."""
+    if identity is None:
+        return [_grant(row) for row in connection.execute(_ALL, {"now": now}).mappings()]
+    return [_grant(row) for row in connection.execute(_OF, {"now": now, "server": identity}).mappings()]
+
+
+def use(connection: Connection, id: str, now: float) -> bool:
+    """Count one use. Returns whether the grant is in force."""
+    return connection.execute(_USE, {"grant": id, "now": now}).rowcount == 1
+
+
+def revoke(connection: Connection, id: str) -> bool:
+    """Forget a grant. Returns whether there was one."""
+    return connection.execute(delete(grants).where(grants.c.id == id)).rowcount == 1
+
+
+def block(connection: Connection, row: BlockRow) -> None:
+    """Block a server, unless it is."""
+    if not blocked(connection, row.identity):
+        connection.execute(blocks.insert(), msgspec.structs.asdict(row))
+
+
+def unblock(connection: Connection, identity: str) -> bool:
+    """Let a server ask again. Returns whether it was blocked."""
+    return connection.execute(delete(blocks).where(blocks.c.identity == identity)).rowcount == 1
+
+
+def blocked(connection: Connection, identity: str | None) -> list[BlockRow]:
+    """Return the servers that are blocked, all or this one."""
+    chosen = select(blocks).order_by(blocks.c.since, blocks.c.identity)
+    found = chosen if identity is None else chosen.where(blocks.c.identity == identity)
+    return [BlockRow(**dict(row)) for row in connection.execute(found).mappings()]
+
+
+def _grant(row: RowMapping) -> GrantRow:
+    return GrantRow(**dict(row))

@@ -1,0 +1,55 @@
+"""Where a store is: from a path, an address, or nothing at all to the store itself.
+
+Owns reading addresses. The libraries of a database are imported only when one is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from antiphon.errors import ConfigError
+from antiphon.host.store.base import Store
+from antiphon.host.store.memory import MemoryStore
+
+__all__ = ["open_store", "state_folder"]
+
+
+def open_store(place: str | Path | None = None, *, keep_content: bool = False) -> Store:
+    """Make the store at this place; nothing is opened before it is first used.
+
+    ``place`` is a path, ``"sqlite:///path"``, ``"postgresql://user@host/name"``, ``"memory"``, or ``"default"`` (as
+    ``None``) for ``host.db`` in the user's state folder. A file is made with mode 0600, its folder with 0700.
+
+    Raises:
+        ConfigError: the address is of another kind, or the packages of ``antiphon[host]`` are missing.
+    """
+    if place == "memory":
+        return MemoryStore()
+    try:
+        from antiphon.host.store.runner import PostgresRunner, SqliteRunner
+        from antiphon.host.store.sql import SqlStore
+    except ImportError as error:
+        raise ConfigError(f"a store needs more packages ({error.name}): pip install 'antiphon[host]'") from None
+    if isinstance(place, str) and "://" in place and not place.startswith("sqlite:///"):
+        from sqlalchemy import make_url
+
+        url = make_url(place)
+        if url.get_backend_name() != "postgresql":
+            raise ConfigError(f"a store is a path, sqlite:/// or postgresql://, not {url.get_backend_name()}://")
+        return SqlStore(PostgresRunner(url.set(drivername="postgresql+asyncpg")), keep_content=keep_content)
+    named = place and place != "default"
+    path = Path(str(place).removeprefix("sqlite:///")) if named else state_folder(os.environ) / "host.db"
+    return SqlStore(SqliteRunner(path), keep_content=keep_content)
+
+
+def state_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Name the folder for what a program of this user remembers."""
+    home = Path(environ.get("HOME") or Path.home())
+    if platform == "win32":
+        return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "antiphon"
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "antiphon"
+    return Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "antiphon"

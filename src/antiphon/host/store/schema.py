@@ -1,0 +1,130 @@
+"""The tables of a store. The migrations make the same; a test compares the two.
+
+Whole numbers are 64 bits wide: nine thousand million dollars in nano-dollars. Moments are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, MetaData, Table, Text
+
+__all__ = [
+    "REVISION",
+    "accounts",
+    "audit",
+    "audit_head",
+    "blocks",
+    "grants",
+    "holds",
+    "hosts",
+    "metadata",
+    "reviews",
+    "reviews_head",
+]
+
+REVISION = "v0001"
+"""The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
+
+metadata = MetaData()
+
+hosts = Table(
+    "hosts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seen", Double, nullable=False),
+)
+"""The processes that use the store, and when they last said so."""
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("spent_money", BigInteger, nullable=False),
+    Column("spent_tokens", BigInteger, nullable=False),
+    Column("held_money", BigInteger, nullable=False),
+    Column("held_tokens", BigInteger, nullable=False),
+    Column("cap_money", BigInteger),
+    Column("cap_tokens", BigInteger),
+    Column("changed", Double, nullable=False),
+)
+"""What was spent and what is held; the caps are those of the latest reservation, kept for whoever lists them."""
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("ask", Text, nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("keys", Text, nullable=False),
+    Column("money", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("sent", Boolean, nullable=False),
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("identity", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("given", Double, nullable=False),
+    Column("host", Text),
+    Column("max_uses", BigInteger),
+    Column("until", Double),
+    Column("used", BigInteger, nullable=False),
+    Index("grants_of_server", "identity"),
+)
+
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("identity", Text, primary_key=True),
+    Column("target", Text, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("by", Text),
+)
+"""The servers that a person has blocked."""
+
+reviews = Table(
+    "reviews",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("group", Text, nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("expires", Double),
+    Column("host", Text),
+    Column("state", Text, nullable=False),
+    Column("item", Text),
+    Column("decision", Text),
+    Column("by", Text),
+    Column("decided", Double),
+    Index("reviews_by_state", "state", "created"),
+)
+
+reviews_head = Table(
+    "reviews_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+)
+"""One row: counts the changes of all reviews, for those who wait for one."""
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+
+audit_head = Table(
+    "audit_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+"""One row: the end of the chain. Whoever writes anything locks it first, so that there is one writer at a time."""

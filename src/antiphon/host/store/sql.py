@@ -1,0 +1,230 @@
+"""A store in a database: a SQLite file, or PostgreSQL. It outlives the process, and several processes can share it.
+
+Owns opening it, the lease of this process, and one transaction for each method. What is done in them is in ``money``,
+``questions``, ``permits``, ``trail`` and ``leftovers``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from secrets import token_hex
+from typing import Literal, TypeVar
+
+from sqlalchemy import Connection, bindparam, update
+
+from antiphon.host.chain import Entry, Head, Record
+from antiphon.host.store import leftovers, migrations, money, permits, questions, trail
+from antiphon.host.store.base import (
+    Balance,
+    BlockRow,
+    Change,
+    Decided,
+    GrantRow,
+    HoldRow,
+    ReviewRow,
+    ReviewState,
+    late,
+)
+from antiphon.host.store.grouping import Grouped
+from antiphon.host.store.prepared import Prepared
+from antiphon.host.store.runner import Runner
+from antiphon.host.store.schema import holds
+
+__all__ = ["SqlStore"]
+
+T = TypeVar("T")
+
+LEASE = 20.0
+"""Seconds of silence after which a process counts as killed: far longer than a pause of a healthy event loop."""
+_BEATS = 4
+"""Signs of life within one lease: three may fail."""
+_SEND = Prepared(update(holds).where(holds.c.id == bindparam("hold")).values(sent=True))
+
+_log = logging.getLogger("antiphon.host")
+
+
+class SqlStore:
+    """See ``base.Store``. It opens itself when first used."""
+
+    bounded = False
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        clock: Callable[[], float] = time.time,
+        lease: float = LEASE,
+        keep_content: bool = False,
+    ) -> None:
+        """Use a database. ``keep_content`` keeps what was reviewed when the review is over."""
+        self.host = token_hex(6)
+        self._runner = runner
+        self._clock = clock
+        self._lease = lease
+        self._keep_content = keep_content
+        self._changes = Grouped(self._make, money.Refused)
+        self._opening = asyncio.Lock()
+        self._heart: asyncio.Task[None] | None = None
+
+    async def commit(self, change: Change) -> str | None:
+        """See ``base.Store.commit``."""
+        try:
+            await self._open()
+            await self._changes.add(change)
+        except money.Refused as refused:
+            return str(refused)
+        return None
+
+    async def balances(self, prefix: str = "") -> list[Balance]:
+        """See ``base.Store.balances``."""
+        return await self._read(partial(money.balances, prefix=prefix))
+
+    async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
+        """See ``base.Store.balances_of``."""
+        return await self._read(partial(money.balances_of, keys=keys))
+
+    async def holds(self) -> list[HoldRow]:
+        """See ``base.Store.holds``."""
+        return await self._read(money.find_holds)
+
+    async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
+        """See ``base.Store.entries``."""
+        return await self._read(partial(trail.entries, after=after, limit=limit))
+
+    async def head(self) -> Head:
+        """See ``base.Store.head``."""
+        return await self._read(trail.head)
+
+    async def add_grant(self, row: GrantRow) -> None:
+        """See ``base.Store.add_grant``."""
+        await self._write(partial(permits.add, row=row))
+
+    async def grants(self, identity: str | None = None) -> list[GrantRow]:
+        """See ``base.Store.grants``."""
+        return await self._read(partial(permits.in_force, identity=identity, now=self._clock()))
+
+    async def revoke(self, grant: str) -> bool:
+        """See ``base.Store.revoke``."""
+        return await self._write(partial(permits.revoke, id=grant))
+
+    async def block(self, row: BlockRow) -> None:
+        """See ``base.Store.block``."""
+        await self._write(partial(permits.block, row=row))
+
+    async def unblock(self, identity: str) -> bool:
+        """See ``base.Store.unblock``."""
+        return await self._write(partial(permits.unblock, identity=identity))
+
+    async def blocks(self, identity: str | None = None) -> list[BlockRow]:
+        """See ``base.Store.blocks``."""
+        return await self._read(partial(permits.blocked, identity=identity))
+
+    async def put_review(self, row: ReviewRow) -> ReviewRow:
+        """See ``base.Store.put_review``."""
+        return await self._write(partial(questions.put, row=row, now=self._clock()))
+
+    async def review(self, id: str) -> ReviewRow | None:
+        """See ``base.Store.review``."""
+        return await self._read(partial(questions.find, id=id))
+
+    async def reviews(self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000) -> list[ReviewRow]:
+        """See ``base.Store.reviews``."""
+        return await self._read(partial(questions.waiting, states=states, limit=limit))
+
+    async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
+        """See ``base.Store.decide``."""
+        try:
+            await self._write(partial(self._decided, decisions))
+        except money.Refused as refused:
+            return await self.review(str(refused))
+        return None
+
+    async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
+        """See ``base.Store.close_review``."""
+        await self._write(partial(questions.close, id=id, state=state, keep_item=keep_item))
+
+    async def reviews_version(self) -> int:
+        """See ``base.Store.reviews_version``."""
+        return await self._read(questions.version)
+
+    async def recover(self) -> int:
+        """See ``base.Store.recover``."""
+        return await self._write(self._recovered)
+
+    async def aclose(self) -> None:
+        """See ``base.Store.aclose``."""
+        await self._changes.finish()
+        heart, self._heart = self._heart, None
+        if heart is not None:
+            heart.cancel()
+            with suppress(asyncio.CancelledError):
+                await heart
+            await self._runner.run(partial(leftovers.leave, host=self.host))
+        await self._runner.aclose()
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        await self._open()
+        return await self._runner.run(work)
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        await self._open()
+        return await self._runner.run(work, write=False)
+
+    async def _open(self) -> None:
+        if self._heart is not None:
+            return
+        async with self._opening:
+            if self._heart is None:
+                await self._runner.run(self._prepared)
+                self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
+
+    def _prepared(self, connection: Connection) -> None:
+        if not migrations.is_current(connection):
+            migrations.upgrade(connection)
+        self._recovered(connection)
+
+    def _recovered(self, connection: Connection) -> int:
+        now = self._clock()
+        leftovers.beat(connection, self.host, now)
+        return leftovers.recover(connection, self.host, now, self._lease)
+
+    async def _beating(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / _BEATS)
+            try:
+                await self._runner.run(self._recovered)
+            except Exception as error:
+                # The next one may succeed; a lease that ends costs only that others settle what we hold.
+                _log.warning("the store could not be reached: %s", type(error).__name__)
+
+    async def _make(self, changes: Sequence[Change]) -> None:
+        await self._runner.run(partial(self._committed, changes))
+
+    def _committed(self, changes: Sequence[Change], connection: Connection) -> None:
+        end = trail.lock(connection)
+        records = [record for change in changes for record in self._changed(change, connection)]
+        trail.append(connection, end, records)
+
+    def _changed(self, change: Change, connection: Connection) -> Sequence[Record]:
+        now, records = self._clock(), change.records
+        if change.settle is not None and not money.settle(connection, change.settle.id, change.settle.amount):
+            records = late(records)
+        if change.hold is not None:
+            money.take(connection, change.hold, host=self.host, now=now)
+        if change.send is not None:
+            _SEND.count(connection, {"hold": change.send})
+        if change.use is not None and not permits.use(connection, change.use, now):
+            raise money.Refused("grant")
+        if change.finish is not None and not questions.finish(connection, change.finish, keep_item=self._keep_content):
+            raise money.Refused("review")
+        return records
+
+    def _decided(self, decisions: Sequence[Decided], connection: Connection) -> None:
+        late = questions.decide(connection, decisions, self._clock())
+        if late is not None:
+            raise money.Refused(late)

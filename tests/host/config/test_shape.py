@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from antiphon.errors import ConfigError
+from antiphon.host.config.shape import STANDARD, Budget, Caps, Config, ServerEntry, Settings, over, stricter
+from antiphon.host.limits import Limits
+from antiphon.wire.origin import identify
+
+SHOP = ["python", "shop.py"]
+
+
+def test_what_is_said_nowhere_is_small():
+    """Ask for everything; a few thousand tokens, a few dollars."""
+    settings = Config().for_server("command:x")
+    assert (settings.review, settings.models) == ("ask", None)
+    assert settings == STANDARD
+
+
+def test_a_server_has_settings_of_its_own():
+    """Over the general ones, member by member."""
+    config = Config(servers=(ServerEntry(target=tuple(SHOP), review="never", caps=Caps(max_tokens=9)),))
+    own, other = config.for_server(identify(SHOP)), config.for_server("command:x")
+    assert (own.review, own.caps.max_tokens, own.caps.concurrent) == ("never", 9, STANDARD.caps.concurrent)
+    assert (other.review, other.caps) == ("ask", STANDARD.caps)
+
+
+def test_a_project_makes_it_stricter_and_never_looser():
+    """Whatever it says."""
+    config = Config(
+        tightened=Settings(review="never", caps=Caps(max_tokens=99_999, concurrent=1), budget=Budget(day=Decimal(1))),
+        tightened_servers=(ServerEntry(target=tuple(SHOP), review="refuse", models=("small",)),),
+    )
+    settings = config.for_server("command:x")
+    assert (settings.review, settings.caps.max_tokens, settings.caps.concurrent) == ("ask", STANDARD.caps.max_tokens, 1)
+    assert settings.budget == Budget(call=STANDARD.budget.call, day=Decimal(1))
+    assert config.for_server(identify(SHOP)).review == "refuse"
+    assert config.for_server(identify(SHOP)).models == ("small",)
+
+
+def test_a_project_cannot_widen_an_allowlist():
+    """It says so, instead of allowing less than it seems to."""
+    with pytest.raises(ConfigError, match="only narrow"):
+        stricter(Settings(models=("a",)), Settings(models=("a", "b")))
+    assert stricter(Settings(models=("a", "b")), Settings(models=("a",))).models == ("a",)
+
+
+def test_the_particular_lies_over_the_general():
+    """Also where it allows more."""
+    assert over(Settings(budget=Budget(day=Decimal(50))), STANDARD).budget == Budget(
+        call=STANDARD.budget.call, day=Decimal(50)
+    )
+
+
+@pytest.mark.parametrize("entry", [{}, {"target": "https://x.y", "identity": "z"}, {"target": "python x.py"}])
+def test_a_server_is_known_by_one_thing(entry):
+    """Where it is found, or its identity."""
+    with pytest.raises(ValueError, match="target"):
+        ServerEntry(**entry)
+
+
+def test_settings_are_what_the_host_takes():
+    """Caps as limits, dollars as nano-dollars."""
+    settings = Settings(caps=Caps(max_tokens=7), budget=Budget(call=Decimal("0.25")))
+    assert settings.limits() == msgspec.structs.replace(Limits(), max_tokens=7)
+    assert settings.spending().call.money == 250_000_000
+    assert STANDARD.limits() == Limits()

@@ -1,0 +1,127 @@
+"""What the tests of stores are made of: the same promises, kept by each kind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from antiphon.host.budget import Account, Amount, Cap
+from antiphon.host.chain import Record
+from antiphon.host.store.base import Hold, ReviewRow, Store
+from antiphon.host.store.memory import MemoryStore
+from antiphon.host.store.runner import PostgresRunner, SqliteRunner
+from antiphon.host.store.sql import SqlStore
+
+KINDS = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+DURABLE = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@cache
+def _server() -> str:
+    import atexit
+
+    from tests.support.postgres import running_postgres
+
+    running = running_postgres()
+    address = running.__enter__()
+    atexit.register(running.__exit__, None, None, None)
+    return address
+
+
+class Place:
+    """Where the stores of one test are: each opened there shares it with the others."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        self.path = folder / "state" / "host.db"
+        self.clock = Clock()
+
+    async def __aenter__(self) -> Self:
+        if self.kind == "postgres":
+            await self._empty()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def make(self, clock: Callable[[], float] | None = None) -> Store:
+        """Make a store, as another process would."""
+        clock = clock or self.clock
+        if self.kind == "memory":
+            return MemoryStore(clock=clock)
+        return SqlStore(self.runner(), clock=clock)
+
+    def runner(self) -> SqliteRunner | PostgresRunner:
+        """Make what runs transactions there."""
+        if self.kind == "sqlite":
+            return SqliteRunner(self.path)
+        from sqlalchemy import make_url
+
+        return PostgresRunner(make_url(_server()).set(drivername="postgresql+asyncpg"))
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Store]:
+        """Open a store, and close it."""
+        store = self.make()
+        try:
+            yield store
+        finally:
+            await store.aclose()
+
+    async def _empty(self) -> None:
+        from sqlalchemy import text
+
+        runner = self.runner()
+        await runner.run(lambda connection: connection.execute(text("DROP SCHEMA public CASCADE")))
+        await runner.run(lambda connection: connection.execute(text("CREATE SCHEMA public")))
+        await runner.aclose()
+
+
+def record(step: str = "received", outcome: str = "", **more) -> Record:
+    """Make a record."""
+    method = "sampling/createMessage"
+    return Record(at=1.5, ask="1", identity="command:x", method=method, step=step, outcome=outcome, **more)
+
+
+def hold(id: str = "h", *, money: int = 10, tokens: int = 5, caps: dict[str, Cap] | None = None, sent=False) -> Hold:
+    """Make a reservation."""
+    accounts = caps or {"total": Cap(money=100)}
+    return Hold(
+        id=id,
+        ask="1",
+        identity="command:x",
+        accounts=tuple(Account(key=key, cap=cap) for key, cap in accounts.items()),
+        amount=Amount(money=money, tokens=tokens),
+        sent=sent,
+    )
+
+
+def review(id: str = "r", *, host: str | None = None, fingerprint: str = "f", **more) -> ReviewRow:
+    """Make a question."""
+    more.setdefault("expires", 1_000_600.0)
+    return ReviewRow(
+        id=id,
+        kind="request",
+        fingerprint=fingerprint,
+        group="g",
+        identity="command:x",
+        created=1_000_000.0,
+        host=host,
+        item='{"secret":1}',
+        **more,
+    )

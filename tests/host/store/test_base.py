@@ -1,0 +1,234 @@
+"""The promises of a store, kept by every kind of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from antiphon.host.audit import Audit
+from antiphon.host.budget import Amount, Cap
+from antiphon.host.chain import Head
+from antiphon.host.store.base import Balance, BlockRow, Change, Decided, GrantRow, Settlement, Store
+from tests.host.store.stores import KINDS, Place, hold, record, review
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """Give each test a place of its own, of each kind."""
+    async with Place(request.param, tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+async def store(place: Place) -> AsyncIterator[Store]:
+    """Open a store there."""
+    async with place.open() as store:
+        yield store
+
+
+def grant(id: str = "g", **more) -> GrantRow:
+    """Make a grant."""
+    return GrantRow(id=id, identity="command:x", body="{}", given=more.pop("given", 1.0), **more)
+
+
+async def test_a_reservation_is_settled_with_what_was_used(store: Store):
+    """Held first, spent then; nothing is left of the hold."""
+    assert await store.commit(Change(hold=hold())) is None
+    assert await store.balances() == [Balance(key="total", held=Amount(money=10, tokens=5))]
+    assert [row.id for row in await store.holds()] == ["h"]
+    await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=3, tokens=2))))
+    assert await store.balances() == [Balance(key="total", spent=Amount(money=3, tokens=2))]
+    assert await store.holds() == []
+
+
+async def test_a_reservation_is_settled_once(store: Store):
+    """A second settlement finds nothing, and changes nothing."""
+    await store.commit(Change(hold=hold()))
+    for _ in range(2):
+        await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=3, tokens=2))))
+    assert await store.balances() == [Balance(key="total", spent=Amount(money=3, tokens=2))]
+
+
+@pytest.mark.parametrize(
+    ("cap", "allowed"), [(Cap(money=20), 2), (Cap(money=29), 2), (Cap(tokens=5), 1), (Cap(money=9), 0), (Cap(), 4)]
+)
+async def test_no_more_is_reserved_than_the_cap(store: Store, cap: Cap, allowed: int):
+    """In money or in tokens; also for an account that is new."""
+    refused = [await store.commit(Change(hold=hold(str(n), caps={"day:x": cap}))) for n in range(4)]
+    assert refused == [None] * allowed + ["day:x"] * (4 - allowed)
+
+
+async def test_a_refused_reservation_leaves_nothing(store: Store):
+    """Neither in the accounts that had enough, nor a record, nor a use of a grant."""
+    await store.add_grant(grant(max_uses=1))
+    caps = {"day:x": Cap(), "total": Cap(money=1)}
+    change = Change(hold=hold(caps=caps), use="g", records=(record(),))
+    assert await store.commit(change) == "total"
+    assert [balance for balance in await store.balances() if balance.held != Amount()] == []
+    assert (await store.holds(), await store.head()) == ([], Head())
+    assert [row.used for row in await store.grants()] == [0]
+
+
+async def test_fifty_at_once_spend_what_fits(place: Place):
+    """Two processes on one store, fifty requests, a budget for ten."""
+    if place.kind == "memory":
+        one = two = place.make()
+    else:
+        one, two = place.make(), place.make()
+    caps = {"total": Cap(money=100)}
+    asked = [(one, two)[n % 2].commit(Change(hold=hold(str(n), caps=caps), records=(record(),))) for n in range(50)]
+    refused = await asyncio.gather(*asked)
+    assert (refused.count(None), refused.count("total")) == (10, 40)
+    assert [balance.held.money for balance in await two.balances()] == [100]
+    assert (await one.head()).seq == 10
+    assert (await Audit(two).verify()).whole
+    await one.aclose()
+    await two.aclose()
+
+
+async def test_accounts_are_found_by_what_their_key_begins_with(store: Store):
+    """And what looks like a pattern is none."""
+    await store.commit(Change(hold=hold(caps={"day:1": Cap(), "day_2": Cap(), "total": Cap()})))
+    assert [balance.key for balance in await store.balances("day:")] == ["day:1"]
+    assert [balance.key for balance in await store.balances("day_")] == ["day_2"]
+    assert await store.balances("%") == []
+    assert [balance.key for balance in await store.balances_of(["total", "day:1", "new"])] in (
+        ["total", "day:1"],
+        ["day:1", "total"],
+    )
+
+
+async def test_records_are_linked_in_order(store: Store):
+    """Numbered from one, each with the hash of the one before."""
+    await store.commit(Change(records=(record("received"), record("policy"))))
+    await store.commit(Change(records=(record("answered"),)))
+    assert [(entry.seq, entry.record.step) for entry in await store.entries()] == [
+        (1, "received"),
+        (2, "policy"),
+        (3, "answered"),
+    ]
+    assert [entry.seq for entry in await store.entries(after=1, limit=1)] == [2]
+    assert await store.head() == Head(seq=3, hash=(await store.entries())[-1].hash)
+
+
+async def test_a_grant_is_counted_no_further_than_it_reaches(store: Store):
+    """By many at once."""
+    await store.add_grant(grant(max_uses=3))
+    used = await asyncio.gather(*(store.commit(Change(use="g")) for _ in range(8)))
+    assert (used.count(None), used.count("grant")) == (3, 5)
+    assert await store.grants() == []
+
+
+async def test_a_grant_ends_when_it_is_revoked_or_late(place: Place, store: Store):
+    """It is not listed then, and cannot be used."""
+    await store.add_grant(grant("a", given=1.0))
+    await store.add_grant(grant("b", given=2.0, until=place.clock.now + 60))
+    assert [row.id for row in await store.grants("command:x")] == ["a", "b"]
+    assert await store.grants("command:y") == []
+    place.clock.now += 60
+    assert await store.commit(Change(use="b")) == "grant"
+    assert await store.revoke("a")
+    assert not await store.revoke("a")
+    assert await store.commit(Change(use="a")) == "grant"
+    assert await store.grants() == []
+
+
+async def test_the_first_decision_wins(store: Store):
+    """The second is told what came before it."""
+    await store.put_review(review(host=store.host))
+    assert await store.decide([Decided(id="r", decision='"first"', by="ada")]) is None
+    late = await store.decide([Decided(id="r", decision='"second"')])
+    assert late is not None
+    assert (late.state, late.decision, late.by) == ("decided", '"first"', "ada")
+
+
+async def test_decisions_for_a_round_are_kept_all_or_none(store: Store):
+    """One that is late undoes the others."""
+    for id in ("a", "b"):
+        await store.put_review(review(id, host=store.host, fingerprint=id))
+    await store.decide([Decided(id="b", decision="1")])
+    late = await store.decide([Decided(id="a", decision="2"), Decided(id="b", decision="2")])
+    assert late is not None
+    assert late.id == "b"
+    assert [row.id for row in await store.reviews()] == ["a"]
+
+
+async def test_a_decision_is_carried_out_once(store: Store):
+    """And its content is gone after it."""
+    await store.put_review(review(host=store.host))
+    assert await store.commit(Change(finish="r")) == "review"
+    await store.decide([Decided(id="r", decision="1")])
+    assert await store.commit(Change(finish="r", records=(record(),))) is None
+    assert await store.commit(Change(finish="r", records=(record(),))) == "review"
+    row = await store.review("r")
+    assert row is not None
+    assert (row.state, row.item, row.decision, (await store.head()).seq) == ("done", None, None, 1)
+
+
+@pytest.mark.parametrize("state", ["expired", "withdrawn"])
+async def test_a_question_that_is_closed_cannot_be_decided(store: Store, state: str):
+    """It says how it ended."""
+    await store.put_review(review(host=store.host))
+    await store.close_review("r", state, keep_item=False)
+    late = await store.decide([Decided(id="r", decision="1")])
+    assert late is not None
+    assert (late.state, late.item) == (state, None)
+
+
+async def test_a_question_that_is_late_cannot_be_decided(place: Place, store: Store):
+    """Even before anybody has closed it."""
+    await store.put_review(review(host=store.host))
+    place.clock.now = 1_000_600.0
+    assert await store.decide([Decided(id="r", decision="1")]) is not None
+
+
+async def test_every_change_of_a_question_is_counted(store: Store):
+    """Whoever waits sees that there is something new."""
+    seen = [await store.reviews_version()]
+    await store.put_review(review(host=store.host))
+    seen.append(await store.reviews_version())
+    await store.decide([Decided(id="r", decision="1")])
+    seen.append(await store.reviews_version())
+    await store.commit(Change(finish="r"))
+    seen.append(await store.reviews_version())
+    assert seen == sorted(set(seen))
+
+
+async def test_a_question_comes_back_as_it_was_put(store: Store):
+    """All of it; one that was never put is not there."""
+    row = review(host=store.host)
+    assert await store.put_review(row) == row
+    assert await store.review("r") == row
+    assert await store.reviews(("pending",)) == [row]
+    assert await store.review("other") is None
+    assert msgspec.structs.asdict(row)["state"] == "pending"
+
+
+async def test_a_blocked_server_reserves_nothing(store: Store):
+    """Until it is unblocked; another one does."""
+    row = BlockRow(identity="command:x", target="x", since=1.0, by="me")
+    await store.block(row)
+    await store.block(BlockRow(identity="command:x", target="other", since=2.0))
+    await store.block(BlockRow(identity="command:y", target="y", since=3.0))
+    assert await store.commit(Change(hold=hold())) == "block"
+    assert (await store.holds(), await store.balances()) == ([], [])
+    assert await store.blocks("command:x") == [row]
+    assert [each.target for each in await store.blocks()] == ["x", "y"]
+    assert await store.unblock("command:x")
+    assert not await store.unblock("command:x")
+    assert await store.commit(Change(hold=hold())) is None
+
+
+async def test_of_changes_at_once_only_the_refused_are_not_made(store: Store):
+    """Though they are made together: each for itself, in the order they came."""
+    cap = {"total": Cap(money=25)}
+    changes = [Change(hold=hold(str(number), caps=cap), records=(record(outcome=str(number)),)) for number in range(4)]
+    refused = await asyncio.gather(*(store.commit(change) for change in changes))
+    assert refused == [None, None, "total", "total"]
+    assert [entry.record.outcome for entry in await store.entries()] == ["0", "1"]
+    assert (await Audit(store).verify()).whole
+    assert [each.held for each in await store.balances()] == [Amount(money=20, tokens=10)]

@@ -1,0 +1,67 @@
+"""From nothing to the tables of today."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, func, select, text
+
+from antiphon.host.chain import GENESIS
+from antiphon.host.store import migrations
+from antiphon.host.store.schema import REVISION, audit_head, metadata, reviews_head
+from tests.host.store.stores import DURABLE, Place
+
+
+@pytest.fixture(params=DURABLE)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """Give each test a place of its own, of each kind."""
+    async with Place(request.param, tmp_path) as place:
+        yield place
+
+
+async def test_migrations_make_what_the_schema_says(place: Place):
+    """Table by table, column by column, index by index."""
+    runner = place.runner()
+    await runner.run(migrations.upgrade)
+
+    def differences(connection: Connection) -> list[object]:
+        return compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata)
+
+    assert await runner.run(differences) == []
+    await runner.aclose()
+
+
+async def test_a_store_is_current_after_them(place: Place):
+    """And is left alone then; a store of another version is not current."""
+    runner = place.runner()
+    assert not await runner.run(migrations.is_current)
+    await runner.run(migrations.upgrade)
+    assert await runner.run(migrations.is_current)
+    await runner.run(migrations.upgrade)
+    await runner.run(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = 'v9999'")))
+    assert not await runner.run(migrations.is_current)
+    await runner.aclose()
+
+
+async def test_the_rows_that_count_begin_at_nothing(place: Place):
+    """One of each."""
+    runner = place.runner()
+    await runner.run(migrations.upgrade)
+    rows = await runner.run(lambda connection: connection.execute(select(audit_head)).all())
+    assert [tuple(row) for row in rows] == [(1, 0, GENESIS)]
+    assert await runner.run(lambda connection: connection.scalar(select(func.count()).select_from(reviews_head))) == 1
+    await runner.aclose()
+
+
+def test_the_newest_is_the_one_the_schema_names():
+    """So that a store that is up to date is known without Alembic."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    assert ScriptDirectory.from_config(config).get_heads() == [REVISION]

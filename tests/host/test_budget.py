@@ -1,0 +1,114 @@
+"""What a request may cost: whole numbers, rounded up, estimated high."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.host.budget import (
+    DOLLAR,
+    Amount,
+    Budget,
+    Price,
+    accounts_for,
+    dearest,
+    dollars,
+    estimate_costs,
+    estimated_usage,
+    input_estimate,
+    worst_case,
+)
+from antiphon.host.providers.base import Usage, text_answer
+from antiphon.wire.content import AudioContent, ImageContent
+from antiphon.wire.sampling import SamplingMessage
+from tests.host.asks import origin, request
+
+SMALL = Price(input_per_token=1, output_per_token=1)
+DEAR = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+COUNTS = st.integers(0, 10**9)
+
+
+def test_a_price_is_exact():
+    """Three dollars per million tokens in, fifteen out."""
+    assert DEAR.cost(1_000_000, 1_000_000) == Decimal(18)
+    assert Amount.of(Usage(input_tokens=1_000_000, output_tokens=0), DEAR) == Amount(money=3 * DOLLAR, tokens=1_000_000)
+
+
+def test_what_is_less_than_a_unit_counts_as_one():
+    """Many small requests are not free."""
+    assert Amount.of(Usage(input_tokens=1, output_tokens=0), SMALL).money == 1
+    assert Amount.of(Usage(), SMALL).money == 0
+
+
+@given(COUNTS, COUNTS, st.integers(0, 10**9), st.integers(0, 10**9))
+def test_the_worst_case_is_never_exceeded(tokens: int, most: int, price_in: int, price_out: int):
+    """Less used is never dearer: what is settled fits into what was held."""
+    price = Price(input_per_token=price_in, output_per_token=price_out)
+    used = Usage(input_tokens=tokens, output_tokens=most // 2)
+    assert Amount.of(used, price).money <= Amount.of(Usage(input_tokens=tokens, output_tokens=most), price).money
+
+
+def test_what_has_no_price_counts_in_tokens():
+    """Money stays at nothing."""
+    assert Amount.of(Usage(input_tokens=5, output_tokens=7), None) == Amount(tokens=12)
+
+
+def test_the_dearest_of_those_that_may_answer_is_held():
+    """A fallback may cost more than the one chosen."""
+    usage = Usage(input_tokens=1_000, output_tokens=0)
+    assert dearest(usage, [SMALL, DEAR, None]) == Amount.of(usage, DEAR)
+    assert dearest(usage, []) == Amount(tokens=1_000)
+
+
+@pytest.mark.parametrize("text", ["a" * 300, "\u6bdb" * 100, "\U0001f9e5" * 75])
+def test_texts_are_estimated_by_their_bytes(text: str):
+    """A hundred tokens each, and a few for the frame: no fewer than any vendor counts."""
+    assert input_estimate(request(text)) == 100 + 16
+
+
+def test_pictures_and_sound_are_estimated():
+    """A picture counts as vendors scale it, sound by its length."""
+    picture = SamplingMessage(role="user", content=ImageContent(data="AAAA", mime_type="image/png"))
+    sound = SamplingMessage(role="user", content=AudioContent(data="A" * 4_000, mime_type="audio/wav"))
+    assert input_estimate(request(messages=[picture])) == 2_000 + 16
+    assert input_estimate(request(messages=[sound])) == 31 + 16
+
+
+def test_the_worst_case_is_all_that_was_asked_for():
+    """The whole input, and an answer as long as it may be."""
+    usage = worst_case(request("a" * 300, max_tokens=70))
+    assert (usage.input_tokens, usage.output_tokens) == (116, 70)
+
+
+def test_an_answer_is_estimated_no_longer_than_it_may_be():
+    """Where the provider does not say."""
+    params = request("a" * 300, max_tokens=70)
+    assert estimated_usage(params, text_answer("b" * 30, "m")).output_tokens == 11
+    assert estimated_usage(params, text_answer("b" * 3_000, "m")).output_tokens == 70
+
+
+def test_costs_are_shown_low_likely_and_worst():
+    """And what is left."""
+    costs = estimate_costs(request("a" * 300, max_tokens=100), DEAR, 5)
+    assert costs.low.money < costs.likely.money < costs.worst.money
+    assert (costs.low.tokens, costs.likely.tokens, costs.worst.tokens, costs.left) == (116, 166, 216, 5)
+
+
+def test_a_request_counts_towards_four_accounts():
+    """Its call, the day, the server, all; a call is the process's own."""
+    keys = [account.key for account in accounts_for(Budget(), origin(), host="h", day="2026-11-21")]
+    assert keys == ["call:h:call-1", "day:2026-11-21", f"server:{origin().identity}", "total"]
+    background = accounts_for(Budget(), origin("7", call=None), host="h", day="2026-11-21")
+    assert background[0].key == "call:h:ask:7"
+
+
+@pytest.mark.parametrize(
+    ("money", "text"),
+    [(0, "$0.00"), (DOLLAR, "$1.00"), (4_200_000, "$0.0042"), (1, "$0.000000001"), (-DOLLAR, "$-1.00")],
+)
+def test_money_is_written_for_people(money: int, text: str):
+    """With as many digits as it takes."""
+    assert dollars(money) == text.replace("$-", "-$")

@@ -1,0 +1,158 @@
+"""Calls of tools through the stages of the host."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import structs
+
+from antiphon.errors import InternalError, Rejected
+from antiphon.host import Answer, Approve, Deny, Host, Limits, MemoryStore, Policy, Queue, Rule, digest
+from antiphon.wire.origin import OriginCall
+from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
+from tests.host.asks import Person, approve, origin, request
+
+TOOL = Tool(name="order", input_schema={}, description="Order something")
+
+
+def call(sku: str = "P-1", name: str = "order") -> CallToolRequestParams:
+    """Make a call."""
+    return CallToolRequestParams.of(name, {"sku": sku})
+
+
+def asked(ask: str = "1", tool: Tool | None = TOOL, **more):
+    """Say what would be called, by which call of ours."""
+    made = OriginCall(id=f"call-{ask}", method="tools/call", name="order", arguments={"sku": "P-1"})
+    return structs.replace(origin(ask, **more), tool=tool, call=made)
+
+
+async def refused(host: Host, params: CallToolRequestParams | None = None, where=None) -> str:
+    """Return why the host refuses."""
+    with pytest.raises(Rejected) as caught:
+        await host.confirm(params or call(), where or asked())
+    return caught.value.data["reason"]
+
+
+async def test_a_person_is_asked_and_it_is_recorded():
+    """By default for every call; what was decided is in the audit, with the hash of what was shown."""
+    host = Host(reviewer=Person(approve))
+    assert await host.confirm(call(), asked())
+    records = host.audit.records()
+    assert [(record.method, record.step, record.outcome) for record in records] == [
+        ("tools/call", "received", ""),
+        ("tools/call", "policy", "ask"),
+        ("tools/call", "review", "approve"),
+        ("tools/call", "answered", "confirmed"),
+    ]
+    assert records[-1].digest == digest(call())
+
+
+async def test_without_a_person_nothing_is_called():
+    """Headless, and no policy that allows it."""
+    assert await refused(Host(reviewer=None)) == "no-reviewer"
+
+
+async def test_an_allowed_tool_asks_nobody():
+    """By its name, of this server."""
+    rules = (Rule(effect="allow", kind="tool", name="ord*", server=asked().identity),)
+    host = Host(reviewer=None, policy=Policy(rules=rules))
+    assert await host.confirm(call(), asked())
+    assert await refused(host, call(name="delete")) == "no-reviewer"
+    assert await refused(host, where=asked(command=["other"])) == "no-reviewer"
+
+
+async def test_a_denied_tool_is_not_even_shown():
+    """A deny outranks everything."""
+    person = Person(approve)
+    host = Host(reviewer=person, policy=Policy(rules=(Rule(effect="deny", kind="tool"),)))
+    assert await refused(host) == "policy"
+    assert person.shown == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "shown"),
+    [
+        (TOOL, 0),
+        (structs.replace(TOOL, description="Order something else"), 1),
+        (structs.replace(TOOL, annotations=ToolAnnotations(destructive_hint=True)), 1),
+        (None, 1),
+    ],
+)
+async def test_a_grant_is_for_the_tool_as_it_was_described(tool: Tool | None, shown: int):
+    """Other arguments are covered; another description is another tool."""
+    person = Person(lambda item: Approve(digest=digest(item.params), scope="session"))
+    host = Host(reviewer=person)
+    await host.confirm(call(), asked("1"))
+    person.shown.clear()
+    await host.confirm(call("P-2"), asked("2", tool))
+    assert len(person.shown) == shown
+
+
+async def test_a_grant_for_a_tool_allows_no_sampling():
+    """And none for sampling a tool."""
+    person = Person(lambda item: Approve(digest=digest(item.params), scope="session"))
+    host = Host(reviewer=person)
+    await host.confirm(call(), asked("1"))
+    await host(request(), origin("2"))
+    await host.confirm(call(), asked("3"))
+    await host(request(), origin("4"))
+    assert len(person.shown) == 2
+
+
+async def test_an_approval_of_other_arguments_is_none():
+    """What is called is what was shown."""
+    assert await refused(Host(reviewer=Person(lambda item: Approve(digest=digest(call("P-9")))))) == "changed"
+
+
+async def test_a_tool_is_called_or_not():
+    """It cannot be answered in person."""
+    with pytest.raises(InternalError):
+        await Host(reviewer=Person(lambda item: Answer(result="done"))).confirm(call(), asked())
+
+
+async def test_calls_are_limited():
+    """As everything is."""
+    host = Host(policy=Policy(default="allow"), reviewer=None, limits=Limits(per_minute=2))
+    for number in range(2):
+        await host.confirm(call(), asked(str(number)))
+    assert await refused(host) == "limit"
+
+
+async def test_a_blocked_server_is_called_no_more():
+    """The next call is refused without asking, the next request as well, until it is unblocked."""
+    person = Person(lambda item: Deny(reach="server"), approve)
+    host = Host(reviewer=person)
+    assert await refused(host) == "user"
+    assert await refused(host) == "policy"
+    with pytest.raises(Rejected):
+        await host(request(), origin("2"))
+    assert len(person.shown) == 1
+    assert [row.target for row in await host.store.blocks()] == ["python catalogue.py"]
+    assert await host.store.unblock(asked().identity)
+    assert await host.confirm(call(), asked("3"))
+
+
+async def test_the_queue_keeps_the_question():
+    """Whoever decides sees the call; a decision about another is none."""
+    store = MemoryStore()
+    queue = Queue(store)
+    task = asyncio.create_task(Host(reviewer=queue, store=store).confirm(call(), asked()))
+    changes = queue.changes()
+    while not (pending := await queue.pending()):
+        await anext(changes)
+    [question] = pending
+    assert (question.kind, question.item.params.name, question.item.origin.tool) == ("tool", "order", TOOL)
+    await queue.decide(question.id, approve(question.item), by="me")
+    assert await task
+    assert (await queue.get(question.id)).state == "done"
+
+
+async def test_what_is_remarkable_is_pointed_out():
+    """Hidden characters, secrets, a tool that the server does not list, or says may destroy."""
+    person = Person(approve)
+    host = Host(reviewer=person)
+    await host.confirm(CallToolRequestParams.of("f", {"a": "x\u202e", "key": "AKIAIOSFODNN7EXAMPLE"}), asked(tool=None))
+    await host.confirm(call(), asked("2", structs.replace(TOOL, annotations=ToolAnnotations(destructive_hint=True))))
+    kinds = [sorted(risk.kind for risk in item.risks) for item in person.shown]
+    assert kinds == [["hidden", "secret", "unlisted"], ["destructive"]]

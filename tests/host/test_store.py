@@ -1,0 +1,250 @@
+"""Stores in a database: where they are, who may read them, what they do after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from antiphon.errors import ConfigError
+from antiphon.host.budget import Amount, Cap
+from antiphon.host.chain import Head
+from antiphon.host.store import MemoryStore, open_store
+from antiphon.host.store.base import Change, Decided, GrantRow, Settlement
+from antiphon.host.store.place import state_folder
+from antiphon.host.store.runner import PostgresRunner, SqliteRunner
+from antiphon.host.store.sql import LEASE, SqlStore
+from tests.host.store.stores import DURABLE, Place, hold, record, review
+
+
+@pytest.fixture(params=DURABLE)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """Give each test a place of its own, of each kind."""
+    async with Place(request.param, tmp_path) as place:
+        yield place
+
+
+async def killed(place: Place, *changes: Change, reviews: bool = False) -> str:
+    """Do something as a process that does not close its store. Returns its name."""
+    store = place.make()
+    assert isinstance(store, SqlStore)
+    for change in changes:
+        assert await store.commit(change) is None
+    if reviews:
+        await store.put_review(review("pending", host=store.host, fingerprint="1"))
+        await store.put_review(review("decided", host=store.host, fingerprint="2"))
+        await store.decide([Decided(id="decided", decision="1")])
+        await store.add_grant(GrantRow(id="session", identity="x", body="{}", given=1.0, host=store.host))
+        await store.add_grant(GrantRow(id="always", identity="x", body="{}", given=2.0))
+    store._heart.cancel()
+    await store._runner.aclose()
+    return store.host
+
+
+async def test_everything_outlives_the_process(place: Place):
+    """Closed and opened again, it is all there."""
+    async with place.open() as store:
+        await store.commit(Change(hold=hold(), records=(record(),)))
+        await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=4, tokens=2)), records=(record(),)))
+        await store.add_grant(GrantRow(id="g", identity="x", body="{}", given=1.0, max_uses=5))
+        await store.commit(Change(use="g"))
+        head = await store.head()
+    async with place.open() as store:
+        assert [balance.spent for balance in await store.balances()] == [Amount(money=4, tokens=2)]
+        assert [(row.id, row.used) for row in await store.grants()] == [("g", 1)]
+        assert (await store.head(), len(await store.entries())) == (head, 2)
+
+
+async def test_what_was_not_sent_is_given_back(place: Place):
+    """Of a killed process, once its lease has ended; and the audit says so."""
+    await killed(place, Change(hold=hold()))
+    async with place.open() as store:
+        assert len(await store.holds()) == 1
+        place.clock.now += LEASE
+        assert await store.recover() == 1
+        assert (await store.holds(), [balance.held for balance in await store.balances()]) == ([], [Amount()])
+        [entry] = await store.entries()
+        assert (entry.record.step, entry.record.outcome, entry.record.ask) == ("recovered", "released", "1")
+        assert await store.recover() == 0
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_what_was_sent_counts_as_spent(place: Place, later: bool):
+    """Nobody knows what the provider took: the worst case."""
+    changes = (Change(hold=hold()), Change(send="h")) if later else (Change(hold=hold(sent=True)),)
+    await killed(place, *changes)
+    place.clock.now += LEASE
+    async with place.open() as store:
+        assert [balance.spent for balance in await store.balances()] == [Amount(money=10, tokens=5)]
+        [entry] = await store.entries()
+        assert (entry.record.outcome, entry.record.money, entry.record.input_tokens) == ("counted", 10, 5)
+
+
+async def test_a_living_process_keeps_what_it_holds(place: Place):
+    """Whoever else opens the store, and however late its own clock is."""
+    async with place.open() as mine:
+        await mine.commit(Change(hold=hold()))
+        place.clock.now += LEASE - 1
+        async with place.open() as other:
+            assert await other.recover() == 0
+            assert await mine.recover() == 0
+            place.clock.now += LEASE - 1
+            assert await other.recover() == 0
+            assert [row.host for row in await other.holds()] == [mine.host]
+
+
+async def test_a_process_that_was_thought_dead_changes_nothing_twice(place: Place):
+    """It slept longer than its lease: what it settles then was settled already."""
+    async with place.open() as sleepy:
+        await sleepy.commit(Change(hold=hold(sent=True)))
+        place.clock.now += LEASE
+        async with place.open() as other:
+            assert await other.recover() == 0  # it did so when it was opened
+        late = record("settled", "used", money=1, input_tokens=1, output_tokens=0)
+        await sleepy.commit(Change(settle=Settlement(id="h", amount=Amount(money=1, tokens=1)), records=(late,)))
+        assert [balance.spent for balance in await sleepy.balances()] == [Amount(money=10, tokens=5)]
+        steps = [(entry.record.step, entry.record.outcome, entry.record.money) for entry in await sleepy.entries()]
+        assert steps == [("recovered", "counted", 10), ("settled", "late", None)]
+
+
+async def test_a_half_answered_review_is_pending_again(place: Place):
+    """Whether it was decided or not; a grant for the session has ended with it, others have not."""
+    await killed(place, reviews=True)
+    place.clock.now += LEASE
+    async with place.open() as store:
+        rows = {row.id: row for row in await store.reviews(("pending", "decided"))}
+        assert {(row.state, row.host, row.decision) for row in rows.values()} == {("pending", None, None)}
+        assert set(rows) == {"pending", "decided"}
+        assert [row.id for row in await store.grants()] == ["always"]
+        again = await store.put_review(review("new", host=store.host, fingerprint="2"))
+        assert (again.id, again.host, len(await store.reviews())) == ("decided", store.host, 2)
+
+
+async def test_a_question_that_nobody_asks_again_expires(place: Place):
+    """Its content goes with it."""
+    await killed(place, reviews=True)
+    place.clock.now += 601
+    async with place.open() as store:
+        rows = await store.reviews(("expired",))
+        assert {(row.id, row.item) for row in rows} == {("pending", None), ("decided", None)}
+
+
+async def test_what_is_long_over_is_forgotten(place: Place):
+    """Accounts of calls after a day, reviews after three months, grants that have ended; the audit never."""
+    caps = {"call:h:1": Cap(), "day:x": Cap()}
+    async with place.open() as store:
+        await store.commit(Change(hold=hold(caps=caps), records=(record(),)))
+        await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=1))))
+        await store.put_review(review(host=store.host))
+        await store.close_review("r", "withdrawn", keep_item=False)
+        await store.add_grant(GrantRow(id="g", identity="x", body="{}", given=1.0, until=place.clock.now + 1))
+        place.clock.now += 25 * 3600
+        await store.recover()
+        assert [balance.key for balance in await store.balances()] == ["day:x"]
+        assert len(await store.reviews(("withdrawn",))) == 1
+        place.clock.now += 91 * 24 * 3600
+        await store.recover()
+        assert await store.reviews(("withdrawn",)) == []
+        assert (await store.head()).seq == 1
+
+
+async def test_many_processes_open_a_new_store_at_once(place: Place):
+    """One makes the tables; none fails."""
+    stores = [place.make() for _ in range(4)]
+    await asyncio.gather(*(store.commit(Change(records=(record(),))) for store in stores))
+    assert (await stores[0].head()).seq == 4
+    for store in stores:
+        await store.aclose()
+
+
+async def test_a_closed_store_says_that_it_has_gone(place: Place):
+    """The next one need not wait for its lease to end."""
+    async with place.open() as store:
+        await store.commit(Change(hold=hold()))
+    async with place.open() as store:
+        assert await store.holds() == []
+
+
+async def test_the_lease_is_renewed_by_itself(tmp_path: Path):
+    """As long as the loop runs."""
+    loop, renewed, beats = asyncio.get_running_loop(), asyncio.Event(), 0
+
+    def clock() -> float:
+        nonlocal beats
+        beats += 1
+        if beats >= 5:
+            loop.call_soon_threadsafe(renewed.set)
+        return 1_000_000.0
+
+    store = SqlStore(SqliteRunner(tmp_path / "host.db"), clock=clock, lease=0.01)
+    await store.head()
+    await renewed.wait()
+    await store.aclose()
+
+
+async def test_a_file_is_for_its_user_alone(tmp_path: Path):
+    """0600, with all that SQLite keeps beside it, in a folder of 0700."""
+    path = tmp_path / "state" / "antiphon" / "host.db"
+    store = open_store(path)
+    assert not path.parent.exists()
+    await store.commit(Change(records=(record(),)))
+    files = await asyncio.to_thread(lambda: list(path.parent.iterdir()))
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    await store.aclose()
+
+
+async def test_a_place_is_a_path_or_an_address(tmp_path: Path):
+    """PostgreSQL by its URL; nothing is opened yet."""
+    assert isinstance(open_store("memory"), MemoryStore)
+    for place in (tmp_path / "a.db", str(tmp_path / "a.db"), f"sqlite:///{tmp_path}/a.db"):
+        store = open_store(place)
+        assert isinstance(store, SqlStore)
+        assert await store.head() == Head()
+        await store.aclose()
+    remote = open_store("postgresql://ada@db.example/antiphon")
+    assert isinstance(remote, SqlStore)
+    assert isinstance(remote._runner, PostgresRunner)
+    with pytest.raises(ConfigError, match="mysql"):
+        open_store("mysql://ada@db.example/antiphon")
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "folder"),
+    [
+        ("linux", {"HOME": "/users/ada"}, "/users/ada/.local/state/antiphon"),
+        ("linux", {"HOME": "/users/ada", "XDG_STATE_HOME": "/state"}, "/state/antiphon"),
+        ("darwin", {"HOME": "/users/ada"}, "/users/ada/Library/Application Support/antiphon"),
+        ("win32", {"HOME": "/users/ada", "LOCALAPPDATA": "/local"}, "/local/antiphon"),
+    ],
+)
+def test_by_default_it_is_where_programs_keep_their_state(platform: str, environ: dict[str, str], folder: str):
+    """Each system has its own."""
+    assert state_folder(environ, platform) == Path(folder)
+
+
+def test_a_host_without_a_store_loads_no_database():
+    """It works with nothing of the extra installed."""
+    code = (
+        "import sys; from antiphon.host import Host, open_store; Host(reviewer=None, store=open_store('memory')); "
+        "heavy = {'sqlalchemy', 'alembic', 'asyncpg', 'aiosqlite', 'sqlite3'} & set(sys.modules); "
+        "sys.exit(str(sorted(heavy)) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_store_that_is_up_to_date_loads_no_migrations(tmp_path: Path):
+    """Alembic takes longer to load than a store to open."""
+    code = (
+        "import asyncio, sys; from antiphon.host import open_store\n"
+        f"async def main():\n s = open_store({str(tmp_path / 'a.db')!r}); await s.head(); await s.aclose()\n"
+        "asyncio.run(main()); print('alembic' in sys.modules)"
+    )
+    for expected in ("True", "False"):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
