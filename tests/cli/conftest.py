@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from antiphon.cli.main import main
-from tests.cli.program import SHOP, Done
+from tests.cli.program import OWN, SHOP, Done
 from tests.cli.servers.shop import server
+from tests.cli.waiting import Waiting, waiting
 
 Cli = Callable[..., Done]
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave nothing of the developer's own keys and configuration."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
+    for name in OWN:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
     """Run a command, in an empty folder and without configuration or terminal."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.delenv("ANTIPHON_DEBUG", raising=False)
     monkeypatch.setattr("antiphon.host.terminal.reviewer.find_terminal", lambda: None)
     monkeypatch.chdir(tmp_path)
 
@@ -30,6 +39,13 @@ def shop(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run a command as ``cli`` does, but reach the server ``SHOP`` in this process, which is faster."""
     monkeypatch.setattr("antiphon.cli.opening.resolve_target", lambda text, config: server if text == SHOP else text)
     return cli
+
+
+@pytest.fixture
+async def desk(cli: Cli, tmp_path: Path) -> AsyncIterator[Waiting]:
+    """Have a host whose questions wait in a store, and commands that find it."""
+    async with waiting(tmp_path / "host.db", cli) as opened:
+        yield opened
 
 
 def runner(capsys: pytest.CaptureFixture[str]) -> Cli:

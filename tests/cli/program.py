@@ -12,10 +12,19 @@ from typing import Any, NamedTuple
 
 import pexpect
 
+from antiphon.host.config.environment import USUAL
+
 ROOT = Path(__file__).parent.parent.parent
 SERVERS = Path(__file__).parent / "servers"
 SHOP = str(SERVERS / "shop.py")
 COMMAND = [sys.executable, "-m", "antiphon"]
+
+
+OWN = {
+    *("NO_COLOR", "FORCE_COLOR", "ANTIPHON_DEBUG"),
+    *(name for usual in USUAL.values() for name in (*usual.keys, usual.base_url, usual.chosen)),
+}
+"""Variables of the developer that would change what a command does."""
 
 
 class Done(NamedTuple):
@@ -32,9 +41,9 @@ class Done(NamedTuple):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return an environment for a command: nothing of the developer's terminal or configuration."""
-    kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "ANTIPHON_DEBUG")}
-    return {**kept, "TERM": "xterm", "COLUMNS": "100", **more}
+    """Return an environment for a command: nothing of the developer's terminal, configuration or keys."""
+    kept = {key: value for key, value in os.environ.items() if key not in OWN}
+    return {**kept, "TERM": "xterm", "COLUMNS": "100", "XDG_CONFIG_HOME": os.devnull, **more}
 
 
 def in_process(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: str = "") -> Done:

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antiphon.cli.answering import Answering, choose_host
+from antiphon.cli.answering import Answering, choose_host, configuration
 from antiphon.cli.telling import Teller
 from antiphon.errors import ConfigError, Rejected
+from antiphon.host.queue import Queue
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+from antiphon.wire.tools import CallToolRequestParams
 
 ORIGIN = Origin(id="1", identity="command:x", target="x")
 PARAMS = CreateMessageRequestParams(
@@ -68,3 +71,86 @@ def test_yes_and_deny_contradict_each_other():
     """Whoever types both means neither."""
     with pytest.raises(ConfigError, match="contradict"):
         choose_host(yes=True, deny=True)
+
+
+def write(text: str) -> Path:
+    """Write a configuration."""
+    path = Path("own.toml")
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("folder")
+async def test_a_configured_model_can_be_named():
+    """And no other answers in its place."""
+    config = write("[models.a]\nprovider='echo'\nmodel='echo'\n[models.b]\nprovider='openai'\nmodel='gpt-5-mini'")
+    host = choose_host(yes=True, deny=False, model="b", config=config)
+    assert host.provider.name == "b"
+    with pytest.raises(ConfigError, match="no model 'c'; there are: a, b"):
+        choose_host(yes=True, deny=False, model="c", config=config)
+
+
+@pytest.mark.usefixtures("folder")
+def test_whoever_is_refused_needs_no_configuration():
+    """A list of tools works with a broken file."""
+    Path("antiphon.toml").write_text("nonsense", encoding="utf-8")
+    assert choose_host(yes=False, deny=True).provider.name == "echo"
+    with pytest.raises(ConfigError, match="not TOML"):
+        choose_host(yes=False, deny=False)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_key_in_the_environment_chooses():
+    """Where nothing is configured."""
+    host = choose_host(yes=True, deny=False, environ={"OPENAI_API_KEY": "key"})
+    assert host.provider.name == "gpt-5-mini"
+
+
+def test_a_file_of_servers_is_none_of_ours():
+    """``--config`` may name either kind."""
+    assert configuration(Path("servers.json"), {}).files == ()
+
+
+def test_a_store_without_a_terminal_keeps_the_questions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """So that whoever looks into it decides; at a terminal they are asked there, unless the store is wanted."""
+    where = str(tmp_path / "host.db")
+    monkeypatch.setattr("antiphon.host.terminal.reviewer.find_terminal", lambda: None)
+    assert isinstance(choose_host(yes=False, deny=False, store=where).reviewer, Queue)
+    assert not isinstance(choose_host(yes=False, deny=False).reviewer, Queue)
+    monkeypatch.setattr("antiphon.host.terminal.reviewer.find_terminal", lambda: "terminal")
+    assert not isinstance(choose_host(yes=False, deny=False, store=where).reviewer, Queue)
+    assert isinstance(choose_host(yes=False, deny=False, store=where, review="queue").reviewer, Queue)
+
+
+def test_a_queue_needs_a_store():
+    """One in memory would be seen by nobody."""
+    with pytest.raises(ConfigError, match="--review queue needs a store"):
+        choose_host(yes=False, deny=False, review="queue")
+
+
+@pytest.mark.usefixtures("folder")
+async def test_the_configured_store_is_opened_and_closed(tmp_path: Path):
+    """It outlives the host: the same answer is in the audit of the next one."""
+    config = write("[defaults]\nstore = 'host.db'\n")
+    for number in (1, 2):
+        host = choose_host(yes=True, deny=False, config=config)
+        await host(PARAMS, ORIGIN)
+        recorded = [entry.record.step for entry in await host.store.entries()]
+        assert recorded.count("answered") == number
+        await host.close()
+    assert (tmp_path / "host.db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_yes_confirms_no_call_of_a_tool(tmp_path: Path):
+    """Nobody is there to see it."""
+    host = choose_host(yes=True, deny=False)
+    assert await host.confirm(CallToolRequestParams.of("f"), ORIGIN)  # allowed by policy, not by the stand-in
+    denied = choose_host(yes=False, deny=True)
+    with pytest.raises(Rejected):
+        await denied.confirm(CallToolRequestParams.of("f"), ORIGIN)

@@ -1,24 +1,36 @@
-"""What answers a server that asks during a command: a ``Host``, at the terminal unless told to be quiet about it.
+"""What answers a server that asks during a command: the configured host, at the terminal unless told to be quiet.
 
 Owns the choice of the host's parts by the options of a command. What a person sees is the host's business.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
+import msgspec
+
+from antiphon.cli.options import ReviewAt
 from antiphon.cli.telling import Teller
 from antiphon.errors import ConfigError, Rejected
+from antiphon.host.catalogue import Catalogue
+from antiphon.host.config import Config, load_config
+from antiphon.host.config.environment import model_of
+from antiphon.host.configured import Configured
 from antiphon.host.elicit import fields_of
-from antiphon.host.host import Host
-from antiphon.host.policy import Policy
-from antiphon.host.review import Decision, Deny, ElicitItem, ReviewItem
+from antiphon.host.models import Models
+from antiphon.host.providers import Provider, named
+from antiphon.host.queue import Queue
+from antiphon.host.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
+from antiphon.host.store import Store, open_store
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Answering", "Defaults", "choose_host"]
+__all__ = ["Answering", "Defaults", "choose_host", "configuration"]
 
 
 class Defaults:
@@ -30,6 +42,10 @@ class Defaults:
         """Refuse: what is reviewed in spite of ``--yes`` needs a person."""
         return Deny(reason="--yes answers no such question")
 
+    async def confirm(self, item: ToolItem) -> Decision:
+        """Refuse, for the same reason."""
+        return Deny(reason="--yes answers no such question")
+
     async def elicit(self, item: ElicitItem) -> ElicitResult:
         """Accept a form of which every required field has a default; never an address to visit."""
         fields = fields_of(item.params)
@@ -39,25 +55,83 @@ class Defaults:
         return ElicitResult(action="accept", content=content)
 
 
-def choose_host(*, yes: bool, deny: bool, provider: str = "echo") -> Host:
-    """Make the host: ``yes`` answers without asking, ``deny`` refuses, else a person at the terminal is asked.
+def choose_host(
+    *,
+    yes: bool,
+    deny: bool,
+    provider: str | None = None,
+    model: str | None = None,
+    config: Path | None = None,
+    store: str | None = None,
+    review: ReviewAt | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Configured:
+    """Make the host: ``yes`` answers without asking, ``deny`` refuses, else it is as configured.
+
+    Who completes is, without ``provider`` and ``model``, the configured models; ``model`` alone names one of them;
+    ``provider`` is ``"echo"``, ``"manual"`` or a vendor, and ``model`` then what the vendor calls it. ``config`` is the
+    one configuration file to read. ``store`` is where the host keeps what outlives it, instead of where the
+    configuration says; with neither, nothing does. A person is asked at the terminal; with a store, and either no
+    terminal or ``review="queue"``, the questions wait there for ``antiphon review``. Closing the host closes the store.
 
     Raises:
-        ConfigError: both were wanted, or there is no such provider.
+        ConfigError: both were wanted, there is no such provider or model, or the configuration cannot be read.
     """
     if yes and deny:
         raise ConfigError("--yes and --deny contradict each other")
-    if yes:
-        return Host(provider, reviewer=Defaults(), review="never")
     if deny:
-        return Host(provider, policy=Policy(default="deny"))
-    return Host(provider)
+        # Whatever is configured, nothing will be asked of it.
+        return Configured(Config(), environ, provider=named("echo"), review="refuse")
+    configured = configuration(config, environ)
+    completes = _provider(configured, provider, model, environ)
+    place = store or configured.store
+    opened = open_store(place) if place is not None else None
+    return Configured(
+        configured,
+        environ,
+        provider=completes,
+        reviewer=Defaults() if yes else _reviewer(opened, review),
+        review="never" if yes else None,
+        store=opened,
+        closes_store=True,
+    )
+
+
+def _reviewer(store: Store | None, review: ReviewAt | None) -> Reviewer:
+    """Choose who is asked: whoever looks into the store where that is wanted, or where nobody sits here."""
+    # Imported here: a command that asks nobody does not pay for it.
+    from antiphon.host.terminal import TerminalReviewer
+
+    terminal = TerminalReviewer()
+    if review == "queue" and store is None:
+        raise ConfigError("--review queue needs a store to put the questions into: give --store, or configure one")
+    if store is not None and review != "terminal" and (review == "queue" or not terminal.available):
+        return Queue(store)
+    return terminal
+
+
+def configuration(file: Path | None, environ: Mapping[str, str]) -> Config:
+    """Read what is configured. ``file``: of ``--config``; one with servers only (JSON) is none of ours."""
+    return load_config(environ, file=file if file is not None and file.suffix == ".toml" else None)
+
+
+def _provider(config: Config, provider: str | None, model: str | None, environ: Mapping[str, str]) -> Provider | None:
+    """Find out who completes; ``None`` is all that is configured."""
+    if provider in ("echo", "manual"):
+        return named(provider)
+    if provider is not None:
+        return Models(Catalogue((model_of(provider, model, environ),)), environ)
+    if model is not None:
+        # The one that was named, and no other in its place.
+        chosen = msgspec.structs.replace(config.catalogue().get(model), fallback=None)
+        return Models(Catalogue((chosen,)), environ)
+    return None
 
 
 class Answering:
     """A host, and a word to the person at the terminal about each of its answers."""
 
-    def __init__(self, host: Host, teller: Teller) -> None:
+    def __init__(self, host: Configured, teller: Teller) -> None:
         self.host = host
         self._teller = teller
 

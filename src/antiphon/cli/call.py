@@ -19,7 +19,10 @@ from antiphon.cli.options import (
     Deny,
     Json,
     Messages,
+    ModelName,
+    Provider,
     Reach,
+    Review,
     RevisionName,
     TargetText,
     Timeout,
@@ -27,6 +30,7 @@ from antiphon.cli.options import (
     Yes,
 )
 from antiphon.cli.output import print_json, print_text
+from antiphon.cli.stored import StorePlace
 from antiphon.cli.telling import Teller
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
@@ -42,7 +46,6 @@ Roots = Annotated[
         "--roots", metavar="PATH", help="A folder the server may work in; may be repeated.", show_default=False
     ),
 ]
-Provider = Annotated[str, typer.Option("--provider", metavar="NAME", help="Who completes: echo or manual (you).")]
 
 
 def command(
@@ -53,9 +56,12 @@ def command(
     as_json: Json = False,
     yes: Yes = False,
     deny: Deny = False,
-    provider: Provider = "echo",
+    provider: Provider = None,
+    model: ModelName = None,
     roots: Roots = None,
     config: Config = None,
+    store: StorePlace = None,
+    review: Review = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
@@ -63,7 +69,8 @@ def command(
 ) -> int:
     """Call a tool of a server.
 
-    What the server asks meanwhile is put to you, at the terminal.
+    What the server asks meanwhile is put to you, at the terminal; with a store and no terminal, to whoever decides it
+    with antiphon review.
 
     Exit code 1 if the tool says that it failed.
     """
@@ -77,6 +84,9 @@ def command(
         yes=yes,
         deny=deny,
         provider=provider,
+        model=model,
+        store=store,
+        review=review,
         roots=[_absolute(path) for path in roots or ()],
         log_level="info",
     )

@@ -29,9 +29,13 @@ COMMANDS = {
     "read": "read",
     "prompts": "prompts",
     "prompt": "prompt",
+    "review": "review.command",
+    "audit": "audit.command",
+    "policy": "policy.command",
+    "models": "models",
     "doctor": "doctor",
 }
-"""Each command, in the order of the help, and the module below ``antiphon.cli`` whose ``command`` it is."""
+"""Each command in the order of the help, and the module below ``antiphon.cli`` with its ``command`` or ``commands``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,10 +67,12 @@ def _application(given: Sequence[str]) -> typer.Typer:
     """Build the command tree: only the command that is asked for, or all of them where help may be wanted."""
     import typer
 
+    from antiphon.cli.groups import ordered
     from antiphon.cli.options import root
 
     application = typer.Typer(
         name="antiphon",
+        cls=ordered(COMMANDS),
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -77,7 +83,10 @@ def _application(given: Sequence[str]) -> typer.Typer:
     asked_for = next((word for word in given if not word.startswith("-")), None)
     for name in [asked_for] if asked_for in COMMANDS else COMMANDS:
         module = import_module(f"antiphon.cli.{COMMANDS[name]}")
-        application.command(name)(module.command)
+        if hasattr(module, "commands"):
+            application.add_typer(module.commands, name=name)
+        else:
+            application.command(name)(module.command)
     return application
 
 

@@ -19,6 +19,7 @@ from antiphon.cli.options import Reach
 from antiphon.cli.targets import resolve_target
 from antiphon.cli.telling import Teller
 from antiphon.client.client import Client
+from antiphon.host.queue import Queue
 from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
@@ -53,9 +54,21 @@ async def opened(
     Whatever fails inside names the target.
     """
     told = teller or Teller(sys.stderr)
-    answering = Answering(choose_host(yes=reach.yes, deny=reach.deny, provider=reach.provider), told)
+    host = choose_host(
+        yes=reach.yes,
+        deny=reach.deny,
+        provider=reach.provider,
+        model=reach.model,
+        config=reach.config,
+        store=reach.store,
+        review=reach.review,
+    )
+    if isinstance(host.reviewer, Queue):
+        told.say("what the server asks waits in the store: decide it with antiphon review", "yellow")
+    answering = Answering(host, told)
+    servers = None if reach.config is not None and reach.config.suffix == ".toml" else reach.config
     client = Client(
-        resolve_target(reach.target, reach.config),
+        resolve_target(reach.target, servers),
         sampling=answering.sample,
         elicitation=answering.elicit,
         roots=reach.roots or None,
@@ -72,6 +85,7 @@ async def opened(
                 yield client
         finally:
             told.clear()
+            await host.close()
 
 
 def log_line(params: LoggingMessageNotificationParams) -> str:

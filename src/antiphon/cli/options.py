@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from msgspec import Struct
@@ -18,7 +18,11 @@ __all__ = [
     "Deny",
     "Json",
     "Messages",
+    "ModelName",
+    "Provider",
     "Reach",
+    "Review",
+    "ReviewAt",
     "RevisionName",
     "TargetText",
     "Timeout",
@@ -26,6 +30,9 @@ __all__ = [
     "Yes",
     "root",
 ]
+
+ReviewAt = Literal["terminal", "queue"]
+"""Where a person is asked: here, or wherever they look into the store."""
 
 _NAMES = ", ".join(one.name for one in REVISIONS)
 
@@ -47,7 +54,39 @@ Arguments = Annotated[
 ]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="Look names up in this mcpServers file only.", metavar="FILE", show_default=False),
+    typer.Option(
+        "--config",
+        help="Look names up in this mcpServers file only; or, if its name ends in .toml, configure by it alone.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Provider = Annotated[
+    str | None,
+    typer.Option(
+        "--provider",
+        metavar="NAME",
+        help="Who completes: echo, manual (you), or a vendor such as openai. By default the configured models.",
+        show_default=False,
+    ),
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Which model: a configured one, or with --provider what the vendor calls it.",
+        show_default=False,
+    ),
+]
+Review = Annotated[
+    ReviewAt | None,
+    typer.Option(
+        "--review",
+        metavar="terminal|queue",
+        help="Ask at this terminal, or leave questions in the store for antiphon review.",
+        show_default=False,
+    ),
 ]
 RevisionName = Annotated[
     str, typer.Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
@@ -74,7 +113,10 @@ class Reach(Struct, frozen=True, kw_only=True):
     yes: bool = False
     deny: bool = True
     """By default asks are refused: a list is no occasion for them. They are declared still: lists depend on it."""
-    provider: str = "echo"
+    provider: str | None = None
+    model: str | None = None
+    store: str | None = None
+    review: ReviewAt | None = None
     roots: list[str] = []
     log_level: LoggingLevel | None = None
 

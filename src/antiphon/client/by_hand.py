@@ -64,11 +64,16 @@ class Rounds:
     """
 
     def __init__(
-        self, link: Link, tool_calls: ToolCalls, timeout: Callable[[float | UnsetType | None], float | None]
+        self,
+        link: Link,
+        tool_calls: ToolCalls,
+        timeout: Callable[[float | UnsetType | None], float | None],
+        consent: Callable[[CallToolRequestParams], Awaitable[None]],
     ) -> None:
         self._link = link
         self._tool_calls = tool_calls
         self._timeout = timeout
+        self._consent = consent
 
     async def call_tool(
         self,
@@ -81,6 +86,7 @@ class Rounds:
     ) -> CallToolResult | PendingRound[CallToolResult]:
         """Call a tool, up to its first round."""
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
+        await self._consent(params)
         options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
         return await self._tool_calls(
             name, lambda: self._link.run(Calls.start, "tools/call", params, CallToolResult, **options)

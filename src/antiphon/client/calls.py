@@ -22,6 +22,7 @@ from antiphon.client.replies import read_legacy, read_modern
 from antiphon.client.rounds import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.sending import Sending
 from antiphon.engine.connection import Connection, Handler
+from antiphon.engine.telemetry import Watch
 from antiphon.errors import InvalidRequest, LocalProtocolError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
@@ -31,6 +32,7 @@ from antiphon.wire.lifecycle import DiscoverResult
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Origin, Round, describe_target, identify
 from antiphon.wire.rounds import InputRequiredResult
+from antiphon.wire.tools import CallToolRequestParams, Tool
 
 __all__ = ["Calls"]
 
@@ -50,6 +52,8 @@ class Calls:
     ) -> None:
         self.session = session
         self.peer: Connection[ClientSession]
+        self.watch: Watch | None = None
+        """Who is told of the asks, if anybody listens."""
         self.open = OpenCalls(limits)
         """Those that wait for their result."""
         self._answers = answers
@@ -268,7 +272,7 @@ class Calls:
         async def answer(_spec: MethodSpec, ask: Wire, this: Round) -> Wire:
             return await self._answers.answer(ask, self._origin(call, this))
 
-        return answer
+        return answer if self.watch is None else self.watch.answering(answer, self.session.revision)
 
     def _admit(self, spec: MethodSpec, params: Wire) -> Wire:
         self.session.check_input_request(spec, params)
@@ -276,6 +280,11 @@ class Calls:
         if notice:
             log.info("%s", notice)
         return self._answers.admit(params)
+
+    def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
+        """Say what a call of a tool would be, for whoever decides whether it is made."""
+        origin = self._origin(OpenCall("tools/call", params, None), None)
+        return structs.replace(origin, tool=tool)
 
     def _origin(self, call: OpenCall | None, this: Round | None) -> Origin:
         agreed = self.session.revision

@@ -19,6 +19,7 @@ from antiphon.client.by_hand import Rounds
 from antiphon.client.cache import Cache
 from antiphon.client.calls import Calls
 from antiphon.client.connect import Address, Command, Serves, Target, resolve
+from antiphon.client.consent import Confirmer, Confirming, Consent
 from antiphon.client.headers import ToolHeaders
 from antiphon.client.link import Link, Settings
 from antiphon.client.notices import Notices, OnLog
@@ -77,6 +78,7 @@ class Client:
     counting the time in which an ask is answered; ``None`` waits for ever. ``limits``: how much one call may ask.
     ``answer_timeout``: seconds an answerer has for one ask; by default as long as it likes. ``on_round``: called with
     each round (2026-07-28) before anything of it is answered; what it raises gives up the call.
+    ``confirm``: asked before each tool is called, ``async (params, origin)``, or a ``Host``; see ``call_tool``.
     ``on_log``: called with each log message of the server. ``errlog``: called with each line a child process writes
     to its standard error. ``inherit_env``: give a child the whole environment instead of a safe part of it.
     ``headers``, ``ssl``, ``proxy``: for a URL; headers of every request, TLS settings (``False`` trusts everybody), the
@@ -90,6 +92,7 @@ class Client:
         sampling: Sampler | None = None,
         elicitation: Elicitor | None = None,
         roots: Roots | None = None,
+        confirm: Confirmer | Confirming | None = None,
         revision: str = "auto",
         timeout: float | None = 60.0,
         limits: RoundLimits = DEFAULT_LIMITS,
@@ -110,7 +113,8 @@ class Client:
         self._notices = Notices(on_log)
         self._outputs = Outputs()
         self._headers = ToolHeaders()
-        self._notices.on_tools_changed = self._outputs.forget
+        self._consent = Consent(confirm, answer_timeout)
+        self._notices.on_tools_changed = self._forget_tools
         self._cache: Cache | None = None
         self._log_level: LoggingLevel | None = log_level
         self._link = Link(
@@ -129,7 +133,7 @@ class Client:
                 wrap=wrap,
             )
         )
-        self.rounds = Rounds(self._link, self._tool_call, self._timeout)
+        self.rounds = Rounds(self._link, self._tool_call, self._timeout, self._ask_consent)
         """The same calls a step at a time, for whoever wants to go through the rounds by hand."""
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -207,19 +211,28 @@ class Client:
         """Call a tool. A tool that failed says so in ``is_error`` of its result; only a protocol error raises.
 
         ``timeout``: instead of the client's. ``progress``: called with each report. ``meta``: further members of
-        ``_meta``.
+        ``_meta``. Where the client has somebody to ``confirm`` calls, they are asked first, and shown these arguments.
 
         Raises:
+            Rejected: whoever confirms calls said no; nothing was sent.
             PeerError: the server refused the call (``InvalidParams``: no such tool).
             CallTimeout: the deadline passed; the server was told to stop.
             ResultInvalid: the structured content does not fit the tool's output schema.
             ConnectionClosed: the server ended meanwhile.
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
+        await self._ask_consent(params)
         options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
         return await self._tool_call(
             name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
         )
+
+    async def _ask_consent(self, params: CallToolRequestParams) -> None:
+        await self._consent.ask(params, self._link.calls.origin_of, self.tools)
+
+    def _forget_tools(self) -> None:
+        self._outputs.forget()
+        self._consent.forget()
 
     async def _tool_call(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -239,6 +252,7 @@ class Client:
         if self._link.is_http and self._link.calls.is_modern:
             page = structs.replace(page, tools=self._headers.learn(page.tools))
         self._outputs.learn(page.tools)
+        self._consent.learn(page.tools)
         return page
 
     async def _look_up(self, name: str) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from types import CoroutineType
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -20,9 +21,11 @@ from antiphon.client.connect import Address, Command, Opened, Serves, reach, spe
 from antiphon.client.headers import ToolHeaders
 from antiphon.client.notices import Notices
 from antiphon.client.opening import open_session
+from antiphon.client.pending import PendingRound
 from antiphon.client.repeats import PAUSES, RepeatingConnection, Repeats
 from antiphon.client.rounds import RoundLimits
 from antiphon.engine.connection import Connection
+from antiphon.engine.telemetry import Watch, watch
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Notified
@@ -72,6 +75,8 @@ class Link:
         self.repeats = Repeats()
         """What may be done twice on this server."""
         self._log_level: LoggingLevel | None = None
+        self._watch: Watch | None = None
+        """Who is told of the calls on the connection that was reached last, if anybody listens."""
         self._gate = asyncio.Lock()
 
     @property
@@ -97,13 +102,19 @@ class Link:
         where = self._settings.where
         return isinstance(where, Address) and where.url.startswith("http")
 
-    async def run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
+    def run(
+        self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs
+    ) -> CoroutineType[Any, Any, T]:
         """Make a call. Over a network, a connection or a session that is lost is opened anew, and the call made again.
 
         2025-11-25 basic/transports, Session Management: on 404 a client "MUST start a new session". A call is made
         again if it was surely not carried out, or if it may be carried out twice (``repeats``); else its failure is
         raised, and the next call finds a new connection.
         """
+        made = self._run(call, *args, **options)
+        return made if self._watch is None else self._watch.call(made, *_subject(args), self._revision)
+
+    async def _run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
         if not isinstance(self._settings.where, Address):
             return await call(self.calls, *args, **options)
         safe = self._may_repeat(args)
@@ -150,6 +161,9 @@ class Link:
         if event.method.name == "notifications/tools/list_changed":
             self.repeats.forget()
         return self._settings.notices.take(event)
+
+    def _revision(self) -> Revision | None:
+        return self._calls.session.revision if self._calls is not None else None
 
     async def _current(self, stale: Calls | None) -> Calls:
         """Return the calls of a connection that lives, opening one in the place of one that is lost or ``stale``.
@@ -211,10 +225,12 @@ class Link:
         session = ClientSession(wanted.info, wanted.answers.capabilities())
         session.set_log_level(wanted.log_level)
         calls = Calls(session, wanted.answers, wanted.where, wanted.limits)
+        calls.watch = self._watch = told = _watch(wanted.where, channel)
+        if told is not None:
+            session.carries = told.carries
+        handlers = calls.handlers() if told is None else told.serving(calls.handlers())
         kind = RepeatingConnection if self.is_http else Connection[ClientSession]
-        peer = kind(
-            channel, session, calls.handlers(), notified=self._noticed, ended=wanted.notices.ended, stops_clock=True
-        )
+        peer = kind(channel, session, handlers, notified=self._noticed, ended=wanted.notices.ended, stops_clock=True)
         if isinstance(peer, RepeatingConnection):
             peer.repeats = self.repeats
         calls.peer = peer
@@ -247,6 +263,22 @@ class Link:
         if serving is None or not serving.done() or serving.cancelled():
             return None
         return serving.exception()
+
+
+def _subject(args: tuple[object, ...]) -> tuple[str, object]:
+    """Say which method a call is of, and with which params. All but ``ping`` name both, or bring a round."""
+    if not args or not isinstance(args[0], str | PendingRound):
+        return "ping", None
+    if isinstance(args[0], PendingRound):
+        return args[0].method, args[0].params
+    return args[0], args[1]
+
+
+def _watch(where: Serves | Command | Address, channel: Channel) -> Watch | None:
+    """Return who is told of the calls to a server, if anybody listens."""
+    if isinstance(where, Address):
+        return watch(channel, over="tcp", url=where.url)
+    return watch(channel, over="pipe" if isinstance(where, Command) else None)
 
 
 def _is_absent(error: PeerError | ConnectionClosed) -> bool:

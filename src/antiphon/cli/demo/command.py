@@ -17,7 +17,7 @@ from antiphon.cli.demo.run import Demo
 from antiphon.cli.demo.server import MOST_PRODUCTS
 from antiphon.cli.demo.store import Store
 from antiphon.cli.opening import run
-from antiphon.cli.options import Json, Messages, RevisionName, Yes
+from antiphon.cli.options import Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
 from antiphon.errors import ConfigError
 
 __all__ = ["command"]
@@ -47,14 +47,19 @@ def command(
     messages: Messages = True,
     store: StoreFile = None,
     interval: Interval = None,
+    provider: Provider = None,
+    model: ModelName = None,
+    config: Config = None,
+    review: Review = None,
 ) -> int:
     """Show sampling at work, in a minute.
 
     A shop's server has each new product described by your model, and you decide about every request.
-    Without --yes you are asked about every request, at the terminal. No key is needed: an offline provider that only
-    echoes, and says so, stands in for the model. Exit code 0 only if every product was described and stored.
+    Without --yes you are asked about every request, at the terminal. No key is needed: where none is in the environment
+    and no model configured, an offline provider that only echoes, and says so, stands in for the model.
+    Exit code 0 only if every product was described and stored.
     """
-    host = choose_host(yes=yes, deny=False)
+    host = choose_host(yes=yes, deny=False, provider=provider, model=model, config=config, review=review)
     if not yes and (host.reviewer is None or not host.reviewer.available):
         raise ConfigError("there is no terminal to ask you at; --yes approves without asking")
     if store is not None:

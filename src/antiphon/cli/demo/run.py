@@ -18,7 +18,7 @@ from antiphon.cli.demo.store import Product
 from antiphon.cli.failures import FAILED, explain
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
-from antiphon.host.host import Host
+from antiphon.host.configured import Configured
 from antiphon.transports.recording import RecordingChannel
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.logging import LoggingMessageNotificationParams
@@ -35,7 +35,7 @@ _SHELF = "shop://products"
 class Demo:
     """One run of the demonstration."""
 
-    def __init__(self, display: Display, host: Host, store: Path, interval: float, *, is_kept: bool) -> None:
+    def __init__(self, display: Display, host: Configured, store: Path, interval: float, *, is_kept: bool) -> None:
         self._display = display
         self._host = host
         self._store = store
@@ -54,6 +54,8 @@ class Demo:
             raise
         except AntiphonError as error:
             self._display.event("error", message=explain(error))
+        finally:
+            await self._host.close()
         self._display.event("done", **done, seconds=round(time.monotonic() - began, 1))
         return 0 if done["stored"] == wanted else FAILED
 

@@ -1,0 +1,82 @@
+"""A request of a server out of a file: the params alone, or the whole message.
+
+Owns reading and checking it. What is done with it is the commands' business.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from antiphon.errors import AntiphonError, ConfigError
+from antiphon.host.elicit import fields_of
+from antiphon.host.validate import validate
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.tools import CallToolRequestParams
+
+__all__ = ["Asked", "read_ask", "read_request"]
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of a request in a file: more than a host takes."""
+
+Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
+
+
+class _Message(msgspec.Struct):
+    """A message, as far as it matters here."""
+
+    params: msgspec.Raw = msgspec.Raw()
+    method: str = ""
+
+
+def read_request(path: Path) -> CreateMessageRequestParams:
+    """Read a sampling request; ``-`` is standard input.
+
+    Raises:
+        ConfigError: it is none, or no valid one.
+    """
+    return _sampling(path, _bytes(path))
+
+
+def read_ask(path: Path) -> Asked:
+    """Read a sampling request; or the message of an elicitation or of the call of a tool, which names its method.
+
+    Raises:
+        ConfigError: it is none, or no valid one.
+    """
+    data = _bytes(path)
+    try:
+        message = msgspec.json.decode(data, type=_Message)
+        if message.method == "elicitation/create":
+            form = msgspec.json.decode(bytes(message.params), type=ElicitRequestParams)
+            fields_of(form)
+            return form
+        if message.method == "tools/call":
+            return msgspec.json.decode(bytes(message.params), type=CallToolRequestParams)
+    except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
+        raise ConfigError(f"{path}: not a request: {error}") from None
+    return _sampling(path, data)
+
+
+def _sampling(path: Path, data: bytes) -> CreateMessageRequestParams:
+    try:
+        message = msgspec.json.decode(data, type=_Message)
+        params = msgspec.json.decode(bytes(message.params) or data, type=CreateMessageRequestParams)
+        validate(params)
+    except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
+        raise ConfigError(f"{path}: not a sampling request: {error}") from None
+    return params
+
+
+def _bytes(path: Path) -> bytes:
+    if str(path) == "-":
+        data = sys.stdin.buffer.read(_LARGEST + 1)
+    else:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ConfigError(f"{path}: larger than {_LARGEST} bytes")
+    return data

@@ -1,0 +1,1 @@
+"""``antiphon review``: what waits for a person, in a terminal or in a script."""

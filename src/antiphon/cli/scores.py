@@ -1,0 +1,49 @@
+"""How a model was chosen, for people: a row for each model, and the verdict.
+
+Pure. Owns the words. Choosing is the host's business, tables are ``output``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from antiphon.host.selection.record import Candidate, Selection
+
+__all__ = ["cells", "verdict"]
+
+
+def cells(selection: Selection) -> Mapping[str, Callable[[Candidate], str]]:
+    """Name the columns of the score table, and how each cell is made."""
+    return {
+        "model": lambda each: each.name,
+        "eligible": lambda each: "; ".join(one.detail for one in each.obstacles) or "yes",
+        "hints": lambda each: _hinted(each, selection),
+        "$ at worst": lambda each: "unknown" if each.cost is None else f"{each.cost:.6f}",
+        "cost": lambda each: _score(each.scores.cost if each.scores else None),
+        "speed": lambda each: _score(each.scores.speed if each.scores else None),
+        "intelligence": lambda each: _score(each.scores.intelligence if each.scores else None),
+        "score": lambda each: _score(each.scores.total if each.scores else None),
+    }
+
+
+def verdict(selection: Selection) -> str:
+    """Say which model it is, and by which rule."""
+    if selection.winner is None:
+        return "none of them can answer"
+    rules = {
+        "score": "the best score by " + ", ".join(f"{name} {value:g}" for name, value in selection.priorities.items()),
+        "default": "your default",
+        "order": "the first of your order",
+    }
+    hint = f", among those that the hint {selection.hint!r} leaves" if selection.hint is not None else ""
+    return f"{selection.winner}: {rules.get(selection.rule, selection.rule)}{hint}"
+
+
+def _hinted(candidate: Candidate, selection: Selection) -> str:
+    if selection.hint is None:
+        return "none followed" if candidate.eligible else "-"
+    return f"{selection.match}: {selection.hint}" if candidate.left_by_hints else "-"
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

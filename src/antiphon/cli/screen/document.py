@@ -1,0 +1,97 @@
+"""A page wrapped to the width of a terminal, of any length: rows are cut out of its texts when they are shown.
+
+Pure. A text of ten megabytes in lines of one letter is five million rows: of each only the place is kept.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from rich.cells import cell_len, chop_cells
+
+from antiphon.cli.screen.pieces import Piece, Style
+from antiphon.host.terminal.layout import wrap
+
+__all__ = ["Document", "Drawn"]
+
+_LEAST = 16
+"""Cells of text even where the terminal is narrower."""
+
+
+class Drawn(NamedTuple):
+    """One row."""
+
+    lead: str
+    text: str
+    style: Style
+
+
+class _Wrapped:
+    """One piece, wrapped."""
+
+    def __init__(self, piece: Piece, width: int) -> None:
+        self.piece = piece
+        self._width = width
+        starts = array("Q", [0])
+        at = 0
+        room = max(_LEAST, width - cell_len(piece.rest))
+        for line in piece.text.split("\n"):
+            # No character is wider than two cells: a short line is a row as it is.
+            for row in (line,) if 2 * len(line) <= room else _rows(line, room):
+                at += len(row)
+                starts.append(at)
+            at += 1
+            starts[-1] = at
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def row(self, at: int) -> Drawn:
+        piece = self.piece
+        text = piece.text[self._starts[at] : self._starts[at + 1]].removesuffix("\n")
+        lead = piece.rest if at else piece.first
+        if piece.rule:
+            text += "─" * (self._width - cell_len(lead + text) - 1)
+        return Drawn(lead, text, piece.style)
+
+
+class Document:
+    """Pieces one below the other, in rows of at most ``width`` cells."""
+
+    def __init__(self, pieces: Iterable[Piece], width: int) -> None:
+        self.width = width
+        self._pieces = [_Wrapped(piece, width) for piece in pieces]
+        self._ends: list[int] = []
+        total = 0
+        for piece in self._pieces:
+            total += len(piece)
+            self._ends.append(total)
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return self._ends[-1] if self._ends else 0
+
+    def row(self, at: int) -> Drawn:
+        """Cut out one row, by its number from 0."""
+        which = bisect_right(self._ends, at)
+        return self._pieces[which].row(at - (self._ends[which - 1] if which else 0))
+
+    def find(self, title: str) -> int:
+        """Return the row of a title; 0 if there is none."""
+        for at, wrapped in enumerate(self._pieces):
+            if wrapped.piece.rule and wrapped.piece.text.strip() == title:
+                return self._ends[at - 1] if at else 0
+        return 0
+
+
+def _rows(line: str, width: int) -> Iterator[str]:
+    """Break a line as the rest of the library does, and once more where this terminal library counts wider."""
+    for row in wrap(line, width):
+        if row.isascii() or cell_len(row) <= width:
+            yield row
+        else:
+            yield from chop_cells(row, width)

@@ -1,0 +1,76 @@
+"""Pieces of a page for a terminal: titles, facts, quoted texts, tables. Each is inert, and begins with something of ours.
+
+Pure. Owns how a piece looks before it is wrapped; wrapping is ``document``'s, colours are ``views``'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from antiphon.host.visible import inert, inert_line
+
+__all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "ours", "quoted", "table", "title"]
+
+Style = Literal["", "title", "strong", "dim", "warning", "added", "removed", "chosen", "state"]
+"""What a piece is; ``views`` knows how that looks."""
+GUTTER = "│ "
+"""Stands before whatever a server wrote."""
+_CONTINUED = "┊ "
+"""Begins a row that goes on where the one above ended."""
+_LABEL = 14
+"""Cells of the labels at the left."""
+
+
+class Piece(NamedTuple):
+    """A text, and what stands before its rows."""
+
+    text: str
+    """Inert, and with line ends."""
+    style: Style = ""
+    first: str = ""
+    """Before the first row."""
+    rest: str = ""
+    """Before every other row; as wide as ``first``."""
+    rule: bool = False
+    """Whether its row is drawn out to the edge."""
+
+
+def title(text: str) -> Piece:
+    """Draw a rule with our own words in it."""
+    return Piece(f"{inert_line(text)} ", "title", "── ", "── ", rule=True)
+
+
+def ours(text: str, style: Style = "", lead: str = " ") -> Piece:
+    """Say something of our own; what it repeats of the server's is made one inert line."""
+    return Piece(inert_line(text), style, lead, " " * cell_len(lead))
+
+
+def fact(label: str, text: str, style: Style = "") -> Piece:
+    """Show a fact of one line beside its label."""
+    head = set_cell_size(f" {label}", _LABEL) if cell_len(label) < _LABEL - 1 else f" {label} "
+    return Piece(inert_line(text), style, f"{head}  ", f"{' ' * _LABEL}{_CONTINUED}")
+
+
+def quoted(text: str, style: Style = "", indent: int = 0) -> Piece:
+    """Show a text of the server's, whole, each row behind a gutter."""
+    lead = f"{' ' * (indent + 1)}{GUTTER}"
+    return Piece(inert(text), style, lead, lead)
+
+
+def blank() -> Piece:
+    """Leave a row empty."""
+    return Piece("")
+
+
+def table(rows: Sequence[Sequence[str]], chosen: int | None = None) -> Iterator[Piece]:
+    """Show rows of cells; the first holds the titles. ``chosen`` is marked, and what is long goes into the last cell."""
+    lines = [[inert_line(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*(line[:-1] for line in lines), strict=True)]
+    for at, line in enumerate(lines):
+        cells = [set_cell_size(cell, width) for cell, width in zip(line, widths, strict=False)]
+        mark = "▸" if at == chosen else " "
+        style: Style = "dim" if at == 0 else "strong" if at == chosen else ""
+        yield Piece("  ".join([*cells, line[-1]]).rstrip(), style, f" {mark} ", f"   {_CONTINUED}")

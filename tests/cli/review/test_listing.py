@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+
+import pytest
+
+from antiphon.errors import Rejected
+from antiphon.host import Approve, Deny, digest
+from antiphon.wire.origin import Round
+from tests.cli.program import COMMAND, ROOT, at_terminal, ended, environment
+from tests.cli.waiting import Waiting
+from tests.host.asks import request
+
+HOSTILE = "Hello\x1b]0;owned\x07 \x1b[2J\u202eevil"
+
+
+async def test_a_list_at_a_terminal_is_live(desk: Waiting):
+    """Grouped by calls; what comes is there, what is decided goes, Ctrl-C ends it quietly."""
+    asked = await desk.ask(request(HOSTILE), round=Round(n=1, max=4))
+    loop = asyncio.get_running_loop()
+
+    def walk() -> int | None:
+        child = at_terminal("review", "--watch", "--store", desk.place)
+        child.expect_exact("1 waiting")
+        child.expect_exact("round 1 of at most 4")
+        child.expect_exact("⟦U+202E⟧evil")
+        asyncio.run_coroutine_threadsafe(desk.ask(request("A coat")), loop).result()
+        child.expect_exact("2 waiting")
+        child.expect_exact("A coat")
+        child.sendintr()
+        return ended(child)
+
+    assert await asyncio.to_thread(walk) == 130
+    for question in await desk.queue.pending():
+        await desk.queue.decide(question.id, Deny())
+    with pytest.raises(Rejected):
+        await asked
+
+
+async def test_a_list_into_a_pipe_is_live(desk: Waiting):
+    """A line when a question comes, and one when it is decided."""
+    child = await asyncio.create_subprocess_exec(
+        *COMMAND, "review", "--watch", "--json", "--store", desk.place, stdout=-1, cwd=ROOT, env=environment()
+    )
+    asked = await desk.ask()
+    come = json.loads(await child.stdout.readline())
+    await desk.queue.decide(come["id"], Approve(digest=digest(request())), by="ada")
+    await asked
+    gone = json.loads(await child.stdout.readline())
+    assert (come["state"], gone["id"], gone["by"]) == ("pending", come["id"], "ada")
+    assert gone["state"] in ("decided", "done")
+    child.send_signal(signal.SIGINT)
+    await child.communicate()
+    assert child.returncode == 130
+
+
+async def test_a_live_list_ends_with_its_reader(desk: Waiting):
+    """``| head -1`` waits for the first question, and no longer."""
+    await desk.queue.pending()
+    child = await asyncio.create_subprocess_exec(
+        *COMMAND, "review", "--watch", "--store", desk.place, stdout=-1, cwd=ROOT, env=environment()
+    )
+    await desk.ask()
+    assert b"pending" in await child.stdout.readline()
+    child._transport.get_pipe_transport(1).close()
+    assert await child.wait() == 0
