@@ -1,0 +1,159 @@
+"""What can be done: decisions, revoking, settings. Every one is a POST that the ``guards`` let through.
+
+Owns what happens when it cannot be done: somebody was faster, or what was typed does not fit. Answers are JSON for the
+page's own script, but for the preview of an edit, which is a part of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from antiphon.host.queue import AlreadyDecided, Mismatch, Question
+from antiphon.host.review import Decision, ElicitItem, Regenerate, ReviewItem, digest
+from antiphon.web.changes import differences
+from antiphon.web.deciding import Form, Refused, answer, approval, denial, edited, edition, filled
+from antiphon.web.guards import form_of
+from antiphon.web.showing import show
+from antiphon.web.site import THEMES, Site
+from antiphon.web.texts import LANGUAGES
+from antiphon.web.views import similar
+from antiphon.wire.elicitation import ElicitResult
+
+__all__ = ["decide", "invite", "preview", "revoke", "settings", "together", "unblock"]
+
+_ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
+
+
+async def decide(site: Site, request: Request) -> Response:
+    """Decide one question."""
+    action: str = request.path_params["action"]
+    if action not in _ACTIONS:
+        return site.problem(request, 404, "problem.form")
+
+    async def act() -> Response:
+        found = await site.queue.get(request.path_params["id"])
+        decision = _decision(found, action, Form(form_of(request)), site.clock())
+        await site.queue.decide(found.id, decision, by=site.by(request))
+        return site.done(request, f"done.{action}")
+
+    return await _acting(site, request, act)
+
+
+async def preview(site: Site, request: Request) -> Response:
+    """Show what an edited request would be, and its difference to what the server sent."""
+
+    async def act() -> Response:
+        found = await site.queue.get(request.path_params["id"])
+        if not isinstance(found.item, ReviewItem):
+            raise AlreadyDecided(found)
+        fields = form_of(request)
+        params = edited(Form(fields), found.item.params)
+        return site.html(
+            request,
+            "parts/preview.html",
+            q=show(found),
+            fields=fields,
+            lines=differences(found.item.received, params),
+            digest=digest(params),
+        )
+
+    return await _acting(site, request, act)
+
+
+async def together(site: Site, request: Request) -> Response:
+    """Approve several requests that are alike, all or none."""
+
+    async def act() -> Response:
+        form = Form(form_of(request))
+        ids = form.all("id")
+        pending = await site.queue.pending()
+        first = next((question for question in pending if question.id in ids), None)
+        if first is None:
+            raise Refused("problem.none")
+        alike = {question.id for question in similar(first, pending)}
+        if not alike.issuperset(ids):
+            # Gone meanwhile, or never alike: what else is in the form was not shown for this.
+            raise Refused("problem.unlike")
+        now = site.clock()
+        chosen: dict[str, Decision | ElicitResult] = {
+            id: approval(Form([("digest", form(f"digest-{id}"))]), now) for id in ids
+        }
+        await site.queue.decide_all(chosen, by=site.by(request))
+        return site.done(request, "done.together")
+
+    return await _acting(site, request, act)
+
+
+async def revoke(site: Site, request: Request) -> Response:
+    """Forget a grant."""
+    if not await site.grants.revoke(str(request.path_params["id"])):
+        return site.problem(request, 404, "problem.no_grant")
+    return site.done(request, "done.revoke")
+
+
+async def unblock(site: Site, request: Request) -> Response:
+    """Let a server ask again that was blocked."""
+    if not await site.store.unblock(Form(form_of(request))("identity")):
+        return site.problem(request, 404, "problem.no_grant")
+    return site.done(request, "done.unblock")
+
+
+async def settings(site: Site, request: Request) -> Response:
+    """Keep language, theme and name in the browser."""
+    form = Form(form_of(request))
+    language, theme = form("language"), form("theme")
+    if language not in LANGUAGES or theme not in THEMES:
+        return site.problem(request, 422, "problem.form")
+    response = JSONResponse({"done": "", "reload": "/settings"})
+    for name, value in (("language", language), ("theme", theme), ("name", form("name").strip())):
+        site.keep(response, request, name, value)
+    return response
+
+
+async def invite(site: Site, request: Request) -> Response:
+    """Make an address that opens the page in one more browser."""
+    return site.done(request, "done.invite", address=f"{request.base_url}open?token={site.access.issue()}")
+
+
+def _decision(question: Question, action: str, form: Form, now: float) -> Decision | ElicitResult:
+    item = question.item
+    if item is None or question.state != "pending":
+        raise AlreadyDecided(question)
+    if isinstance(item, ElicitItem):
+        return filled(form, item)
+    match action:
+        case "approve":
+            return approval(form, now)
+        case "edit" if isinstance(item, ReviewItem):
+            return edition(form, item)
+        case "regenerate":
+            return Regenerate(model=form("model") or None)
+        case "answer":
+            return answer(form)
+        case "deny":
+            return denial(form)
+        case _:
+            raise Refused("problem.form")
+
+
+async def _acting(site: Site, request: Request, act: Callable[[], Awaitable[Response]]) -> Response:
+    try:
+        return await act()
+    except LookupError:
+        return site.problem(request, 404, "problem.gone")
+    except AlreadyDecided as late:
+        return _late(site, request, late.question)
+    except Mismatch as mismatch:
+        return site.problem(request, 409, "problem.mismatch", detail=str(mismatch))
+    except Refused as refused:
+        return site.problem(request, 422, refused.key, detail=refused.detail, **refused.values)
+
+
+def _late(site: Site, request: Request, question: Question) -> Response:
+    words = site.texts(request)
+    if question.state in ("decided", "done") and question.by:
+        return site.problem(request, 409, "problem.late_by", by=question.by)
+    return site.problem(request, 409, "problem.late", state=words(f"state.{question.state}"))

@@ -1,0 +1,104 @@
+"""The review page as an ASGI application: which address shows what, and what stands before it.
+
+Owns the routes. It opens no socket: ``serving`` does, or whatever serves ASGI.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from antiphon.host.config.shape import Config
+from antiphon.host.store.base import Store
+from antiphon.web import actions, records, views
+from antiphon.web.access import Access
+from antiphon.web.guards import Guards
+from antiphon.web.rendering import STATIC
+from antiphon.web.site import Site
+from antiphon.web.texts import preferred, texts
+
+__all__ = ["ReviewPage"]
+
+View = Callable[[Site, Request], Awaitable[Response]]
+
+_LOOKING: dict[str, View] = {
+    "/": views.queue,
+    "/review/{id}": views.question,
+    "/review/{id}/edit": views.edit,
+    "/review/{id}/{of}/{number:int}": views.media,
+    "/alike/{id}": views.alike,
+    "/live": views.live,
+    "/history": records.history,
+    "/history/{form}": records.export,
+    "/grants": records.grants,
+    "/spending": records.spending,
+    "/models": records.models,
+    "/servers": records.servers,
+    "/settings": records.settings,
+}
+_DOING: dict[str, View] = {
+    "/review/{id}/preview": actions.preview,
+    "/review/{id}/{action}": actions.decide,
+    "/alike": actions.together,
+    "/grants/{id}/revoke": actions.revoke,
+    "/unblock": actions.unblock,
+    "/settings": actions.settings,
+    "/settings/invite": actions.invite,
+}
+
+
+class ReviewPage:
+    """The page over one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        hosts: Collection[str],
+        config: Config | None = None,
+        access: Access | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``hosts`` are what browsers may call the page, with the port: ``"127.0.0.1:8765"``.
+
+        ``config`` lets it show models and servers as they were configured. ``access`` keeps sessions beyond this page.
+        """
+        self.access = access or Access()
+        self.site = Site(store, self.access, config=config, clock=clock)
+        # Browsers do not tell the ports of one host apart: two pages on this machine must not share a cookie.
+        port = next(iter(sorted(hosts))).rpartition(":")[2]
+        self.cookie = f"antiphon-session-{port}"
+        routes = [
+            Route("/open", self._open, methods=["GET"]),
+            *(Route(path, partial(view, self.site), methods=["GET"]) for path, view in _LOOKING.items()),
+            *(Route(path, partial(view, self.site), methods=["POST"]) for path, view in _DOING.items()),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+        self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
+        """Each address and its methods."""
+        app = Starlette(routes=routes)
+        self._guarded = Guards(app, self.access, hosts=hosts, cookie=self.cookie)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self._guarded(scope, receive, send)
+
+    async def _open(self, request: Request) -> Response:
+        """Exchange the token of a printed address for a session."""
+        secret = self.access.redeem(request.query_params.get("token", ""))
+        if secret is None:
+            if self.access.session(request.cookies.get(self.cookie)) is not None:
+                return RedirectResponse("/", 303)
+            words = texts(preferred(None, request.headers.get("accept-language", "")))
+            return PlainTextResponse(f"{words('denied.token')}\n", 403)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(self.cookie, secret, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        return response

@@ -1,0 +1,158 @@
+"""The past and the rules: what was decided, what is allowed, what was spent, which models and servers there are.
+
+Owns reading and summing up for those pages. Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from antiphon.host.audit import Spending, day_of
+from antiphon.host.chain import Entry, Record
+from antiphon.host.export import csv_lines, json_lines
+from antiphon.web.chart import bars
+from antiphon.web.site import THEMES, Site
+
+__all__ = ["Ask", "export", "grants", "history", "models", "servers", "settings", "spending"]
+
+_LATEST = 5_000
+"""Records that the page looks through: some thousand requests. The export has all."""
+_PAGE = 100
+"""Asks on one page."""
+_DAYS = 14
+"""Days of the chart."""
+
+
+class Ask(msgspec.Struct, kw_only=True):
+    """What became of one ask."""
+
+    id: str
+    at: float
+    identity: str
+    method: str
+    outcome: str = ""
+    step: str = ""
+    decision: str = ""
+    by: str = ""
+    model: str = ""
+    money: int | None = None
+    tokens: int | None = None
+    trail: list[Record]
+
+    def matches(self, sought: str) -> bool:
+        """Tell whether all words that are sought are somewhere in it."""
+        said = (self.id, self.identity, self.method, self.outcome, self.step, self.decision, self.by, self.model)
+        held = " ".join(said).lower()
+        return all(word in held for word in sought.lower().split())
+
+
+async def history(site: Site, request: Request) -> Response:
+    """Show what became of each ask, the latest first."""
+    head = await site.store.head()
+    records = [entry.record async for entry in _after(site, max(0, head.seq - _LATEST))]
+    sought = request.query_params.get("q", "")
+    found = [ask for ask in reversed(_asks(records)) if ask.matches(sought)]
+    return site.html(request, "history.html", asks=found[:_PAGE], found=len(found), sought=sought, kept=head.seq)
+
+
+async def export(site: Site, request: Request) -> Response:
+    """Send all records, as JSON Lines or as a table."""
+    written: dict[str, tuple[str, Callable[[Iterable[Entry]], Iterator[str]]]] = {
+        "audit.jsonl": ("application/jsonl", json_lines),
+        "audit.csv": ("text/csv", csv_lines),
+    }
+    name: str = request.path_params["form"]
+    if name not in written:
+        return PlainTextResponse("", 404)
+    kind, write = written[name]
+    entries = [entry async for entry in site.audit.entries()]
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(write(entries), media_type=kind, headers=headers)
+
+
+async def grants(site: Site, request: Request) -> Response:
+    """Show the grants in force, and the servers that are blocked."""
+    blocked = await site.store.blocks()
+    return site.html(request, "grants.html", grants=await site.grants.all(), blocked=blocked)
+
+
+async def spending(site: Site, request: Request) -> Response:
+    """Show what was spent, by day, server and model, and what is held for requests under way."""
+    lines = await site.audit.spending()
+    today = day_of(site.clock())
+    days = [day_of(site.clock() - back * 86_400) for back in range(_DAYS - 1, -1, -1)]
+    return site.html(
+        request,
+        "spending.html",
+        lines=list(reversed(lines)),
+        chart=bars([(day, _spent(lines, day)) for day in days]),
+        today=_spent(lines, today),
+        total=sum(line.money for line in lines),
+        held=sum(hold.amount.money for hold in await site.store.holds()),
+    )
+
+
+async def models(site: Site, request: Request) -> Response:
+    """Show the models of the user."""
+    config = site.config
+    catalogue = list(config.catalogue()) if config and config.models else []
+    return site.html(request, "models.html", models=catalogue, default=config.default if config else None)
+
+
+async def servers(site: Site, request: Request) -> Response:
+    """Show the servers that were configured, and what holds for each."""
+    config = site.config
+    entries = [*config.servers, *config.tightened_servers] if config else []
+    known = {entry.known_as: entry for entry in entries}
+    rows = [(entry, config.for_server(entry.known_as)) for entry in known.values()] if config else []
+    return site.html(
+        request,
+        "servers.html",
+        rows=rows,
+        others=config.for_server("") if config else None,
+        policy=config.policy if config else None,
+    )
+
+
+async def settings(site: Site, request: Request) -> Response:
+    """Show what a browser can choose for itself."""
+    return site.html(request, "settings.html", themes=THEMES, name=site.named(request))
+
+
+async def _after(site: Site, seq: int) -> AsyncIterator[Entry]:
+    async for entry in site.audit.entries(seq):
+        yield entry
+
+
+def _asks(records: Iterable[Record]) -> list[Ask]:
+    found: dict[tuple[str, str], Ask] = {}
+    for record in records:
+        key = (record.host, record.ask)
+        ask = found.get(key)
+        if ask is None:
+            ask = found[key] = Ask(
+                id=record.ask, at=record.at, identity=record.identity, method=record.method, trail=[]
+            )
+        _add(ask, record)
+    return list(found.values())
+
+
+def _add(ask: Ask, record: Record) -> None:
+    ask.trail.append(record)
+    if record.step in ("review", "response", "grant"):
+        ask.decision = record.outcome or record.step
+    if record.step in ("answered", "refused", "failed", "withdrawn", "invalid"):
+        ask.step, ask.outcome = record.step, record.outcome
+    ask.by = record.by or ask.by
+    ask.model = record.model or ask.model
+    if record.step in ("settled", "recovered"):
+        ask.money = (ask.money or 0) + (record.money or 0)
+        ask.tokens = (ask.tokens or 0) + (record.input_tokens or 0) + (record.output_tokens or 0)
+
+
+def _spent(lines: Iterable[Spending], day: str) -> int:
+    return sum(line.money for line in lines if line.day == day)

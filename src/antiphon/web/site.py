@@ -1,0 +1,99 @@
+"""What every view of the page works with, and how a template becomes an answer.
+
+Owns language, theme and name of whoever looks, all kept by their own browser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from urllib.parse import quote, unquote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from antiphon.host.audit import Audit
+from antiphon.host.config.shape import Config
+from antiphon.host.grants import Grants
+from antiphon.host.queue import Queue
+from antiphon.host.store.base import Store
+from antiphon.web.access import Access
+from antiphon.web.guards import session_of
+from antiphon.web.rendering import environment
+from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
+
+__all__ = ["THEMES", "Site"]
+
+THEMES = ("auto", "light", "dark")
+_NAME = 40
+"""Characters of a reviewer's name."""
+
+
+class Site:
+    """The parts of one page."""
+
+    def __init__(
+        self, store: Store, access: Access, *, config: Config | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.store = store
+        self.queue = Queue(store, clock=clock)
+        self.grants = Grants(store)
+        self.audit = Audit(store)
+        self.access = access
+        self.config = config
+        self.clock = clock
+        self.closing = asyncio.Event()
+        """Set when the page is about to end: open streams end with it."""
+        self._environment = environment()
+
+    def texts(self, request: Request) -> Texts:
+        """Return the words in the language of whoever looks."""
+        return texts(preferred(request.cookies.get("antiphon-language"), request.headers.get("accept-language", "")))
+
+    def theme(self, request: Request) -> str:
+        """Return the theme that was chosen."""
+        chosen = request.cookies.get("antiphon-theme", "")
+        return chosen if chosen in THEMES else "auto"
+
+    def named(self, request: Request) -> str:
+        """Return the name a person gave, or nothing."""
+        return unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
+
+    def by(self, request: Request) -> str:
+        """Say who decides, for the record."""
+        return self.named(request) or f"page {session_of(request).number}"
+
+    def html(self, request: Request, template: str, **context: object) -> Response:
+        """Fill in a template."""
+        words = self.texts(request)
+        page = self._environment.get_template(template).render(
+            t=words,
+            languages=LANGUAGES,
+            theme=self.theme(request),
+            csrf=session_of(request).csrf,
+            path=request.url.path,
+            configured=self.config is not None,
+            now=self.clock(),
+            **context,
+        )
+        return HTMLResponse(page)
+
+    def problem(self, request: Request, status: int, key: str, *, detail: str = "", **values: object) -> Response:
+        """Say to the page's own script what went wrong."""
+        return JSONResponse({"problem": self.texts(request)(key, **values), "detail": detail}, status)
+
+    def done(self, request: Request, key: str, **more: str) -> Response:
+        """Say to the page's own script that it was done."""
+        return JSONResponse({"done": self.texts(request)(key), **more})
+
+    def keep(self, response: Response, request: Request, name: str, value: str) -> None:
+        """Let the browser keep a setting."""
+        response.set_cookie(
+            f"antiphon-{name}",
+            quote(value[:_NAME]),
+            max_age=365 * 24 * 3600,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )

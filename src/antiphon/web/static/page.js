@@ -1,0 +1,265 @@
+// The page's one script: moving about, sending decisions, keys. It never makes HTML of anything but our own answers.
+import { follow } from "./live.js";
+import { arm, armed } from "./arming.js";
+import { tick } from "./clock.js";
+import { ready } from "./notify.js";
+
+const view = () => document.getElementById("view");
+const detail = () => document.getElementById("detail");
+const csrf = () => document.querySelector("meta[name=csrf]").content;
+const rows = () => [...document.querySelectorAll("#queue [data-row]")];
+let going = 0;
+
+function parsed(text) {
+  return new DOMParser().parseFromString(text, "text/html");
+}
+
+function say(text) {
+  document.getElementById("said").textContent = text;
+}
+
+export function banner(text) {
+  const place = document.getElementById("banner");
+  if (place.textContent !== text) place.textContent = text;
+  place.hidden = !text;
+}
+
+function shown() {
+  arm(view());
+  tick();
+  ready();
+}
+
+async function get(path, part) {
+  const answer = await fetch(path, { headers: part ? { "X-Part": part } : {} });
+  if (answer.status === 401) throw new Error("ended");
+  return parsed(await answer.text());
+}
+
+function current(path) {
+  const id = path.startsWith("/review/") ? path.split("/")[2] : "";
+  for (const row of rows()) {
+    if (row.dataset.row === id) {
+      row.setAttribute("aria-current", "true");
+      row.scrollIntoView({ block: "nearest" });
+    } else row.removeAttribute("aria-current");
+  }
+}
+
+// Between two questions only the question is fetched: the queue beside it stays as it is.
+export async function go(path, { push = true, focus = true } = {}) {
+  const turn = ++going;
+  const inside = path.startsWith("/review/") && document.getElementById("queue");
+  if (inside) current(path);
+  try {
+    const page = await get(path, inside ? "detail" : "");
+    if (turn !== going) return;
+    if (push) history.pushState(null, "", path);
+    const found = inside && page.getElementById("detail");
+    if (found) {
+      document.querySelector(".two").classList.remove("alone");
+      detail().replaceWith(document.adoptNode(found));
+    } else {
+      view().replaceChildren(...[...page.getElementById("view").childNodes].map((node) => document.adoptNode(node)));
+      document.title = page.title;
+      marked(page);
+    }
+    shown();
+    if (focus) (view().querySelector("#detail:not(.empty) h1, h1") || view()).focus({ preventScroll: true });
+    scrollTo(0, 0);
+  } catch (error) {
+    lost(error);
+  }
+}
+
+function marked(page) {
+  const now = page.querySelector(".top nav [aria-current]")?.getAttribute("href");
+  for (const link of document.querySelectorAll(".top nav a")) {
+    if (link.getAttribute("href") === now) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function lost(error) {
+  banner(error.message === "ended" ? document.body.dataset.ended : document.body.dataset.lost);
+}
+
+// Something has changed somewhere: the queue is fetched again, and the question if it is not what it was.
+export async function refresh() {
+  if (!document.getElementById("queue")) return;
+  const path = location.pathname;
+  const held = document.activeElement?.dataset?.row;
+  const chosen = document.querySelector("#queue [aria-current]")?.dataset.row;
+  try {
+    const page = await get("/", "queue");
+    const fresh = page.getElementById("queue");
+    if (!fresh || path !== location.pathname) return;
+    const old = document.getElementById("queue");
+    const top = old.scrollTop;
+    old.replaceWith(document.adoptNode(fresh));
+    fresh.scrollTop = top;
+    const id = path.startsWith("/review/") ? path.split("/")[2] : "";
+    rows().find((row) => row.dataset.row === (chosen ?? id))?.setAttribute("aria-current", "true");
+    if (held) rows().find((row) => row.dataset.row === held)?.focus({ preventScroll: true });
+    tick();
+    if (id && detail()?.dataset.state === "pending" && !rows().some((row) => row.dataset.row === id)) await outdated(path);
+  } catch (error) {
+    lost(error);
+  }
+}
+
+async function outdated(path) {
+  const found = (await get(path, "detail")).getElementById("detail");
+  if (!found || path !== location.pathname || found.dataset.state === "pending") return;
+  detail().replaceWith(document.adoptNode(found));
+  say(detail().querySelector(".banner")?.textContent ?? "");
+}
+
+function fields(form, button) {
+  const sent = new URLSearchParams(new FormData(form));
+  if (button?.name) sent.append(button.name, button.value);
+  return sent;
+}
+
+function problem(form, text) {
+  const place = form.querySelector(".problem") ?? form.closest(".decide, .further, section, li")?.querySelector(".problem");
+  if (!place) return banner(text);
+  place.textContent = text;
+  place.hidden = !text;
+}
+
+function post(form, button) {
+  return fetch(form.getAttribute("action"), { method: "POST", body: fields(form, button), headers: { "X-CSRF-Token": csrf() } });
+}
+
+async function send(form, button) {
+  if (form.dataset.busy) return;
+  form.dataset.busy = "1";
+  const next = following();
+  try {
+    const answer = await post(form, button);
+    if (answer.status === 401) throw new Error("ended");
+    const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
+    if (!answer.ok) return problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
+    await sent(form, told, next);
+  } catch (error) {
+    lost(error);
+  } finally {
+    delete form.dataset.busy;
+  }
+}
+
+async function sent(form, told, next) {
+  say(told.done);
+  if (told.reload) return location.assign(told.reload);
+  if (told.address) {
+    const place = form.querySelector("output");
+    place.textContent = told.address;
+    place.hidden = false;
+    return;
+  }
+  await go(form.dataset.then ?? next);
+  await refresh();
+}
+
+// Where to go once this question is decided: the one after it, else the one before it, else the queue.
+function following() {
+  const all = rows();
+  const at = all.findIndex((row) => row.hasAttribute("aria-current"));
+  const near = all[at + 1] ?? all[at - 1];
+  return at >= 0 && near ? near.getAttribute("href") : "/";
+}
+
+async function preview(form) {
+  try {
+    const answer = await post(form);
+    if (answer.status === 401) throw new Error("ended");
+    if (!answer.ok) {
+      const told = await answer.json();
+      return problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
+    }
+    problem(form, "");
+    const found = parsed(await answer.text()).getElementById("preview");
+    document.getElementById("preview").replaceWith(document.adoptNode(found));
+    arm(found);
+    found.scrollIntoView({ block: "start" });
+    found.querySelector("h2").focus({ preventScroll: true });
+  } catch (error) {
+    lost(error);
+  }
+}
+
+async function edit(path) {
+  try {
+    detail().replaceWith(document.adoptNode((await get(path)).getElementById("detail")));
+    detail().querySelector("textarea, input")?.focus();
+  } catch (error) {
+    lost(error);
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-go]");
+  if (link && event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey) {
+    event.preventDefault();
+    go(link.getAttribute("href"));
+  }
+  const button = event.target.closest("[data-edit]");
+  if (button) edit(button.dataset.edit);
+  if (event.target.closest("[data-help]")) document.getElementById("help").showModal();
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method === "dialog") return;
+  event.preventDefault();
+  const button = event.submitter;
+  if (button?.hasAttribute("data-arming") && !armed(button)) return;
+  if ("post" in form.dataset) send(form, button);
+  else if ("preview" in form.dataset) preview(form);
+  else if ("get" in form.dataset) go(`${form.getAttribute("action")}?${fields(form)}`);
+});
+
+function move(by) {
+  const all = rows();
+  const at = all.findIndex((row) => row.hasAttribute("aria-current"));
+  const row = all[at < 0 ? 0 : at + by];
+  if (row) go(row.getAttribute("href"));
+}
+
+function fold(name) {
+  const place = document.querySelector(`details[data-fold="${name}"]`);
+  if (!place) return;
+  place.open = true;
+  place.querySelector("input:not([type=hidden]), textarea")?.focus();
+}
+
+const KEYS = {
+  j: () => move(1),
+  k: () => move(-1),
+  r: () => fold("r"),
+  p: () => fold("p"),
+  m: () => {
+    const pick = document.querySelector("#detail [data-models]");
+    if (pick) return pick.focus();
+    const place = document.getElementById("model");
+    place?.scrollIntoView({ block: "start" });
+    place?.focus({ preventScroll: true });
+  },
+  "?": () => document.getElementById("help").showModal(),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
+  if (event.target.closest?.("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+  const act = KEYS[event.key];
+  const button = act ? null : document.querySelector(`#detail button[data-key="${CSS.escape(event.key)}"]`);
+  if (!act && !button) return;
+  event.preventDefault();
+  if (act) act();
+  else button.click();
+});
+
+addEventListener("popstate", () => go(location.pathname + location.search, { push: false }));
+shown();
+follow({ refresh, banner });

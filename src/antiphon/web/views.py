@@ -1,0 +1,127 @@
+"""What can be looked at: the queue, one question, its media, and the stream that says that something has changed.
+
+Owns reading only: nothing here changes anything. Decisions are ``actions``, the past is ``records``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from antiphon.host.contents import binaries
+from antiphon.host.media import inspect_media
+from antiphon.host.queue import Question
+from antiphon.host.review import ReviewItem
+from antiphon.web.showing import groups_of, shape_of, show
+from antiphon.web.site import Site
+
+__all__ = ["alike", "edit", "live", "media", "question", "queue", "similar"]
+
+_HEARTBEAT = 15.0
+"""Seconds: proxies and sleeping laptops notice a dead stream only when something is written to it."""
+
+
+async def queue(site: Site, request: Request) -> Response:
+    """Show what waits."""
+    pending = await site.queue.pending()
+    template = "parts/queue.html" if request.headers.get("x-part") == "queue" else "queue.html"
+    return site.html(request, template, groups=groups_of(pending), pending=len(pending), current="")
+
+
+async def question(site: Site, request: Request) -> Response:
+    """Show one question, with the queue beside it."""
+    id: str = request.path_params["id"]
+    try:
+        found = await site.queue.get(id)
+    except LookupError:
+        return await _gone(site, request)
+    shown = show(found)
+    alone = request.headers.get("x-part") == "detail"
+    pending = [] if alone else await site.queue.pending()
+    template = "parts/question.html" if alone else "review.html"
+    return site.html(
+        request, template, q=shown, over=found, groups=groups_of(pending), pending=len(pending), current=id
+    )
+
+
+async def _gone(site: Site, request: Request) -> Response:
+    response = site.html(request, "gone.html")
+    response.status_code = 404
+    return response
+
+
+async def edit(site: Site, request: Request) -> Response:
+    """Show the form in which a request is edited."""
+    try:
+        found = await site.queue.get(request.path_params["id"])
+    except LookupError:
+        return await _gone(site, request)
+    return site.html(request, "parts/edit.html", q=show(found), over=found)
+
+
+async def alike(site: Site, request: Request) -> Response:
+    """Show the requests that can be approved together with this one, each whole."""
+    try:
+        found = await site.queue.get(request.path_params["id"])
+    except LookupError:
+        return await _gone(site, request)
+    together = similar(found, await site.queue.pending())
+    return site.html(request, "alike.html", shown=[show(each) for each in together], first=show(found))
+
+
+def similar(found: Question, pending: list[Question]) -> list[Question]:
+    """Return the questions with the same server, system prompt and tools, itself included."""
+    shape = shape_of(found)
+    return [] if shape is None else [each for each in pending if shape_of(each) == shape]
+
+
+async def media(site: Site, request: Request) -> Response:
+    """Send a picture or a sound of a question, as what its content is, and as nothing else."""
+    try:
+        found = await site.queue.get(request.path_params["id"])
+    except LookupError:
+        return PlainTextResponse("", 404)
+    if not isinstance(found.item, ReviewItem):
+        return PlainTextResponse("", 404)
+    result = found.item.result if request.path_params["of"] == "answer" else None
+    held = list(binaries(found.item.params if result is None else result))
+    number: int = request.path_params["number"]
+    if number >= len(held) or not held[number].playable:
+        return PlainTextResponse("", 404)
+    try:
+        # A type outside those few is refused here: a drawing in SVG is a program.
+        inspected = inspect_media(held[number].data, held[number].mime_type)
+    except ValueError:
+        return PlainTextResponse("", 415)
+    headers = {"Content-Security-Policy": "default-src 'none'; sandbox", "Content-Disposition": "inline"}
+    return Response(binascii.a2b_base64(held[number].data), media_type=inspected.mime_type, headers=headers)
+
+
+async def live(site: Site, request: Request) -> Response:
+    """Say each time that a question has changed, and how many wait."""
+    return StreamingResponse(_events(site), media_type="text/event-stream")
+
+
+async def _events(site: Site) -> AsyncIterator[str]:
+    changes = site.queue.changes()
+    closing = asyncio.ensure_future(site.closing.wait())
+    change = asyncio.ensure_future(anext(changes))
+    try:
+        yield "retry: 1000\n\n"
+        while not closing.done():
+            await asyncio.wait((change, closing), timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+            if not change.done():
+                yield ": still here\n\n"
+                continue
+            version = change.result()
+            told = msgspec.json.encode({"version": version, "pending": len(await site.queue.pending())})
+            yield f"event: change\ndata: {told.decode()}\n\n"
+            change = asyncio.ensure_future(anext(changes))
+    finally:
+        change.cancel()
+        closing.cancel()

@@ -1,0 +1,115 @@
+"""A page that stays open: many requests, a restarted server, a new one, and addresses that are of no use to others."""
+
+from __future__ import annotations
+
+import asyncio
+from statistics import median
+
+import pytest
+from playwright.async_api import Browser
+
+from antiphon.host import MemoryStore, Queue, ReviewItem, open_store
+from antiphon.web import running_page
+from tests.browser.screen import Watch
+from tests.browser.visits import WIDE, visit
+from tests.host.asks import CHOICES, origin, request
+from tests.web.pages import desk
+
+pytestmark = pytest.mark.browser
+
+PAINTED = """id => new Promise(done => {
+    const begun = performance.now();
+    const look = () => document.querySelector(`#detail[data-id='${id}']`)
+        ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)))
+        : requestAnimationFrame(look);
+    document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'j', bubbles: true }));
+    look();
+})"""
+
+
+def item(number: int) -> ReviewItem:
+    """One of many."""
+    params = request(f"Describe product {number} in two sentences. " * 5, system_prompt="You write for a shop.")
+    who = origin(str(number), call=f"call-{number // 4}")
+    return ReviewItem(origin=who, params=params, received=params, provider="echo", choices=CHOICES, expires_in=600)
+
+
+async def test_two_hundred_requests_do_not_lag(chromium: Browser):
+    """From the key to the painted request: less than 100 ms at the median, with 200 in the queue."""
+    async with desk() as page, visit(chromium, page) as seen:
+        waiting = [asyncio.create_task(page.queue.review(item(at))) for at in range(200)]
+        await seen.count(200)
+        ids = await seen.page.eval_on_selector_all("[data-row]", "rows => rows.map(row => row.dataset.row)")
+        await seen.page.wait_for_timeout(1_000)
+        times = [await seen.page.evaluate(PAINTED, id) for id in ids[:40]]
+        print(f"input to paint with 200 pending: median {median(times):.0f} ms, worst {max(times):.0f} ms")
+        assert median(times) < 100
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Browser):
+    """The connection is lost, and said to be; then it is back by itself, with what arrived meanwhile."""
+    store = MemoryStore()
+    queue = Queue(store)
+    async with running_page(store) as running:
+        access, port = running.page.access, int(running.origin.rpartition(":")[2])
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        watch = Watch(context, running.origin)
+        page = await context.new_page()
+        await page.goto(running.address())
+        await page.wait_for_selector("#queue[data-pending='0']")
+    await page.wait_for_selector("#banner >> text=connection is lost")
+    waiting = asyncio.create_task(queue.review(item(1)))
+    async with running_page(store, port=port, access=access):
+        await page.wait_for_selector("#queue[data-pending='1']", timeout=15_000)
+        await page.wait_for_selector("#banner", state="hidden")
+        waiting.cancel()
+        await page.wait_for_selector("#queue[data-pending='0']")
+        await context.close()
+    assert watch.faults == []
+    await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_new_run_wants_its_own_address_and_has_the_queue(chromium: Browser, tmp_path):
+    """The old page says that it is over; the new address opens the same queue, kept in a file."""
+    store = open_store(tmp_path / "host.db")
+    queue = Queue(store)
+    waiting = asyncio.create_task(queue.review(item(1)))
+    async with running_page(store) as running:
+        port = int(running.origin.rpartition(":")[2])
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        page = await context.new_page()
+        await page.goto(running.address())
+        await page.wait_for_selector("#queue[data-pending='1']")
+    async with running_page(store, port=port) as again:
+        await page.wait_for_selector("#banner >> text=started anew", timeout=15_000)
+        await page.goto(again.address())
+        await page.wait_for_selector("#queue[data-pending='1']")
+        await context.close()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await store.aclose()
+
+
+async def test_the_page_cannot_be_framed(chromium: Browser):
+    """Another page of this machine shows nothing of it in a frame."""
+    async with desk() as page, visit(chromium, page) as seen:
+        other = await seen.page.context.new_page()
+        await other.set_content(f"<iframe src='{page.running.origin}/'></iframe>")
+        await other.wait_for_timeout(500)
+        framed = [await frame.content() for frame in other.frames[1:]]
+        assert framed and not any('id="view"' in content for content in framed)
+        # The browser says itself that it refused.
+        assert any("frame-ancestors" in fault for fault in seen.watch.faults)
+        seen.watch.faults.clear()
+
+
+async def test_something_new_appears_by_itself(chromium: Browser):
+    """A request that arrives while the queue is open is there without a reload."""
+    async with desk() as page, visit(chromium, page) as seen:
+        await seen.count(0)
+        await page.asked()
+        await seen.count(1)
+        assert await seen.page.inner_text("#count") == "1"

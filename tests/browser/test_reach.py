@@ -1,0 +1,196 @@
+"""The page for everybody: by keyboard alone, in Chinese, on a narrow screen, with a screen reader, in the dark."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from antiphon.wire.elicitation import ElicitRequestParams
+from tests.browser.visits import visit
+from tests.host.asks import origin, request
+from tests.web.pages import desk
+
+pytestmark = pytest.mark.browser
+
+HOME = Path(os.environ.get("ANTIPHON_BROWSER_DIR") or Path.home() / ".cache" / "antiphon-browser")
+AXE = HOME / "node_modules" / "axe-core" / "axe.min.js"
+PAGES = ["/history", "/grants", "/spending", "/settings"]
+FORM = ElicitRequestParams.form(
+    "Your details?",
+    {
+        "properties": {
+            "name": {"type": "string", "title": "Name"},
+            "age": {"type": "integer"},
+            "colour": {"type": "string", "enum": ["red", "blue"]},
+            "likes": {"type": "array", "items": {"enum": ["tea", "coffee"]}},
+            "agrees": {"type": "boolean"},
+        },
+        "required": ["name"],
+    },
+)
+
+
+async def faults(page: Page) -> list[str]:
+    """Run axe-core, and list its serious findings."""
+    # The last argument of evaluate must not be returned: the library is an object that cannot be sent.
+    await page.evaluate(f"{AXE.read_text()}; undefined")
+    found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{one['id']}: {node['html'][:120]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_no_serious_fault(chromium: Browser, scheme: str):
+    """In the queue, a request, its edit and preview, a form, and every other view; light and dark."""
+    async with desk() as page, visit(chromium, page, color_scheme=scheme) as seen:
+        question, _ = await page.asked(system_prompt="Be brief \u202e", max_tokens=9_000)
+        form = asyncio.create_task(page.host.elicit(FORM, origin("f")))
+        page.tasks.append(form)
+        await seen.count(2)
+        assert await faults(seen.page) == []
+        await seen.open(question.id)
+        for fold in await seen.page.query_selector_all("#detail details:not([open]) > summary"):
+            await fold.click()
+        assert await faults(seen.page) == []
+        await seen.page.click("[data-edit]")
+        await seen.page.fill("textarea[name=system]", "Be long")
+        await seen.page.click("[data-preview] button.primary")
+        await seen.page.wait_for_selector("#preview [data-arming]:not([aria-disabled])")
+        assert await faults(seen.page) == []
+        await seen.page.click("[data-go] >> text=Queue")
+        await seen.page.click("[data-row] >> text=Your details")
+        await seen.page.wait_for_selector("#detail[data-kind=elicitation] [data-arming]:not([aria-disabled])")
+        assert await faults(seen.page) == []
+        for path in [*PAGES, f"/alike/{question.id}"]:
+            await seen.page.goto(page.running.origin + path)
+            await seen.page.wait_for_function("() => !document.querySelector('[data-arming][aria-disabled]')")
+            assert await faults(seen.page) == [], path
+
+
+async def test_everything_can_be_done_by_keyboard(chromium: Browser):
+    """Tab and keys alone: choose, approve; the next is chosen by itself, and denied; help opens and closes."""
+    async with desk() as page:
+        first, approved = await page.asked(text="First")
+        second, denied = await page.asked(text="Second")
+        async with visit(chromium, page) as seen:
+            keyboard = seen.page.keyboard
+            await seen.count(2)
+            await keyboard.press("?")
+            await seen.page.wait_for_selector("dialog[open]")
+            await keyboard.press("Escape")
+            await keyboard.press("j")
+            await seen.page.wait_for_selector(f"#detail[data-id='{first.id}']")
+            await keyboard.press("j")
+            await seen.page.wait_for_selector(f"#detail[data-id='{second.id}']")
+            await keyboard.press("k")
+            await seen.page.wait_for_selector(f"#detail[data-id='{first.id}'] .bar [data-arming]:not([aria-disabled])")
+            await keyboard.press("a")
+            await seen.page.wait_for_selector(f"#detail[data-id='{second.id}']")
+            assert (await approved).text == "ok"
+            await keyboard.press("m")
+            assert await seen.page.evaluate("document.activeElement.id") == "model"
+            await keyboard.press("d")
+            await seen.count(0)
+        await asyncio.wait([denied])
+        assert denied.exception() is not None
+
+
+async def test_keys_do_nothing_while_somebody_types(chromium: Browser):
+    """An a in an answer is a letter."""
+    async with desk() as page:
+        question, task = await page.asked()
+        async with visit(chromium, page) as seen:
+            await seen.open(question.id)
+            await seen.page.keyboard.press("p")
+            await seen.page.keyboard.type("a d j k e ?")
+            assert await seen.page.input_value("textarea[name=text]") == "a d j k e ?"
+            assert not task.done()
+
+
+async def test_the_page_speaks_chinese(chromium: Browser):
+    """By the browser's wish at first; the choice in the settings holds from then on."""
+    async with desk() as page:
+        question, task = await page.asked()
+        async with visit(chromium, page, locale="zh-CN") as seen:
+            await seen.open(question.id)
+            assert await seen.page.get_attribute("html", "lang") == "zh-Hans"
+            assert "服务器请求模型补全" in await seen.page.inner_text("#detail h1")
+            await seen.page.click("text=设置")
+            await seen.page.select_option("select[name=language]", "en")
+            await seen.page.click("button >> text=保存")
+            await seen.page.wait_for_selector("html[lang=en]")
+            await seen.page.goto(f"{page.running.origin}/review/{question.id}")
+            await seen.page.wait_for_selector("h1 >> text=A server asks for a completion")
+            assert not task.done()
+
+
+async def test_nothing_is_cut_off_at_320_pixels(chromium: Browser):
+    """No sideways scrolling, on any view; what is tapped is 44 pixels high."""
+    async with desk() as page:
+        question, _ = await page.asked(text="w" * 3_000, system_prompt="Be brief")
+        async with visit(chromium, page, viewport={"width": 320, "height": 640}, has_touch=True) as seen:
+            await seen.open(question.id)
+            for path in ["", *PAGES]:
+                if path:
+                    await seen.page.goto(page.running.origin + path)
+                width = await seen.page.evaluate("document.documentElement.scrollWidth")
+                assert width <= 320, path
+                small = await seen.page.evaluate(
+                    """() => [...document.querySelectorAll('button, .button, summary, select, nav a')]
+                        .filter(each => each.offsetParent && each.getBoundingClientRect().height < 43.5)
+                        .map(each => each.outerHTML.slice(0, 80))"""
+                )
+                assert small == [], path
+            await seen.page.goto(f"{page.running.origin}/review/{question.id}")
+            await seen.page.wait_for_selector("#detail .bar [data-arming]:not([aria-disabled])")
+            await seen.page.tap("#detail .decide .primary")
+            await seen.said("Approved")
+
+
+async def test_a_form_is_filled_in(chromium: Browser):
+    """A server asks a person; what does not fit is said, what fits is sent."""
+    async with desk() as page:
+        task = asyncio.create_task(page.host.elicit(FORM, origin()))
+        page.tasks.append(task)
+        async with visit(chromium, page) as seen:
+            await seen.count(1)
+            await seen.page.click("[data-row]")
+            await seen.page.wait_for_selector("#detail .bar [data-arming]:not([aria-disabled])")
+            await seen.page.fill("[name=field-1]", "many")
+            await seen.page.fill("[name=field-0]", "Ada")
+            await seen.page.click("#detail .bar .primary")
+            await seen.page.wait_for_selector(".problem >> text=a number is needed")
+            await seen.page.fill("[name=field-1]", "36")
+            await seen.page.select_option("[name=field-2]", "blue")
+            await seen.page.check("[value=tea]")
+            await seen.page.select_option("[name=field-4]", "true")
+            await seen.page.click("#detail .bar .primary")
+            await seen.said("Sent")
+        answer = await task
+        assert answer.content == {"name": "Ada", "age": 36, "colour": "blue", "likes": ["tea"], "agrees": True}
+
+
+async def test_settings_are_kept(chromium: Browser):
+    """Theme and name hold after a reload; the name is in the record."""
+    async with desk() as page:
+        question, task = await page.asked(request())
+        async with visit(chromium, page) as seen:
+            await seen.page.goto(f"{page.running.origin}/settings")
+            await seen.page.select_option("select[name=theme]", "dark")
+            await seen.page.fill("input[name=name]", "Ada 女士")
+            await seen.page.click("text=Save")
+            await seen.page.wait_for_selector("html[data-theme=dark]")
+            await seen.page.goto(f"{page.running.origin}/review/{question.id}")
+            await seen.page.wait_for_selector("#detail .bar [data-arming]:not([aria-disabled])")
+            await seen.page.keyboard.press("a")
+            await seen.said("Approved")
+        await task
+        assert [record.by for record in page.host.audit.records() if record.step == "review"] == ["Ada 女士"]

@@ -1,0 +1,52 @@
+"""A person at the page: a browser that has opened it, and what is seen there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Browser, Page
+
+from tests.browser.screen import Watch
+from tests.web.pages import Desk
+
+ARMED = "#detail .bar [data-arming]:not([aria-disabled])"
+WIDE = {"width": 1280, "height": 900}
+
+
+class Visit:
+    """One browser with the page open."""
+
+    def __init__(self, page: Page, watch: Watch) -> None:
+        self.page = page
+        self.watch = watch
+
+    async def open(self, id: str) -> None:
+        """Open a question of the queue, and wait until it can be approved."""
+        await self.page.click(f"[data-row='{id}']")
+        await self.page.wait_for_selector(f"#detail[data-id='{id}']")
+        await self.page.wait_for_selector(ARMED)
+
+    async def said(self, text: str) -> None:
+        """Wait until the page has said something."""
+        await self.page.wait_for_function(
+            "text => document.getElementById('said').textContent.includes(text)", arg=text
+        )
+
+    async def count(self, number: int) -> None:
+        """Wait until so many questions are in the queue."""
+        await self.page.wait_for_selector(f"#queue[data-pending='{number}']")
+
+
+@asynccontextmanager
+async def visit(chromium: Browser, desk: Desk, **more: object) -> AsyncIterator[Visit]:
+    """Open the page in a browser of its own; at the end, nothing may have happened that a page of ours does not do."""
+    options = {"viewport": WIDE, "locale": "en-GB", **more}
+    context = await chromium.new_context(**options)
+    watch = Watch(context, desk.running.origin)
+    page = await context.new_page()
+    page.set_default_timeout(5_000)
+    await page.goto(desk.running.address())
+    yield Visit(page, watch)
+    await context.close()
+    assert watch.faults == []

@@ -1,0 +1,84 @@
+"""What the tests of the page are made of: a page that is really served, a client that behaves, servers that ask."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
+from antiphon.host.config.shape import Config
+from antiphon.host.queue import Question
+from antiphon.host.store.base import Store
+from antiphon.web import RunningPage, running_page
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from tests.host.asks import origin, request
+
+
+class Desk:
+    """A host with a queue, the page over the same store, and a client that was let in."""
+
+    def __init__(self, store: Store, running: RunningPage, client: httpx.AsyncClient, host: Host) -> None:
+        self.store = store
+        self.running = running
+        self.client = client
+        self.host = host
+        self.queue = running.page.site.queue
+        self.csrf = ""
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    async def asked(
+        self, params: CreateMessageRequestParams | None = None, who: Origin | None = None, **more: Any
+    ) -> tuple[Question, asyncio.Task[CreateMessageResult]]:
+        """Let a server ask. Returns the question once it waits, and the server's waiting."""
+        before = {question.id for question in await self.queue.pending()}
+        number = str(len(self.tasks) + 1)
+        task = asyncio.create_task(self.host(params or request(**more), who or origin(number)))
+        self.tasks.append(task)
+        return await self.arrived(before), task
+
+    async def arrived(self, before: set[str]) -> Question:
+        """Wait for a question that was not there before."""
+        async for _ in self.queue.changes():
+            for question in await self.queue.pending():
+                if question.id not in before:
+                    return question
+        raise AssertionError
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        """Look at something."""
+        return await self.client.get(path, headers=headers)
+
+    async def post(self, path: str, data: Any = None, **headers: str) -> httpx.Response:
+        """Do something, as the page's own script does."""
+        sent = {"X-CSRF-Token": self.csrf, "Origin": self.running.origin, **headers}
+        return await self.client.post(path, data=data or {}, headers=sent)
+
+    async def enter(self) -> None:
+        """Open the page by a fresh address."""
+        page = await self.client.get(self.running.address(), follow_redirects=True)
+        found = re.search(r'<meta name="csrf" content="([^"]+)"', page.text)
+        assert found, page.text
+        self.csrf = found[1]
+
+
+@asynccontextmanager
+async def desk(
+    *, provider: Provider | None = None, config: Config | None = None, store: Store | None = None, **more: Any
+) -> AsyncIterator[Desk]:
+    """Serve a page for a block."""
+    store = store or MemoryStore()
+    host = Host(provider or Scripted(["ok"] * 50), reviewer=Queue(store), store=store, **more)
+    async with running_page(store, config=config) as running:
+        async with httpx.AsyncClient(base_url=running.origin) as client:
+            made = Desk(store, running, client, host)
+            await made.enter()
+            yield made
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)

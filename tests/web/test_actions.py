@@ -1,0 +1,175 @@
+"""Decisions by forms: what they come to on the server's side, and what is said when they cannot be made."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from antiphon.errors import Rejected
+from antiphon.host import Echo, Scripted, digest
+from antiphon.wire.elicitation import ElicitRequestParams
+from tests.host.asks import origin, request
+from tests.web.pages import desk
+
+FORM = ElicitRequestParams.form(
+    "Who?",
+    {
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer"},
+            "likes": {"type": "array", "items": {"enum": ["tea", "coffee"]}},
+            "agrees": {"type": "boolean"},
+        },
+        "required": ["name"],
+    },
+)
+
+
+async def test_an_approval_travels_back():
+    """What was shown is sent, and the answer is the provider's; who decided is in the record."""
+    async with desk() as page:
+        question, task = await page.asked()
+        sent = await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+        assert (sent.status_code, sent.json()) == (200, {"done": "Approved."})
+        assert (await task).text == "ok"
+        assert [record.by for record in page.host.audit.records() if record.step == "review"] == ["page 1"]
+
+
+async def test_what_was_not_shown_is_not_approved():
+    """A digest of something else is refused, and the request still waits."""
+    async with desk() as page:
+        question, task = await page.asked()
+        refused = await page.post(f"/review/{question.id}/approve", {"digest": "0" * 64})
+        assert refused.status_code == 409
+        assert "not what is kept" in refused.json()["problem"]
+        assert not task.done()
+
+
+async def test_the_second_decision_is_told_who_was_faster():
+    """By the name that the first one gave."""
+    async with desk() as page:
+        question, task = await page.asked()
+        await page.post("/settings", {"language": "en", "theme": "auto", "name": "Ada"})
+        await page.post(f"/review/{question.id}/deny", {"reason": "no"})
+        late = await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+        assert (late.status_code, late.json()["problem"]) == (409, "Somebody was faster: Ada has decided.")
+        with pytest.raises(Rejected):
+            await task
+
+
+async def test_an_edit_is_previewed_and_sent():
+    """The preview has the difference and the digest; the same form with it is the decision."""
+    provider = Scripted(["ok"])
+    async with desk(provider=provider) as page:
+        question, task = await page.asked(system_prompt="Be brief")
+        form = {"max_tokens": "50", "system": "Be long", "text-0-0": "Describe a scarf"}
+        shown = await page.post(f"/review/{question.id}/preview", form)
+        found = re.search(r'name="digest" value="([0-9a-f]{64})"', shown.text)
+        assert found
+        done = await page.post(f"/review/{question.id}/edit", {**form, "digest": found[1]})
+        assert done.status_code == 200
+        await task
+        sent = provider.requests[0]
+        assert (sent.max_tokens, sent.system_prompt, sent.messages[0].text) == (50, "Be long", "Describe a scarf")
+
+
+async def test_a_person_answers_a_form():
+    """With values of the right kinds."""
+    async with desk() as page:
+        task = asyncio.create_task(page.host.elicit(FORM, origin()))
+        page.tasks.append(task)
+        question = await page.arrived(set())
+        form = [("action", "accept"), ("field-0", "Ada"), ("field-1", "36"), ("field-2", "tea"), ("field-3", "true")]
+        wrong = await page.post(f"/review/{question.id}/fill", {"action": "accept"})
+        assert wrong.status_code == 422
+        assert (await page.post(f"/review/{question.id}/fill", dict(form))).status_code == 200
+        assert (await task).content == {"name": "Ada", "age": 36, "likes": ["tea"], "agrees": True}
+
+
+async def test_what_cannot_be_chosen_is_refused():
+    """An answer for a form, a form for a request, an action that there is not, a question that there is not."""
+    async with desk() as page:
+        question, _ = await page.asked()
+        for action, status in (("fill", 422), ("regenerate", 409), ("explode", 404)):
+            assert (await page.post(f"/review/{question.id}/{action}", {})).status_code == status
+        assert (await page.post("/review/none/deny", {})).status_code == 404
+        assert (await page.post("/review/none/preview", {"max_tokens": "1"})).status_code == 404
+
+
+async def test_only_what_is_alike_is_approved_together():
+    """One that is not takes all of them with it; those that are go together."""
+    async with desk(provider=Echo()) as page:
+        one, first = await page.asked(text="One")
+        two, second = await page.asked(text="Two")
+        other, third = await page.asked(text="Three", system_prompt="Be rude")
+        fields = {f"digest-{each.id}": digest(each.item.params) for each in (one, two, other)}
+        mixed = await page.post("/alike", {**fields, "id": [one.id, other.id]})
+        assert (mixed.status_code, first.done()) == (422, False)
+        none = await page.post("/alike", fields)
+        assert none.status_code == 422
+        done = await page.post("/alike", {**fields, "id": [one.id, two.id]})
+        assert done.status_code == 200
+        await asyncio.gather(first, second)
+        assert not third.done()
+
+
+async def test_a_grant_is_given_and_revoked():
+    """Once it is gone, revoking it again says so."""
+    async with desk() as page:
+        question, task = await page.asked()
+        form = {"digest": digest(question.item.params), "scope": "session", "uses": "3"}
+        assert (await page.post(f"/review/{question.id}/approve", form)).status_code == 200
+        await task
+        [given] = await page.host.grants.all()
+        assert given.grant.terms.uses == 3
+        assert (await page.post(f"/grants/{given.id}/revoke", {})).status_code == 200
+        assert (await page.post(f"/grants/{given.id}/revoke", {})).status_code == 404
+        assert await page.host.grants.all() == []
+
+
+async def test_a_server_is_blocked_and_unblocked():
+    """A denial that reaches the server ends what it asks; unblocking lets it ask again."""
+    async with desk() as page:
+        question, task = await page.asked()
+        await page.post(f"/review/{question.id}/deny", {"reach": "server"})
+        with pytest.raises(Rejected):
+            await task
+        with pytest.raises(Rejected):
+            await page.host(request(), origin())
+        assert "python catalogue.py" in (await page.get("/grants")).text
+        assert (await page.post("/unblock", {"identity": question.identity})).status_code == 200
+        assert (await page.post("/unblock", {"identity": question.identity})).status_code == 404
+        _, waiting = await page.asked()
+        assert not waiting.done()
+
+
+async def test_settings_are_kept_in_the_browser():
+    """And only those that there are."""
+    async with desk() as page:
+        assert (await page.post("/settings", {"language": "xx", "theme": "auto"})).status_code == 422
+        assert (await page.post("/settings", {"language": "zh", "theme": "dark", "name": "x" * 99})).status_code == 200
+        shown = (await page.get("/settings")).text
+        assert 'lang="zh-Hans" data-theme="dark"' in shown
+        assert f'value="{"x" * 40}"' in shown
+
+
+async def test_one_more_browser_is_let_in():
+    """By an address that opens once."""
+    async with desk() as page:
+        address = (await page.post("/settings/invite", {})).json()["address"]
+        assert address.startswith(f"{page.running.origin}/open?token=")
+        assert (await page.client.get(address)).status_code == 303
+
+
+async def test_an_answer_is_made_again():
+    """With another turn of the model, which is reviewed as well."""
+    async with desk(provider=Scripted(["one", "two"]), review_response="always") as page:
+        question, task = await page.asked()
+        await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+        first = await page.arrived({question.id})
+        assert (await page.post(f"/review/{first.id}/regenerate", {})).status_code == 200
+        second = await page.arrived({question.id, first.id})
+        await page.post(f"/review/{second.id}/approve", {"digest": digest(second.item.result)})
+        assert (await task).text == "two"

@@ -1,0 +1,102 @@
+"""History, grants, spending, models and servers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from decimal import Decimal
+
+import pytest
+
+from antiphon.errors import Rejected
+from antiphon.host import Grant, Terms, digest
+from antiphon.host.catalogue import Model
+from antiphon.host.catalogue import Price as ModelPrice
+from antiphon.host.config.shape import Caps, Config, ServerEntry
+from antiphon.host.export import check_lines
+from antiphon.host.policy import Policy, Rule
+from tests.host.asks import origin, request
+from tests.web.pages import Desk, desk
+
+
+async def decided(page: Desk) -> None:
+    """Approve one request and deny another."""
+    first, answered = await page.asked(text="First")
+    await page.post(f"/review/{first.id}/approve", {"digest": digest(first.item.params)})
+    await answered
+    second, refused = await page.asked(text="Second")
+    await page.post(f"/review/{second.id}/deny", {})
+    await page.client.get("/")
+    with pytest.raises(Rejected):
+        await refused
+
+
+async def test_history_has_every_ask_and_is_searched():
+    """What became of each, the latest first; words that are sought are all to be found."""
+    async with desk() as page:
+        await decided(page)
+        shown = (await page.get("/history")).text
+        assert shown.index("refused") < shown.index("answered")
+        assert "page 1" in shown
+        assert shown.count("<tr>") == 3
+        found = (await page.get("/history?q=APPROVE page")).text
+        assert found.count("<tr>") == 2
+        assert "Nothing found" in (await page.get("/history?q=%3Cscript%3E")).text
+        assert "<script>" not in (await page.get("/history?q=%3Cscript%3E")).text.replace('<script type="module"', "")
+
+
+async def test_the_record_is_exported_whole():
+    """As JSON Lines that can be checked, and as a table; nothing else has a name there."""
+    async with desk() as page:
+        await decided(page)
+        lines = await page.get("/history/audit.jsonl")
+        head, fault = check_lines(lines.text.splitlines(keepends=True))
+        assert (fault, head.seq) == (None, (await page.store.head()).seq)
+        assert lines.headers["Content-Disposition"] == 'attachment; filename="audit.jsonl"'
+        table = list(csv.reader(io.StringIO((await page.get("/history/audit.csv")).text)))
+        assert len(table) == head.seq + 1
+        assert (await page.get("/history/passwd")).status_code == 404
+
+
+async def test_grants_are_listed_with_their_bounds():
+    """For whom, how far, how much is used."""
+    async with desk() as page:
+        assert "There are no grants" in (await page.get("/grants")).text
+        terms = Terms(uses=5, money=250_000_000, until=4_000_000_000.0)
+        given = await page.host.grants.add(Grant.give(request(), origin(), "always", terms))
+        shown = (await page.get("/grants")).text
+        for text in ("0 of 5", "$0.25", "2096-10-02", f"/grants/{given.id}/revoke"):
+            assert text in shown
+
+
+async def test_spending_is_a_chart_and_a_table():
+    """The same figures in both, by day, server and model."""
+    async with desk() as page:
+        assert "Nothing was spent" in (await page.get("/spending")).text
+        await decided(page)
+        shown = (await page.get("/spending")).text
+        assert shown.count("<rect") == 14
+        assert "scripted" in shown
+
+
+async def test_models_and_servers_are_shown_as_configured():
+    """Where the page knows the configuration; otherwise there is no link to them."""
+    price = ModelPrice(input=Decimal("0.1"), output=Decimal("0.4"))
+    config = Config(
+        models=(Model(name="quick", provider="echo", model="echo", price=price),),
+        default="quick",
+        servers=(
+            ServerEntry(target=("python", "shop.py"), review="refuse", models=("quick",), caps=Caps(max_tokens=99)),
+        ),
+        policy=Policy(rules=(Rule(effect="deny", background=True),)),
+    )
+    async with desk(config=config) as page:
+        assert "$0.1 / $0.4" in (await page.get("/models")).text
+        shown = (await page.get("/servers")).text
+        for text in ("python shop.py", "are refused", "99", "background"):
+            assert text in shown
+        assert 'href="/models"' in shown
+    async with desk() as page:
+        assert 'href="/models"' not in (await page.get("/")).text
+        assert "No models" in (await page.get("/models")).text
+        assert (await page.get("/servers")).status_code == 200

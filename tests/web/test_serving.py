@@ -1,0 +1,62 @@
+"""Serving: on this machine, until it ends, and it ends at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from antiphon.errors import ConfigError
+from antiphon.host import MemoryStore
+from antiphon.web import running_page, serve_page
+from tests.web.pages import desk
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])
+async def test_only_this_machine_is_served_by_default(host: str):
+    """An address that others can reach has to be asked for."""
+    with pytest.raises(ConfigError, match="this machine only"):
+        async with running_page(MemoryStore(), host=host):
+            pass
+
+
+async def test_others_are_served_where_that_was_asked_for():
+    """By the name it was asked for; other names are still refused."""
+    async with running_page(MemoryStore(), host="0.0.0.0", remote=True) as running:
+        port = running.origin.rpartition(":")[2]
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"http://127.0.0.1:{port}/")).status_code == 401
+            assert (await client.get(f"http://127.0.0.1:{port}/", headers={"Host": "evil.example"})).status_code == 403
+
+
+async def test_a_taken_port_is_said():
+    """In one sentence."""
+    async with running_page(MemoryStore()) as running:
+        port = int(running.origin.rpartition(":")[2])
+        with pytest.raises(ConfigError, match=f"cannot be served at 127.0.0.1:{port}"):
+            async with running_page(MemoryStore(), port=port):
+                pass
+
+
+async def test_open_streams_end_with_the_page():
+    """A browser that listens does not hold the end up."""
+    async with asyncio.timeout(10), desk() as page, page.client.stream("GET", "/live") as stream:
+        lines = stream.aiter_lines()
+        await anext(lines)
+        page.running.page.site.closing.set()
+        assert [line async for line in lines if line.startswith("event: nothing")] == []
+
+
+async def test_it_is_served_until_it_is_cancelled():
+    """And says its address before that."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve_page(MemoryStore(), started=lambda running: started.set_result(running.address()))
+    )
+    address = await started
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(address)).status_code == 303
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving

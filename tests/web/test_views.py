@@ -1,0 +1,128 @@
+"""What can be looked at, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from antiphon.host import Echo
+from antiphon.wire.content import AudioContent, ImageContent
+from antiphon.wire.sampling import SamplingMessage
+from tests.host.asks import request
+from tests.web.pages import Desk, desk
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + bytes([0, 0, 0, 1] * 2) + bytes(16)
+WAV = b"RIFF\x00\x00\x00\x00WAVEfmt " + bytes(24)
+
+
+async def test_the_queue_lists_what_waits():
+    """With who asks and for which call; a part of it alone on demand."""
+    async with desk() as page:
+        assert "Nothing waits" in (await page.get("/")).text
+        question, _ = await page.asked()
+        shown = (await page.get("/")).text
+        assert f'data-row="{question.id}"' in shown
+        assert "python catalogue.py" in shown
+        part = (await page.get("/", **{"X-Part": "queue"})).text
+        assert part.lstrip().startswith('<section id="queue"')
+
+
+async def test_a_question_is_shown_whole():
+    """Who, what to look at, prompt, model, cost, raw JSON, and what can be done."""
+    async with desk() as page:
+        question, _ = await page.asked(system_prompt="Be brief", max_tokens=9_000)
+        shown = (await page.get(f"/review/{question.id}")).text
+        for text in (
+            "Be brief",
+            "Describe a sweater",
+            "an answer of up to 9000 tokens",
+            "tools/call describe",
+            "Raw JSON",
+        ):
+            assert text in shown
+        for action in ("approve", "deny", "answer"):
+            assert f'action="/review/{question.id}/{action}"' in shown
+        part = (await page.get(f"/review/{question.id}", **{"X-Part": "detail"})).text
+        assert part.lstrip().startswith('<section id="detail"')
+
+
+async def test_what_the_host_changed_is_shown():
+    """The wish for context that is dropped is in the difference."""
+    async with desk() as page:
+        question, _ = await page.asked(request(include_context="allServers"))
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "includeContext: allServers" in shown
+        assert "wants context of other conversations" in shown
+
+
+async def test_what_is_over_says_so():
+    """A decided question has no buttons; one that never was is not found."""
+    async with desk() as page:
+        question, task = await page.asked()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "It was withdrawn" in shown
+        assert "/approve" not in shown
+        for path in ("/review/none", "/review/none/edit", "/alike/none"):
+            assert (await page.get(path)).status_code == 404
+
+
+async def test_media_are_sent_as_what_they_are():
+    """A picture and a sound, each with its type, in a sandbox."""
+    async with desk(provider=Echo()) as page:
+        content = [ImageContent.of(PNG, "image/png"), AudioContent.of(WAV, "audio/wav")]
+        question, _ = await page.asked(messages=[SamplingMessage(role="user", content=content)])
+        picture = await page.get(f"/review/{question.id}/request/0")
+        sound = await page.get(f"/review/{question.id}/request/1")
+        assert (picture.headers["Content-Type"], picture.content) == ("image/png", PNG)
+        assert sound.headers["Content-Type"] == "audio/wav"
+        assert "sandbox" in picture.headers["Content-Security-Policy"]
+        for path in ("request/2", "answer/9"):
+            assert (await page.get(f"/review/{question.id}/{path}")).status_code == 404
+
+
+async def test_a_drawing_that_is_a_program_is_never_sent():
+    """SVG, and a picture that is declared as another: refused, however they came into the store."""
+    async with desk() as page:
+        svg = ImageContent.of(b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", "image/svg+xml")
+        lie = ImageContent.of(b"<svg/>", "image/png")
+        params = request(messages=[SamplingMessage(role="user", content=[svg, lie])])
+        question = await waiting(page, params)
+        for number in (0, 1):
+            refused = await page.get(f"/review/{question}/request/{number}")
+            assert (refused.status_code, refused.content) == (415, b"")
+
+
+async def waiting(page: Desk, params) -> str:
+    """Put a request into the queue that no host would let through."""
+    from antiphon.host import ReviewItem
+    from tests.host.asks import CHOICES, origin
+
+    item = ReviewItem(origin=origin(), params=params, received=params, provider="echo", choices=CHOICES)
+    page.tasks.append(asyncio.create_task(page.queue.review(item)))
+    return (await page.arrived(set())).id
+
+
+async def test_the_stream_tells_of_every_change():
+    """A number now, another one when something arrives; with how many wait."""
+    async with desk() as page, page.client.stream("GET", "/live") as stream:
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        told = (json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: "))
+        first = await anext(told)
+        assert first["pending"] == 0
+        await page.asked()
+        second = await anext(told)
+        assert (second["pending"], second["version"] > first["version"]) == (1, True)
+
+
+async def test_requests_alike_are_shown_together():
+    """Each whole, with the digest of what is shown."""
+    async with desk() as page:
+        one, _ = await page.asked(text="One")
+        two, _ = await page.asked(text="Two")
+        await page.asked(text="Three", system_prompt="Be rude")
+        shown = (await page.get(f"/alike/{one.id}")).text
+        assert shown.count('name="id"') == 2
+        assert f'name="digest-{two.id}"' in shown
+        assert "Three" not in shown
