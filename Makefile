@@ -8,7 +8,7 @@ ARGS ?=
 # Messages on the wire are shown; ARGS adds or overrides, e.g. make demo ARGS="--revision 2025-06-18".
 DEMO := --yes --products 3 --messages
 
-.PHONY: help setup demo test fuzz interop conformance check format cover bench constraints clean
+.PHONY: help setup demo test fuzz endurance postgres browser interop conformance check format cover bench constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,11 +27,21 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## the mission in one minute: 3 products described through sampling, messages shown
 	@$(BIN)/antiphon demo $(DEMO) $(ARGS)
 
-test: $(STAMP) ## all tests but interop and the long fuzz run
+test: $(STAMP) ## all tests but interop and the long runs
 	$(BIN)/pytest -n auto $(ARGS)
 
-fuzz: $(STAMP) ## the long fuzz run: 100,000 mutated frames
-	$(BIN)/pytest -m slow --timeout 900 $(ARGS)
+fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at 200 points
+	$(BIN)/pytest -n auto -m slow --timeout 900 $(ARGS)
+
+postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
+	$(BIN)/pytest -m postgres --timeout 120 $(ARGS)
+
+browser: $(STAMP) ## the review page in a real Chromium (which must be installed; brings axe-core from npm)
+	bash tests/browser/setup.sh
+	$(BIN)/pytest -m browser --timeout 120 $(ARGS)
+
+endurance: $(STAMP) ## 200 clients at once for a minute
+	$(BIN)/pytest -m endurance --timeout 300 $(ARGS)
 
 interop: $(STAMP) ## against other implementations (installs them first; needs node and npm)
 	bash tests/interop/setup.sh

@@ -18,6 +18,8 @@ from types import ModuleType
 from typing import Any, cast
 from unittest.mock import patch
 
+from typer.main import get_group
+
 from antiphon.cli.main import COMMANDS, main
 
 __all__ = ["FOLDER", "PAGES"]
@@ -45,7 +47,7 @@ GENERATED = "<!-- Written by `python -m tests.support.reference` out of the docs
 
 
 def cli_page() -> str:
-    """Write the help of every command."""
+    """Write the help of every command, and of each within it."""
     parts = [
         "# Command line",
         GENERATED,
@@ -54,7 +56,15 @@ def cli_page() -> str:
     ]
     for name in COMMANDS:
         parts += [f"## antiphon {name}", f"```text\n{_help(name)}```"]
+        for part in _parts(name):
+            parts += [f"### antiphon {name} {part}", f"```text\n{_help(name, part)}```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _parts(name: str) -> list[str]:
+    """List the commands within a command, if it has any."""
+    group = getattr(import_module(f"antiphon.cli.{COMMANDS[name]}"), "commands", None)
+    return [] if group is None else [*get_group(group).commands]
 
 
 def _help(*command: str) -> str:
