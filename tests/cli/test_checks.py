@@ -47,6 +47,36 @@ def test_configuration_is_read():
     assert kinds()[".mcp.json"] == "failed"
 
 
+def test_extras_are_found_or_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
+    """What is missing is no fault: not everybody needs it."""
+    assert kinds()["antiphon[host]"] == "ok"
+    there = metadata.version
+
+    def version(name: str) -> str:
+        if name == "starlette":
+            raise metadata.PackageNotFoundError(name)
+        return there(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    [extra] = [finding for finding in local_findings() if finding.subject == "antiphon[host]"]
+    assert extra.kind == "note"
+    assert "pip install 'antiphon[host]' (starlette not there)" in extra.text
+
+
+def test_the_configuration_of_the_host_is_read(tmp_path: Path):
+    """Its models and its store are named; a mistake fails, with its line."""
+    assert kinds()["antiphon.toml"] == "note"
+    file = tmp_path / "mine.toml"
+    file.write_text('[defaults]\nstore = "kept.db"\n[models.fast]\nprovider = "echo"\nmodel = "e"\n', encoding="utf-8")
+    found = {finding.subject: finding for finding in local_findings(file)}
+    assert found["models"] == Finding("ok", "models", "fast")
+    assert found["store"] == Finding("ok", "store", str(tmp_path / "kept.db"))
+    assert ".mcp.json" not in found
+    file.write_text("[defaults]\nmodels = 7\n", encoding="utf-8")
+    [failed] = [finding for finding in local_findings(file) if finding.kind == "failed"]
+    assert "line 2" in failed.text
+
+
 def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
     """Where it is, and whether it may be coloured."""
     monkeypatch.setattr(checks, "find_terminal", lambda: "/dev/pts/7")

@@ -12,11 +12,21 @@ from typing import Literal, NamedTuple
 from antiphon import __version__
 from antiphon.cli.config_files import config_paths, read_config
 from antiphon.errors import ConfigError
+from antiphon.host.config import load_config
 from antiphon.host.terminal.tty import find_terminal
 
 __all__ = ["Finding", "local_findings"]
 
-_NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "typer", "rich")
+_NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "typer", "rich", "aiohttp", "uvicorn")
+_EXTRAS = {
+    "host": (
+        ("pydantic-ai-slim", "genai-prices", "sqlalchemy", "alembic", "starlette", "jinja2"),
+        "models and a store",
+    ),
+    "postgres": (("asyncpg",), "a store in PostgreSQL"),
+    "telemetry": (("opentelemetry-api",), "traces and metrics"),
+}
+"""Of each extra: a few of its packages, and what it is for."""
 
 
 class Finding(NamedTuple):
@@ -29,7 +39,10 @@ class Finding(NamedTuple):
 
 def local_findings(config: Path | None = None) -> list[Finding]:
     """Check this installation. ``config``: look at this file instead of the usual ones."""
-    return [_python(), *_dependencies(), _uvloop(), _terminal(), *_config_files(config)]
+    hosts = config is not None and config.suffix == ".toml"
+    servers = () if hosts else _config_files(config)
+    settings = _settings(config if hosts else None) if hosts or config is None else ()
+    return [_python(), *_dependencies(), _uvloop(), *_extras(), _terminal(), *servers, *settings]
 
 
 def _python() -> Finding:
@@ -52,6 +65,25 @@ def _uvloop() -> Finding:
         return Finding("note", "uvloop", "is not installed: servers work, at about half the speed")
 
 
+def _extras() -> Iterator[Finding]:
+    for name, (packages, purpose) in _EXTRAS.items():
+        missing = [package for package in packages if not _is_there(package)]
+        subject = f"antiphon[{name}]"
+        if missing:
+            remedy = f"for {purpose}: pip install 'antiphon[{name}]' ({', '.join(missing)} not there)"
+            yield Finding("note", subject, remedy)
+        else:
+            yield Finding("ok", subject, purpose)
+
+
+def _is_there(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def _terminal() -> Finding:
     path = find_terminal()
     if path is None:
@@ -72,3 +104,18 @@ def _config_files(config: Path | None) -> Iterator[Finding]:
             yield Finding("failed", str(path), str(error).removeprefix(f"{path}: "))
         else:
             yield Finding("ok", str(path), f"servers: {names}")
+
+
+def _settings(file: Path | None) -> Iterator[Finding]:
+    """Say what is configured of the host; without a file there is still a model, and a person to ask."""
+    try:
+        config = load_config(os.environ, file=file)
+    except ConfigError as error:
+        yield Finding("failed", "antiphon.toml", str(error))
+        return
+    files = ", ".join(map(str, config.files)) or "not there: what is built in holds"
+    yield Finding("ok" if config.files else "note", "antiphon.toml", files)
+    yield Finding("ok", "models", ", ".join(model.name for model in config.models))
+    yield Finding(
+        "ok" if config.store else "note", "store", config.store or "none: what is decided ends with the process"
+    )

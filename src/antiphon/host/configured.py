@@ -6,7 +6,7 @@ Owns how settings become the parts of a ``Host``. What happens to a request is i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
@@ -14,6 +14,7 @@ from antiphon.host.choosing import chooser
 from antiphon.host.config.shape import Config, Settings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host
 from antiphon.host.models import Models
+from antiphon.host.page import PageReviewer
 from antiphon.host.policy import Policy
 from antiphon.host.providers import Provider
 from antiphon.host.providers.persistence import Patience
@@ -93,10 +94,20 @@ class Configured:
         """Decide whether a tool may be called; see ``Host.confirm``."""
         return await self.host(origin.identity).confirm(params, origin)
 
+    async def __aenter__(self) -> Self:
+        """Use it for a block; it is closed at the end."""
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Close it."""
+        await self.close()
+
     async def close(self) -> None:
-        """Hang up on vendors, and close the store if it was handed over."""
+        """Hang up on vendors, close the review page if there is one, and the store if it was handed over."""
         if isinstance(self.provider, Models):
             await self.provider.close()
+        if isinstance(self.reviewer, PageReviewer):
+            await self.reviewer.aclose()
         if self._closes_store:
             await self.store.aclose()
 
