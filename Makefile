@@ -6,13 +6,14 @@ BIN := .venv/bin
 STAMP := .venv/.made
 ARGS ?=
 # Messages on the wire are shown; ARGS adds or overrides, e.g. make demo ARGS="--revision 2025-06-18".
-DEMO := --yes --products 3 --messages
+# With ARGS=--web a person decides, so nothing is approved without asking.
+DEMO := $(if $(findstring --web,$(ARGS)),,--yes) --products 3 --messages
 
-.PHONY: help setup demo test fuzz endurance postgres browser interop conformance check format cover bench constraints clean
+.PHONY: help setup demo test fuzz endurance postgres browser screenshots interop conformance check format cover bench bench-full constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## make .venv with everything needed
 
@@ -38,14 +39,18 @@ postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs;
 
 browser: $(STAMP) ## the review page in a real Chromium (which must be installed; brings axe-core from npm)
 	bash tests/browser/setup.sh
-	$(BIN)/pytest -m browser --timeout 120 $(ARGS)
+	$(BIN)/pytest -m browser -n auto --timeout 120 $(ARGS)
+
+screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken anew (needs what make browser needs)
+	bash tests/browser/setup.sh
+	$(BIN)/python -m tests.browser.pictures docs/images
 
 endurance: $(STAMP) ## 200 clients at once for a minute
 	$(BIN)/pytest -m endurance --timeout 300 $(ARGS)
 
 interop: $(STAMP) ## against other implementations (installs them first; needs node and npm)
 	bash tests/interop/setup.sh
-	$(BIN)/pytest -m interop --timeout 120 $(ARGS)
+	$(BIN)/pytest -n auto --dist loadfile -m interop --timeout 120 $(ARGS)
 
 conformance: $(STAMP) ## the official conformance suite, server and client (installs it first; needs npm; loopback only)
 	bash tests/conformance/setup.sh
@@ -66,10 +71,13 @@ cover: $(STAMP) ## branch coverage of the default tests
 	$(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage report --skip-covered --show-missing
 
-N ?= 5000
-bench: $(STAMP) ## calls a second, in memory and over stdio, one at a time and 32 at once (N=5000 calls each)
-	@$(BIN)/python benchmarks/client.py mem - $(N)
-	@$(BIN)/python benchmarks/client.py stdio '["$(BIN)/python", "benchmarks/server.py", "stdio"]' $(N)
+bench: $(STAMP) ## speed beside the peers in 4 minutes (installs them first; needs npm for two); rewrites benchmarks/RESULTS.md
+	@PYTHON="$(PYTHON)" bash benchmarks/peers/setup.sh
+	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-full: $(STAMP) ## the same in 40 minutes: more rounds, longer ones, more peers
+	@PYTHON="$(PYTHON)" bash benchmarks/peers/setup.sh
+	@$(BIN)/python -m benchmarks.run --full $(ARGS)
 
 constraints: ## pin anew: newest versions that pyproject.toml allows, into constraints.txt
 	rm -rf .venv-pin && $(PYTHON) -m venv .venv-pin

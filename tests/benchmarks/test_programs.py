@@ -15,7 +15,7 @@ import pytest
 
 from antiphon import Client
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 SERVER = [sys.executable, str(BENCHMARKS / "server.py"), "stdio"]
 
 
