@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
 from antiphon import Context
 from antiphon.errors import CallTimeout
+from antiphon.server.round_call import RoundCall
 from tests.support.cluster import cluster, prompts
 from tests.support.raw_client import said, text
 
@@ -252,3 +254,26 @@ async def test_a_withdrawn_ask_is_withdrawn_again() -> None:
         await asyncio.sleep(0.05)
         again = await processes.go_on(0, round, {})
         assert text(await processes.go_on(1, again, "fine")) == "gave up, fine"
+
+
+async def test_a_call_that_has_ended_is_no_garbage() -> None:
+    """It is freed at once: in a busy server the collector would else be a twentieth of all work."""
+
+    async def tool(ctx: Context) -> str:
+        return (await ctx.sample("?")).text
+
+    async with cluster(tool) as processes:
+        gc.collect()
+        gc.disable()
+        try:
+            before = alive()
+            for _ in range(3):
+                await processes.go_on(0, await processes.begin(), "a")
+            assert alive() <= before
+        finally:
+            gc.enable()
+
+
+def alive() -> int:
+    """Count the calls there are."""
+    return sum(type(each) is RoundCall for each in gc.get_objects())

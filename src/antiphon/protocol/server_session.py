@@ -243,14 +243,16 @@ class ServerSession(Session):
 
     # --- asks ---------------------------------------------------------------------------------------------------
 
-    def check_ask(self, spec: MethodSpec, params: Wire | None, request: Request) -> None:
+    def check_ask(self, spec: MethodSpec, params: P, request: Request) -> P:
         """Check, before anything is sent, that the client of ``request`` can answer this ask.
+
+        Returns the params as the request's revision carries them.
 
         Raises:
             NotInRevision: the request's revision has no such ask.
             MissingCapability: the client did not declare it; ``data.requiredCapabilities`` says what.
         """
-        self._check_ask(spec, params, request.revision, request.capabilities)
+        return self._check_ask(spec, params, request.revision, request.capabilities)
 
     def _check_ask(self, spec: MethodSpec, params: P, agreed: Revision, declared: ClientCapabilities | None) -> P:
         """Do what ``check_ask`` says; return the params as the revision carries them."""
@@ -263,10 +265,19 @@ class ServerSession(Session):
             raise MissingCapability(f"The client does not offer what {spec.name} needs", data=needed)
         return lowered
 
-    def ask(self, spec: MethodSpec, params: Wire, request: Request | None, *, wants_progress: bool = False) -> Outgoing:
+    def ask(
+        self,
+        spec: MethodSpec,
+        params: Wire,
+        request: Request | None,
+        *,
+        wants_progress: bool = False,
+        is_checked: bool = False,
+    ) -> Outgoing:
         """Send a request to a legacy client, as a child of the request of its that it belongs to.
 
-        Only ``ping`` and ``roots/list`` may belong to none (``request=None``).
+        Only ``ping`` and ``roots/list`` may belong to none (``request=None``). ``is_checked``: the params are
+        what ``check_ask`` has returned for this request.
 
         Raises:
             LocalProtocolError: the handshake is not complete, or the request was answered already, or is needed.
@@ -284,8 +295,10 @@ class ServerSession(Session):
             raise LocalProtocolError(f"{spec.name} must belong to a request of the client's")
         if request is not None and self.incoming.get(request.id) is not request:
             raise LocalProtocolError(f"{spec.name} belongs to a request that has ended")
-        declared = self.client_capabilities if request is None else request.capabilities
-        encoded = encode(self._check_ask(spec, params, agreed, declared))
+        if not is_checked:
+            declared = self.client_capabilities if request is None else request.capabilities
+            params = self._check_ask(spec, params, agreed, declared)
+        encoded = encode(params)
         id = next(self._ids)
         meta: dict[str, object] = dict(self.carries(id)) if self.carries is not None else {}
         if wants_progress:

@@ -42,14 +42,14 @@ async def ask(
     """
     spec = METHODS[method]
     try:
-        call.check(spec, params)
+        lowered = call.check(spec, params)
     except MissingCapability as error:
         kind = _UNAVAILABLE.get(method, MissingCapability)
         raise kind(f"The client does not offer {_named(error.data)}, which {method} needs", data=error.data) from None
     notice = call.connection.session.deprecation(spec, call.facts.revision)
     if notice is not None:
         log.info("%s", notice)
-    raw = await call.ask(spec, params, key, timeout)
+    raw = await call.ask(spec, lowered, key, timeout)
     try:
         return decode(raw, result)
     except DecodeError as error:

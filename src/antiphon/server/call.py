@@ -74,19 +74,25 @@ class Call:
         """The request to read facts from: the live one, or else the last known."""
         return self.request or self.first
 
-    def check(self, spec: MethodSpec, params: Wire) -> None:
-        """Raise ``NotInRevision`` or ``MissingCapability`` if the client cannot answer this ask."""
-        self.connection.session.check_ask(spec, params, self.facts)
+    def check(self, spec: MethodSpec, params: Wire) -> Wire:
+        """Return params as the client's revision carries them.
+
+        Raises ``NotInRevision`` or ``MissingCapability`` if the client cannot answer this ask.
+        """
+        return self.connection.session.check_ask(spec, params, self.facts)
 
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
-        """Ask the client and return its answer undecoded: here, by a request tied to the one being served."""
+        """Ask the client and return its answer undecoded: here, by a request tied to the one being served.
+
+        ``params`` are those that ``check`` has returned.
+        """
         self.check_outside_steps(spec)
         if self.request is None:
             raise LocalProtocolError("The call has ended")
         if not self.request.revision.modern and not self.connection.ready.is_set():
             await self._until_ready(spec, timeout)
         with self.out(spec):
-            outgoing = self.connection.session.ask(spec, params, self.request)
+            outgoing = self.connection.session.ask(spec, params, self.request, is_checked=True)
             return await self.connection.request(outgoing, timeout=timeout)
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:

@@ -202,7 +202,7 @@ class RoundCall(Call):
             return given
         name, timeout = self._name(spec, place, key, timeout)
         # Encoded now: what cannot be sent is the author's to know, at the very await.
-        ask = _Ask(spec, Raw(encode(self.facts.revision.lower(params))), place, timeout)
+        ask = _Ask(spec, Raw(encode(params)), place, timeout)
         self._pending[name] = ask
         if asyncio.current_task() is not self.task:
             self._passes = PASSES
@@ -371,6 +371,8 @@ class RoundCall(Call):
         legs, self._legs, self.request = self._legs, [], None
         for connection, request in legs:
             _reply(connection, request, outcome)
+            # It leads here, and we to the request: without this both would be garbage that only a collection finds.
+            request.on_cancel = None
 
     def _finished(self, task: asyncio.Task[Wire]) -> None:
         for ask in self._pending.values():
@@ -386,7 +388,6 @@ class RoundCall(Call):
         else:
             self._rounds.ended(self, Raw(), is_error=False)
         self._deliver(outcome)
-        # Without these the call would be garbage that only a full collection finds.
         self.first.on_cancel, self.last = None, None
 
     def _outcome(self, task: asyncio.Task[Wire]) -> Wire | BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ async def serve_stdio(server: Server) -> None:
     from antiphon.transports.stdio_server import StdioServerChannel
 
     channel = await StdioServerChannel.open()
+    # As over a network: what is there when serving begins stays, and the collector need not look at it again.
+    gc.freeze()
     serving = asyncio.current_task()
     if serving is not None and sys.platform != "win32":
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)

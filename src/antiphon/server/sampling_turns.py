@@ -10,7 +10,7 @@ Source: 2025-11-25 client/sampling, "Multi-turn Tool Loop".
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
@@ -84,7 +84,7 @@ class Turns:
         if max_steps < 1:
             raise LocalProtocolError(f"max_steps must be at least 1, got {max_steps}")
         if result_type is None:
-            return self.sample(await self._run(params, tools, max_steps))
+            return self.sample(await (self.ask(params) if tools is None else self._run(params, tools, max_steps)))
         if tools is not None and not tools.runs:
             raise ConfigError("result_type= needs tools= to be functions: what is to be done with the uses of others?")
         wanted = TypedAnswer(result_type)
@@ -115,14 +115,12 @@ class Turns:
             raise SamplingUnavailable("Nobody can complete")
         return await self._fallback.complete(self._call, params, self._timeout)
 
-    async def _ask_client(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+    def _ask_client(self, params: CreateMessageRequestParams) -> Awaitable[CreateMessageResult]:
         if params.include_context not in (None, "none"):
             params = self._gated(params)
         # A key names one ask on the wire; the turns after the first have names made of it.
         key = self._key if self._key is None or self.count == 1 else f"{self._key}-{self.count}"
-        return await ask(
-            self._call, "sampling/createMessage", params, CreateMessageResult, key=key, timeout=self._timeout
-        )
+        return ask(self._call, "sampling/createMessage", params, CreateMessageResult, key=key, timeout=self._timeout)
 
     def _gated(self, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
         facts = self._call.facts

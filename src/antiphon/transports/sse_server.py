@@ -140,7 +140,7 @@ class SseApp:
             return
         # 128 bits of chance: who knows the address may speak as this client.
         id = secrets.token_urlsafe(16)
-        session = self._sessions[id] = _Session(Carrier(http.send, self._keep_alive), http.principal)
+        session = self._sessions[id] = _Session(Carrier(http, self._keep_alive), http.principal)
         endpoint = f"{quote(http.scope.get('root_path', ''))}{quote(self._post_path)}?{_PARAMETER}={id}"
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch(http.receive, session))]
@@ -171,7 +171,7 @@ class SseApp:
             await refuse(http, body)
             return
         await session.take(body)
-        await send_empty(http.send, 202)
+        await send_empty(http, 202)
 
 
 def _local_path(scope: Scope) -> str:

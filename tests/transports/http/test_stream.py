@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from antiphon.protocol.sse import EventParser
+from antiphon.transports.http.asgi import AtOnce, Http
 from antiphon.transports.http.event_store import MemoryEventStore
 from antiphon.transports.http.stream import Carrier, Cursor, Stream
-from tests.transports.http.driver import Response
+from tests.transports.http.driver import Response, scope_of
 
 
 def resumable(*, priming=False):
@@ -17,10 +18,15 @@ def resumable(*, priming=False):
     return Stream(Cursor(MemoryEventStore(), "key", "1", priming))
 
 
+def carrier_to(send, keep_alive=60.0):
+    """Make a carrier that sends with this."""
+    return Carrier(Http(scope_of("GET", {}), send, send), keep_alive)
+
+
 def carry(stream, *, after=None, send=None, keep_alive=60.0):
     """Begin to carry a stream; return the carrier, what it sent, and its task."""
     response = Response()
-    carrier = Carrier(send or response.take, keep_alive)
+    carrier = carrier_to(send or response.take, keep_alive)
     return carrier, response, asyncio.ensure_future(stream.carry(carrier, after=after))
 
 
@@ -44,7 +50,7 @@ async def test_what_was_put_in_before_comes_first():
 
 async def test_with_a_carrier_on_its_way_nothing_is_dropped_and_without_it_the_oldest_is():
     """A client that is there has time to read; one that is not cannot fill the memory."""
-    carrier = Carrier(Response().take, 60.0)
+    carrier = carrier_to(Response().take)
     for expected, kept in ((True, 2000), (False, 1000)):
         stream = Stream()
         stream.expect(carrier)
@@ -217,3 +223,37 @@ async def test_a_client_that_reads_nothing_loses_its_connection():
     assert carrier.stopped
     gate.set()
     await task
+
+
+class Server(AtOnce):
+    """Sends in one step, until it is full."""
+
+    def __init__(self):
+        self.sent = []
+        self.is_full = False
+        self.messages = []
+
+    async def send(self, message):
+        self.messages.append(message)
+
+    def begin(self, status, headers):
+        self.sent.append((status, dict(headers)[b"content-type"]))
+        return True
+
+    def write(self, data, *, last):
+        if not self.is_full:
+            self.sent.append((data, last))
+        return not self.is_full
+
+
+async def test_a_server_that_can_is_given_events_without_messages():
+    """Where it cannot, the message says the same."""
+    server, stream = Server(), Stream()
+    stream.put(b"1")
+    task = asyncio.ensure_future(stream.carry(carrier_to(server.send)))
+    await asyncio.sleep(0)
+    server.is_full = True
+    stream.put(b"2", last=True)
+    await task
+    assert server.sent == [(200, b"text/event-stream"), (b"data: 1\n\n", False)]
+    assert server.messages == [{"type": "http.response.body", "body": b"data: 2\n\n", "more_body": False}]

@@ -236,7 +236,7 @@ class HttpApp:
             await refuse(http, session)
         elif method == "DELETE":
             await self._sessions.remove(session)
-            await send_empty(http.send, 204)
+            await send_empty(http, 204)
         else:
             if not await session.listen(http, http.headers.get(rules.LAST_EVENT_ID)):
                 await refuse(http, _UNKNOWN_EVENT)
@@ -251,10 +251,13 @@ class HttpApp:
                 await refuse(http, refusal)
                 return
             self._remember(http)
-        body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
-        if isinstance(body, Refusal):
-            await refuse(http, body)
-            return
+        # Nearly always all of it is here.
+        body = http.at_once.take_body(self._settings.max_body)
+        if body is None:
+            body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
+            if isinstance(body, Refusal):
+                await refuse(http, body)
+                return
         try:
             envelope = decode_envelope(body)
         except PeerError as error:
@@ -304,7 +307,7 @@ class HttpApp:
 
     async def _take(self, http: Http, session: Session, envelope: Envelope) -> None:
         await session.take(envelope)
-        await send_empty(http.send, 202)
+        await send_empty(http, 202)
 
     def _session(self, http: Http) -> Session | Refusal:
         id = http.headers.get(rules.SESSION_ID)

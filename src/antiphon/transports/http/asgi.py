@@ -14,6 +14,7 @@ from antiphon.wire.envelope import RequestId
 
 __all__ = [
     "ASGIApp",
+    "AtOnce",
     "HeaderPair",
     "Http",
     "Likeness",
@@ -39,21 +40,59 @@ Likeness = tuple[str, "str | None", "bytes | None", "bytes | None", "bytes | Non
 
 _UNLIKE: Likeness = "", None, None, None, None, None
 _JSON: HeaderPair = (b"content-type", b"application/json")
+_ONLY_JSON = (_JSON,)
+
+
+class AtOnce:
+    """What a server may offer beside ASGI: to take and to send in one step what can be, without messages.
+
+    This one offers nothing. A server of ours (``cycle``) does: ``send`` is a method of its, and so of an ``AtOnce``. It
+    spares a request four messages and as many coroutines, a tenth of an echo's time. What returns ``False`` has done
+    nothing: it is to be sent as ASGI has it.
+    """
+
+    __slots__ = ()
+
+    def take_body(self, limit: int) -> bytes | None:
+        """Return the body if all of it is here, at most ``limit`` bytes; to be called before ``receive`` is."""
+        return None
+
+    def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
+        """Send a whole response; ``headers`` without its length."""
+        return False
+
+    def begin(self, status: int, headers: tuple[HeaderPair, ...]) -> bool:
+        """Send the head of a response whose length nobody knows yet."""
+        return False
+
+    def write(self, data: bytes, *, last: bool) -> bool:
+        """Send a part of the body of what ``begin`` began."""
+        return False
+
+
+_NEVER = AtOnce()
 
 
 class Http:
     """One HTTP request, as far as it is known."""
 
-    __slots__ = ("headers", "like", "principal", "receive", "scope", "send")
+    __slots__ = ("at_once", "headers", "like", "principal", "receive", "scope", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.receive = receive
         self.send = send
+        server = getattr(send, "__self__", None)
+        self.at_once: AtOnce = server if isinstance(server, AtOnce) else _NEVER
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.principal: str | None = None
         self.like: Likeness = _UNLIKE
         """What the requests of one client have in common, as far as ``app`` looks at it."""
+
+    def answer_through(self, send: Send) -> None:
+        """Let every message of the response go through ``send`` from now on."""
+        self.send = send
+        self.at_once = _NEVER
 
 
 class RequestHeaders(Mapping[str, str]):
@@ -74,23 +113,29 @@ class RequestHeaders(Mapping[str, str]):
         return len(self.raw)
 
 
-async def send_json(send: Send, status: int, body: bytes, extra: tuple[HeaderPair, ...] = ()) -> None:
+async def send_json(http: Http, status: int, body: bytes, extra: tuple[HeaderPair, ...] = ()) -> None:
     """Send a whole response with a JSON body."""
-    headers = [_JSON, (b"content-length", b"%d" % len(body)), *extra]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    headers = (_JSON, *extra) if extra else _ONLY_JSON
+    if not http.at_once.respond(status, headers, body):
+        await _send_messages(http.send, status, headers, body)
 
 
-async def send_empty(send: Send, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:
+async def send_empty(http: Http, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:
     """Send a whole response without a body."""
-    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0"), *extra]})
-    await send({"type": "http.response.body", "body": b""})
+    if not http.at_once.respond(status, extra, b""):
+        await _send_messages(http.send, status, extra, b"")
+
+
+async def _send_messages(send: Send, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> None:
+    framed = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": framed})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def refuse(http: Http, refusal: Refusal, id: RequestId | None = None, *extra: HeaderPair) -> None:
     """Send an error with a JSON-RPC error in its body, as the client's revision writes it."""
     body = refusal.body(id, null_id=has_null_ids(http.headers))
-    await send_json(http.send, refusal.status, body, extra)
+    await send_json(http, refusal.status, body, extra)
 
 
 async def unavailable(http: Http, why: str) -> None:

@@ -73,6 +73,6 @@ async def serve_batch(
             await exchange.respond()
         else:
             await serving
-            await send_empty(http.send, 202)
+            await send_empty(http, 202)
     finally:
         await session.finish(exchange)

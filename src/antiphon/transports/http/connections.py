@@ -18,8 +18,9 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.transports.http.asgi import ASGIApp, Scope
+from antiphon.transports.http.asgi import ASGIApp, HeaderPair, Scope
 from antiphon.transports.http.cycle import Cycle
+from antiphon.transports.http.heads import Head, remember
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,7 +58,12 @@ class BoundedConnection(HttpToolsProtocol):
         """How often the client has been too slow."""
         self.served = 0
         """How many responses were complete."""
+        self._asgi = cast("ASGIApp", self.app)
         self._head = 0
+        self._known: Head | None = None
+        """The head of the last request, if the next one may have the same."""
+        self._served: Cycle | None = None
+        """The cycle that is being served, or was last."""
         self._waiting: deque[Cycle] = deque()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -69,10 +75,10 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of a connection: whoever serves a request of it learns that its client is gone."""
         self.connections.discard(self)
-        cycle: Cycle | None = self.cycle
-        if cycle is not None:
-            cycle.disconnected = not cycle.response_complete
-            cycle.note()
+        if self._served is not None:
+            self._served.disconnected = not self._served.response_complete
+            self._served.note()
+        self._waiting.clear()
         self.flow.resume_writing()
         if exc is None:
             self.transport.close()
@@ -80,14 +86,33 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the client has sent."""
+        known, before = self._known, self.cycle
+        if known is not None and not self._is_within and (same := known.match(data)) is not None:
+            self._repeat(known, *same)
+            return
         super().data_received(data)
         cycle: Cycle | None = self.cycle
-        if cycle is not None and cycle.scope is self.scope:
-            self._head = 0
+        if cycle is None or cycle.scope is not self.scope:
+            self._head += len(data)
+            if self._head > self.limits.max_head:
+                self.transport.abort()
             return
-        self._head += len(data)
-        if self._head > self.limits.max_head:
-            self.transport.abort()
+        self._head = 0
+        if cycle is not before and cycle.keep_alive and not cycle.more_body:
+            self._known = remember(data, cycle.scope)
+
+    @property
+    def _is_within(self) -> bool:
+        """Whether the parser is within a request."""
+        cycle: Cycle | None = self.cycle
+        return cycle is None or cycle.more_body or cycle.scope is not self.scope
+
+    def _repeat(self, known: Head, headers: list[HeaderPair], body: bytes) -> None:
+        """Have a request served that has a head as the one before: a tenth of an echo's time less than to parse it."""
+        self.headers = headers
+        self.scope = scope = {**known.scope, "headers": headers, "state": self.app_state.copy()}
+        cycle = self._begin(scope, keep_alive=True, expects_continue=False)
+        cycle.give(body)
 
     # --- what the parser finds ----------------------------------------------------------------------------------
 
@@ -104,6 +129,10 @@ class BoundedConnection(HttpToolsProtocol):
         self.scope = scope = self._make_scope(parser.get_method().decode("ascii"), parser.get_http_version())
         if parser.should_upgrade() and self._should_upgrade():
             return
+        keep_alive = scope["http_version"] != "1.0" and parser.should_keep_alive()
+        self._begin(scope, keep_alive=keep_alive, expects_continue=self.expect_100_continue)
+
+    def _begin(self, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> Cycle:
         before: Cycle | None = self.cycle
         cycle = Cycle(
             scope,
@@ -111,8 +140,8 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow,
             self.on_response_complete,
             defaults=self.server_state.default_headers,
-            keep_alive=scope["http_version"] != "1.0" and parser.should_keep_alive(),
-            expects_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            expects_continue=expects_continue,
         )
         self.cycle: Any = cycle
         if before is None or before.response_complete:
@@ -121,6 +150,7 @@ class BoundedConnection(HttpToolsProtocol):
             # Pipelined: one after the other.
             self.flow.pause_reading()
             self._waiting.append(cycle)
+        return cycle
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a request's body."""
@@ -164,8 +194,12 @@ class BoundedConnection(HttpToolsProtocol):
         }
 
     def _serve(self, cycle: Cycle) -> None:
-        cycle.task = task = self.loop.create_task(cycle.run(cast("ASGIApp", self.app), self.tasks))
-        self.tasks.add(task)
+        self._served = cycle
+        task = self.loop.create_task(cycle.run(self._asgi, self.tasks))
+        if not task.done():
+            # An eager one may be.
+            cycle.task = task
+            self.tasks.add(task)
 
     def _open_cycle(self) -> Cycle | None:
         """Return the cycle whose request is being read, unless nobody wants it any more."""

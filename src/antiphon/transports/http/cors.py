@@ -29,7 +29,7 @@ def answers_page(http: Http) -> bool:
     origin = http.headers.get(b"origin")
     if origin is None:
         return False
-    http.send = _with(http.send, origin)
+    http.answer_through(_with(http.send, origin))
     return http.scope["method"] == "OPTIONS" and b"access-control-request-method" in http.headers
 
 
@@ -41,7 +41,7 @@ async def send_preflight(http: Http, methods: bytes) -> None:
     headers: list[HeaderPair] = [(b"access-control-allow-methods", methods), _MAX_AGE]
     if allowed:
         headers.append((b"access-control-allow-headers", allowed))
-    await send_empty(http.send, 204, tuple(headers))
+    await send_empty(http, 204, tuple(headers))
 
 
 def _is_ours(name: bytes) -> bool:

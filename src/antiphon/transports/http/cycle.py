@@ -9,15 +9,14 @@ costs 40 % less above the socket than over uvicorn's own. What arrives when, and
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from antiphon.transports.http.asgi import ASGIApp, HeaderPair, Message, Scope
+from antiphon.transports.http.asgi import ASGIApp, AtOnce, HeaderPair, Message, Scope
+from antiphon.transports.http.header_lines import header_line, header_lines
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.flow_control import FlowControl
@@ -26,8 +25,6 @@ __all__ = ["Cycle"]
 
 log = logging.getLogger("uvicorn.error")
 
-_BAD_NAME = re.compile(rb'[\x00-\x1f\x7f()<>@,;:\[\]={} \t\\"]')
-_BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection"))
 _NO_BODY = (204, 304)
 _LAST_CHUNK = b"0\r\n\r\n"
@@ -41,7 +38,7 @@ _FAILED_HEADERS: list[HeaderPair] = [
 ]
 
 
-class Cycle:
+class Cycle(AtOnce):
     """A request and its response. ``ended`` is called once the response is complete."""
 
     __slots__ = (
@@ -115,6 +112,12 @@ class Cycle:
         self.note()
         return len(self._body)
 
+    def give(self, body: bytes) -> None:
+        """Take the whole body."""
+        self._body, self.more_body, self._has_news = body, False, True
+        if self._event is not None:
+            self._event.set()
+
     def note(self) -> None:
         """Let whoever waits in ``receive`` look again."""
         self._has_news = True
@@ -177,6 +180,56 @@ class Cycle:
         else:
             self._send_head(message["status"], message.get("headers", ()))
 
+    # --- the same in one step -----------------------------------------------------------------------------------
+
+    def take_body(self, limit: int) -> bytes | None:
+        """See ``AtOnce``."""
+        body = self._body
+        is_there = self._has_news and not (self.more_body or self.disconnected or self._expects_continue)
+        if not is_there or len(body) > limit:
+            return None
+        self._body, self._has_news = b"", False
+        self._flow.resume_reading()
+        return bytes(body)
+
+    def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
+        """See ``AtOnce``."""
+        if not self._start(status, headers, b"content-length: %d\r\n" % len(body)):
+            return False
+        self._write(body)
+        self._complete()
+        return True
+
+    def begin(self, status: int, headers: tuple[HeaderPair, ...]) -> bool:
+        """See ``AtOnce``."""
+        if not self._start(status, headers, b"transfer-encoding: chunked\r\n"):
+            return False
+        self._is_chunked = True
+        self._write(b"")
+        return True
+
+    def write(self, data: bytes, *, last: bool) -> bool:
+        """See ``AtOnce``."""
+        if self.disconnected or self._flow.write_paused or not self._is_chunked or self.response_complete:
+            return False
+        self._send_body(data, more=not last)
+        return True
+
+    def _start(self, status: int, headers: tuple[HeaderPair, ...], framing: bytes) -> bool:
+        if self.response_started or self.disconnected or self._flow.write_paused or self.scope["method"] == "HEAD":
+            return False
+        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        self._head = b"%b%b%b%b%b" % (
+            STATUS_LINE[status],
+            header_lines(tuple(self.defaults)),
+            header_lines(headers),
+            framing,
+            end,
+        )
+        self.response_started = True
+        self._expects_continue = False
+        return True
+
     async def _wait(self) -> None:
         event = self._event = self._event or asyncio.Event()
         event.clear()
@@ -185,10 +238,13 @@ class Cycle:
     # --- the response -------------------------------------------------------------------------------------------
 
     def _send_head(self, status: int, headers: Iterable[HeaderPair]) -> None:
+        # Anew, since a head that could not be sent may have been begun before.
+        self._is_framed = self._is_chunked = False
+        self._left = 0
         lines = [STATUS_LINE[status]]
         for name, value in (*self.defaults, *headers):
             if name.lower() not in _FRAMING or self._frame(name.lower(), value):
-                lines.append(_line(name, value))
+                lines.append(header_line(name, value))
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
         if not self._is_framed and self.scope["method"] != "HEAD" and status not in _NO_BODY:
@@ -227,11 +283,14 @@ class Cycle:
                 raise RuntimeError("The body of a response is not as long as its Content-Length says")
         self._write(body)
         if not more:
-            self.response_complete = True
-            self.note()
-            if not self.keep_alive:
-                self.transport.close()
-            self._ended()
+            self._complete()
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.note()
+        if not self.keep_alive:
+            self.transport.close()
+        self._ended()
 
     def _write(self, body: bytes) -> None:
         head, self._head = self._head, b""
@@ -241,14 +300,6 @@ class Cycle:
         for piece in (head, body):
             if piece:
                 self.transport.write(piece)
-
-
-@functools.lru_cache(256)
-def _line(name: bytes, value: bytes) -> bytes:
-    """Write a header. Raises ``RuntimeError`` where it could not be read."""
-    if not name or _BAD_NAME.search(name) or _BAD_VALUE.search(value):
-        raise RuntimeError(f"Invalid HTTP header: {name!r}")
-    return b"%b: %b\r\n" % (name.lower(), value)
 
 
 def _nothing() -> None:

@@ -39,18 +39,14 @@ class Exchange(Struct, eq=False):
     """The stream, once something else had to be sent."""
     gone: bool = False
     """The client has closed the connection."""
+    waited: bool = False
+    """The reply was not there at once."""
     _status: int | None = None
     _done: asyncio.Future[None] | None = None
     _timer: asyncio.TimerHandle | None = None
-    _waits: bool = False
     _watch: asyncio.Task[None] | None = None
     _pump: asyncio.Task[None] | None = None
     _carrier: Carrier | None = None
-
-    @property
-    def waited(self) -> bool:
-        """Whether the reply was not there at once."""
-        return self._waits
 
     # --- the era's part -----------------------------------------------------------------------------------------
 
@@ -106,9 +102,9 @@ class Exchange(Struct, eq=False):
     def answer(self) -> Awaitable[None]:
         """Respond, once the peer has been given the request."""
         reply = self.reply
-        if reply is not None and reply.data and not self._waits:
+        if reply is not None and reply.data and not self.waited:
             status = 200 if reply.code is None else status_of(reply.code, modern=self.modern)
-            return send_json(self._http.send, status, reply.data)
+            return send_json(self._http, status, reply.data)
         return self._answer_later()
 
     async def _answer_later(self) -> None:
@@ -137,10 +133,10 @@ class Exchange(Struct, eq=False):
             return
         elif self.reply is not None and self.reply.data:
             status = status_of(self.reply.code, modern=self.modern)
-            await send_json(self._http.send, status, self.reply.data, extra)
+            await send_json(self._http, status, self.reply.data, extra)
         else:
             # There is no reply, and yet every POST needs a response.
-            await send_empty(self._http.send, self._status or 202)
+            await send_empty(self._http, self._status or 202)
 
     def let_go(self) -> None:
         """End what was begun for the request. Needed however it ended."""
@@ -156,8 +152,8 @@ class Exchange(Struct, eq=False):
 
     def waits(self) -> None:
         """Take note that the handler takes time: if it takes more, the connection is watched."""
-        if not self._waits:
-            self._waits = True
+        if not self.waited:
+            self.waited = True
             self._timer = asyncio.get_running_loop().call_later(_UNWATCHED, self._begin_watch)
 
     def _begin_watch(self) -> None:
@@ -173,7 +169,7 @@ class Exchange(Struct, eq=False):
         self.stream = self.new_stream()
         if self.gone:
             return
-        self._carrier = Carrier(self._http.send, self._settings.keep_alive)
+        self._carrier = Carrier(self._http, self._settings.keep_alive)
         self.stream.expect(self._carrier)
         self._pump = asyncio.get_running_loop().create_task(self.stream.carry(self._carrier))
         self._finish()

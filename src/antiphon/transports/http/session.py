@@ -237,7 +237,7 @@ class Session:
             if found is None or not (place.isascii() and place.isdigit() and len(place) < 16):
                 return False
             stream, after = found, int(place)
-        carrier = Carrier(http.send, self._settings.keep_alive)
+        carrier = Carrier(http, self._settings.keep_alive)
         watch = asyncio.get_running_loop().create_task(_watch(http, carrier))
         try:
             await stream.carry(carrier, after=after)

@@ -84,7 +84,7 @@ class Stateless:
         if not isinstance(envelope.id, int | str):
             await line.peer.handle(envelope)
             await self._keep(line)
-            await send_empty(http.send, 202)
+            await send_empty(http, 202)
             return
         exchange = line.exchange = _ModernExchange(
             http, self._settings, id=envelope.id, _peer=line.peer, _method=envelope.method

@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from msgspec import Struct
 
 from antiphon.protocol.sse import COMMENT, encode_event
-from antiphon.transports.http.asgi import HeaderPair, Send
+from antiphon.transports.http.asgi import HeaderPair, Http
 from antiphon.transports.http.event_store import EventStore
 from antiphon.transports.patience import at_once_or_within
 from antiphon.transports.room import Room
@@ -50,10 +50,11 @@ class Lost(Exception):
 class Carrier:
     """One HTTP response with server-sent events. ``stop`` may be called at any time, from any task."""
 
-    __slots__ = ("_ended", "_is_complete", "_keep_alive", "_loop", "_lost", "_send", "_wake", "stopped")
+    __slots__ = ("_at_once", "_ended", "_is_complete", "_keep_alive", "_loop", "_lost", "_send", "_wake", "stopped")
 
-    def __init__(self, send: Send, keep_alive: float) -> None:
-        self._send = send
+    def __init__(self, http: Http, keep_alive: float) -> None:
+        self._send = http.send
+        self._at_once = http.at_once
         self._keep_alive = keep_alive
         self._loop = asyncio.get_running_loop()
         self._wake: asyncio.Future[bool] | None = None
@@ -65,7 +66,8 @@ class Carrier:
 
     async def open(self) -> None:
         """Send the head of the response."""
-        await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        if not self._at_once.begin(200, _HEADERS):
+            await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send bytes, the ``last`` with the end of the response.
@@ -73,7 +75,8 @@ class Carrier:
         Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
         """
         self._is_complete = last
-        await self._put({"type": "http.response.body", "body": data, "more_body": not last})
+        if not self._at_once.write(data, last=last):
+            await self._put({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def end(self) -> None:
         """End the response, if its connection is still there."""
