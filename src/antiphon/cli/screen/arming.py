@@ -27,6 +27,10 @@ class Arming:
         """Say that it is on the screen now."""
         self._since = now
 
+    def seen(self, pressed: float) -> bool:
+        """Tell whether a key pressed at this moment can have been meant for it."""
+        return self._since is not None and pressed >= self._since
+
     def armed(self, pressed: float) -> bool:
-        """Tell whether a key pressed at this moment counts."""
+        """Tell whether a key pressed at this moment may let it pass."""
         return self._since is not None and pressed - self._since >= self.dead

@@ -25,7 +25,7 @@ def figures(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
         return
     yield title(words("model.title"))
     yield fact(words("model.name"), model or item.model or item.provider, "strong")
-    yield fact(words("model.by"), item.provider)
+    yield fact(words("screen.provider"), item.provider)
     if model is not None:
         yield ours(words("screen.instead", model=item.model or item.provider), "warning")
     if shown.selection is not None:
@@ -49,12 +49,12 @@ def _selection(selection: Selection, words: Words) -> Iterator[Piece]:
 def _candidate(one: Candidate, words: Words) -> list[str]:
     if one.obstacles:
         reasons = ", ".join(words(f"obstacle.{obstacle.code}") for obstacle in one.obstacles)
-        return [one.name, "–", "–", "–", "–", reasons]
-    cost = "–" if one.cost is None else f"${one.cost}"
+        return [one.name, "-", "-", "-", "-", reasons]
+    cost = "-" if one.cost is None else f"${one.cost}"
     scores = one.scores
     if scores is None:
-        return [one.name, cost, "–", "–", "–", "–"]
-    total = "–" if scores.total is None else str(scores.total)
+        return [one.name, cost, "-", "-", "-", "-"]
+    total = "-" if scores.total is None else str(scores.total)
     return [one.name, cost, str(scores.cost), str(scores.speed), str(scores.intelligence), total]
 
 

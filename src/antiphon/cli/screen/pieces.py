@@ -1,4 +1,4 @@
-"""Pieces of a page for a terminal: titles, facts, quoted texts, tables. Each is inert, and begins with something of ours.
+"""Pieces of a page for a terminal: titles, facts, quoted texts, tables. Each is inert, and begins with what is ours.
 
 Pure. Owns how a piece looks before it is wrapped; wrapping is ``document``'s, colours are ``views``'.
 """
@@ -66,7 +66,7 @@ def blank() -> Piece:
 
 
 def table(rows: Sequence[Sequence[str]], chosen: int | None = None) -> Iterator[Piece]:
-    """Show rows of cells; the first holds the titles. ``chosen`` is marked, and what is long goes into the last cell."""
+    """Show rows of cells; the first holds the titles. ``chosen`` is marked, and what is long is in the last cell."""
     lines = [[inert_line(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*(line[:-1] for line in lines), strict=True)]
     for at, line in enumerate(lines):

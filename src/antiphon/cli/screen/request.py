@@ -69,11 +69,10 @@ def _who(who: Who, id: str, words: Words) -> Iterator[Piece]:
     yield fact(words("who.server"), f"{who.target}  ({kind} {who.short})", "strong")
     if who.claims:
         yield fact(words("who.claims"), f'"{who.claims}"')
-    yield fact(words("who.call"), who.call or words("who.background"))
+    turn = f" · {words('who.round', n=who.round[0], max=who.round[1])}" if who.round else ""
+    yield fact(words("who.call"), f"{who.call or words('who.background')}{turn}")
     if who.arguments:
         yield quoted(who.arguments)
-    if who.round:
-        yield fact(words("who.round_label"), words("who.round", n=who.round[0], max=who.round[1]))
     yield fact(words("screen.id"), id, "dim")
 
 
@@ -90,7 +89,7 @@ def _risks(risks: Iterable[Risk], words: Words) -> Iterator[Piece]:
 def _sampling(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
     if shown.answer is not None and shown.item is not None and shown.item.result is not None:
         result = shown.item.result
-        yield title(words("answer.title", model=result.model, stop=result.stop_reason or "–"))
+        yield title(words("answer.title", model=result.model, stop=result.stop_reason or "-"))
         yield from _parts(shown.answer.parts, words)
     params = shown.params
     if params is None:
@@ -167,4 +166,3 @@ def _field(field: Field, words: Words) -> Iterator[Piece]:
         yield ours(option.title if same else f"{option.title} ({option.value})", lead="   - ")
     if field.default is not None:
         yield ours(f"= {encode(field.default).decode()}", "dim", "   ")
-

@@ -1,0 +1,49 @@
+"""The terminal's bell: it rings when a question comes that was not there before. It says nothing of the question."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TextIO
+
+from antiphon.host.queue import Queue
+from antiphon.host.store import Store
+
+__all__ = ["bell", "ringing"]
+
+_BELL = "\a"
+
+
+@asynccontextmanager
+async def ringing(store: Store, *, wanted: bool = True, stream: TextIO | None = None) -> AsyncGenerator[None]:
+    """Ring for new questions in this store for as long as the context lasts; only at a terminal."""
+    out = stream or sys.stderr
+    if not (wanted and out.isatty()):
+        yield
+        return
+    queue = Queue(store)
+    # What waited before anybody listened is on the list already.
+    known = {question.id for question in await queue.pending()}
+    listening = asyncio.create_task(_listen(queue, known, out))
+    try:
+        yield
+    finally:
+        listening.cancel()
+        await asyncio.wait([listening])
+
+
+async def _listen(queue: Queue, known: set[str], stream: TextIO) -> None:
+    async for _ in queue.changes():
+        pending = {question.id for question in await queue.pending()}
+        if pending - known:
+            # Once for all that come together.
+            bell(stream)
+        known = pending
+
+
+def bell(stream: TextIO) -> None:
+    """Ring once."""
+    stream.write(_BELL)
+    stream.flush()

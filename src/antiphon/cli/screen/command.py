@@ -1,0 +1,95 @@
+"""``antiphon review screen``: all of the review on a whole terminal.
+
+Owns the options, and what is said where it cannot be shown. Textual is imported only once it is shown.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from antiphon.cli.failures import Failed
+from antiphon.cli.opening import run
+from antiphon.cli.stored import ConfigFile, StorePlace, opened_store
+from antiphon.errors import ConfigError
+
+__all__ = ["screen"]
+
+Language = Annotated[
+    Literal["en", "zh"] | None,
+    typer.Option("--language", help="English or 简体中文; by default that of your terminal.", show_default=False),
+]
+NoBell = Annotated[bool, typer.Option("--no-bell", help="Stay silent when something arrives.")]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Who decides, for the record; by default you.", show_default=False),
+]
+
+
+def screen(
+    *,
+    language: Language = None,
+    no_bell: NoBell = False,
+    by: By = None,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Review on the whole terminal, live: the queue, one request, all decisions, by single keys.
+
+    ? lists the keys. It shows what the page in the browser shows. q leaves; whatever waits goes on waiting.
+    """
+    check_terminal()
+    check_installed()
+    return run(_shown(language, by or user(), store, config, bell=not no_bell))
+
+
+async def _shown(language: str | None, by: str, store: str | None, config: Path | None, *, bell: bool) -> None:
+    from antiphon.cli.screen.app import ReviewApp
+    from antiphon.cli.screen.stage import Setting
+    from antiphon.cli.screen.words import terminal_language
+
+    async with opened_store(store, config, make=True) as opened:
+        setting = Setting(store=opened, by=by, language=terminal_language(language), bell=bell)
+        app = ReviewApp(setting)
+        await app.run_async()
+        if app.failure is not None:
+            raise app.failure
+
+
+def check_terminal() -> None:
+    """Refuse to draw where nobody could see it.
+
+    Raises:
+        ConfigError: standard input, output or error is no terminal, or one that cannot move its cursor.
+    """
+    # Textual reads from standard input, and draws on standard error.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise ConfigError("the screen needs a terminal to be shown on; antiphon review list writes into a pipe")
+    if os.environ.get("TERM") in ("", "dumb"):
+        raise ConfigError(f"a terminal of type {os.environ['TERM']!r} cannot show the screen: antiphon review list")
+
+
+def check_installed() -> None:
+    """Say what is missing.
+
+    Raises:
+        Failed: Textual, or what the page is made of, is not installed.
+    """
+    missing = [name for name in ("textual", "starlette", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise Failed(f"the screen needs {' and '.join(missing)}: pip install 'antiphon[host]'")
+
+
+def user() -> str:
+    """Name this user."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        # A process in a container may have no name.
+        return "terminal"

@@ -1,0 +1,98 @@
+"""Where everything is on the screen: queue, request, and the lines that never scroll away.
+
+Owns the layout, from a corner of a terminal to a wide one. What is shown there is ``stage``'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from antiphon.cli.screen.heading import bar, plain, strip
+from antiphon.cli.screen.listing import entries
+from antiphon.cli.screen.views import QueueView, RowsView
+from antiphon.cli.screen.words import Words
+from antiphon.host.queue import Question
+from antiphon.web.showing import Group, Shown
+
+__all__ = ["Panes"]
+
+
+class Panes(Container):
+    """Queue and request beside each other, one below the other, or only the one in use, by the room there is."""
+
+    DEFAULT_CSS = """
+    Panes {
+        layout: vertical;
+        #both { height: 1fr; layout: horizontal; }
+        #side { width: 40; border-right: solid ansi_default; }
+        #queue-title, #head { height: 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
+        #queue { height: 1fr; }
+        #detail { width: 1fr; }
+        #strip { height: auto; max-height: 2; }
+        #notice { height: 1; text-style: bold; }
+        #keys { height: auto; max-height: 3; }
+    }
+    Panes.narrow {
+        #both { layout: vertical; }
+        #side { width: 100%; height: 7; border-right: none; border-bottom: solid ansi_default; }
+        #detail { width: 100%; height: 1fr; }
+    }
+    Panes.low {
+        #keys, #strip { max-height: 1; }
+    }
+    Panes.narrow.low {
+        #side { height: 0; border: none; }
+        &.on-queue #side { height: 1fr; }
+        &.on-queue #detail { height: 0; }
+    }
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        # Held, not looked up: something may be shown while all of it is being taken away.
+        self.queue = QueueView("queue", clock)
+        self.rows = RowsView("request")
+        self._title, self._head, self._strip, self._notice, self._keys = (
+            Static(Content(""), id=name) for name in ("queue-title", "head", "strip", "notice", "keys")
+        )
+
+    def compose(self) -> ComposeResult:
+        """Lay them out."""
+        with Container(id="both"):
+            with Vertical(id="side"):
+                yield self._title
+                yield self.queue
+            with Vertical(id="detail"):
+                yield self._head
+                yield self._strip
+                yield self.rows
+        yield self._notice
+        yield self._keys
+
+    def fit(self, width: int, height: int) -> None:
+        """Lay them out for a terminal of this size."""
+        self.set_class(width < 100, "narrow")
+        self.set_class(height < 20, "low")
+
+    def say(self, text: str) -> None:
+        """Tell the person something, in one line."""
+        self._notice.update(plain(text))
+
+    def list(self, groups: Iterable[Group], count: int, words: Words) -> None:
+        """Show what waits."""
+        self._title.update(plain(words("queue.title", n=count)))
+        self.queue.show(entries(groups, words), words)
+
+    def head(
+        self, question: Question | None, shown: Shown | None, now: float, words: Words, *, dead: Collection[str]
+    ) -> None:
+        """Show what is asked, for how long it waits, and the keys; those that are ``dead`` are dim."""
+        asked, risks = strip(question, shown, now, words)
+        self._head.update(asked)
+        self._strip.update(risks)
+        self._keys.update(bar(shown, words, width=self.size.width, dead=dead))

@@ -1,0 +1,297 @@
+"""The screen itself: the queue, one request, what can be done, kept up to date while anybody decides anywhere.
+
+Owns what is shown and where one is in the queue. What keys decide is ``acting``'s, how panes draw ``views``'. What is
+shown stays until the person moves: a key never meets another request than the one that was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+from textual import events
+from textual.app import App, ComposeResult
+from textual.screen import Screen
+
+from antiphon.cli.screen.acting import Acting
+from antiphon.cli.screen.arming import DEAD, Arming
+from antiphon.cli.screen.editing import Editor, in_editor
+from antiphon.cli.screen.keys import ARMED, help_lines, offers
+from antiphon.cli.screen.panes import Panes
+from antiphon.cli.screen.pieces import fact, ours
+from antiphon.cli.screen.request import draw, kept_only
+from antiphon.cli.screen.sheet import Sheet, now
+from antiphon.cli.screen.views import QueueView
+from antiphon.cli.screen.watching import Bell, readable, watch
+from antiphon.cli.screen.words import next_language, words
+from antiphon.host.queue import Question, Queue
+from antiphon.host.store.base import Store
+from antiphon.web.showing import Shown, groups_of, show
+
+__all__ = ["ReviewStage", "Setting"]
+
+T = TypeVar("T")
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What the screen is given."""
+
+    store: Store
+    by: str
+    """Who decides, for the record."""
+    language: str = "en"
+    dead: float = DEAD
+    bell: bool = True
+    editor: Editor | None = None
+    """By default the person's own."""
+    clock: Callable[[], float] = time.time
+
+
+class ReviewStage(Screen[None]):
+    """Queue, request and keys."""
+
+    def __init__(self, setting: Setting, program: App[None]) -> None:
+        super().__init__()
+        self._program = program
+        self.queue = Queue(setting.store, clock=setting.clock)
+        self.words = words(setting.language)
+        self.pending: list[Question] = []
+        self.looked = False
+        """Whether it is known what waits."""
+        self.models: dict[str, str] = {}
+        self.dead = setting.dead
+        self.question: Question | None = None
+        self.shown: Shown | None = None
+        self.editor = setting.editor or in_editor(program)
+        self.arming = Arming(setting.dead)
+        self.panes = Panes(setting.clock)
+        self._setting = setting
+        self._acting = Acting(self, setting.by)
+        self._turn = asyncio.Lock()
+        """Held while what is shown changes."""
+        self._busy = False
+        self._raw = False
+        self._place = 0
+        """Where in the queue the question is, or was."""
+        self._bell = Bell(self._ring)
+
+    def clock(self) -> float:
+        """Return the seconds since the epoch."""
+        return self._setting.clock()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the panes."""
+        yield self.panes
+
+    async def on_mount(self) -> None:
+        """Begin to watch."""
+        self.panes.rows.focus()
+        await self._draw()
+        self.set_interval(1.0, self._tick)
+        self.run_worker(watch(self.queue, self.look, self._trouble), group="watch")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Use the room there is."""
+        self.panes.fit(event.size.width, event.size.height)
+        self.call_after_refresh(self._draw_head)
+
+    def say(self, text: str) -> None:
+        """Tell the person something, in one line."""
+        self.panes.say(text)
+
+    async def ask(self, screen: Screen[T]) -> T | None:
+        """Show something over this, and wait for its end."""
+        return await self._program.push_screen_wait(screen)
+
+    async def open(self, id: str) -> None:
+        """Show a question, as it is now."""
+        async with self._turn:
+            await self._open(id)
+
+    async def _open(self, id: str) -> None:
+        # Until it is on the screen no key decides anything about it, nor about the one before.
+        self.arming.hide()
+        self.shown = None
+        try:
+            self.question = await self.queue.get(id)
+        except LookupError:
+            self.question = None
+        self.panes.queue.choose(id)
+        await self._draw()
+
+    async def go_on(self, *, decided: bool) -> None:
+        """Show the next question, or what has become of this one."""
+        async with self._turn:
+            question, ids = self.question, self.panes.queue.ids
+            if question is None or not decided:
+                await self._look()
+                if question is not None:
+                    await self._open(question.id)
+                return
+            at = ids.index(question.id) if question.id in ids else self._place
+            self.question = None
+            # The one after it, else the one before it.
+            await self._look([*ids[at + 1 :], *reversed(ids[:at])])
+
+    def on_key(self, event: events.Key) -> None:
+        """Move about, or decide about what is shown."""
+        key = event.character or event.key
+        moves: dict[str, Callable[[], Awaitable[None]]] = {
+            "j": lambda: self._move(1),
+            "k": lambda: self._move(-1),
+            "x": self._toggle_raw,
+            "l": self._change_language,
+            "?": self._help,
+        }
+        if key == "q":
+            event.stop()
+            self._program.exit()
+        elif key in moves:
+            event.stop()
+            self._begin(moves[key])
+        elif event.key == "enter":
+            event.stop()
+            self.panes.rows.focus()
+        elif self._may(key, event.time):
+            event.stop()
+            shown, question = self.shown, self.question
+            if shown is not None and question is not None:
+                if key == "m":
+                    self.panes.rows.jump(self.words("model.title"))
+                self._begin(lambda: self._acting.act(key, shown, question))
+
+    def on_screen_resume(self) -> None:
+        """Begin anew with what could not be seen behind something else."""
+        self.arming.hide()
+        self._arm()
+
+    def on_queue_view_chosen(self, event: QueueView.Chosen) -> None:
+        """Show the question that was clicked."""
+        self._begin(lambda: self.open(event.chosen))
+
+    def on_queue_view_moved(self, event: QueueView.Moved) -> None:
+        """Show the question above or below."""
+        self._begin(lambda: self._move(event.by))
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Give the room to the pane in use where there is only room for one."""
+        self.panes.set_class(isinstance(event.widget, QueueView), "on-queue")
+
+    def _may(self, key: str, pressed: float) -> bool:
+        offered = self.shown is not None and any(offer.key == key for offer in offers(self.shown, self.words))
+        return offered and (self.arming.armed(pressed) if key in ARMED else self.arming.seen(pressed))
+
+    def _begin(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do one thing at a time: what is pressed meanwhile was meant for something else."""
+        if not self._busy:
+            self._busy = True
+            self.run_worker(self._done(act), group="act")
+
+    async def _done(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await readable(act, self._trouble)
+        finally:
+            self._busy = False
+
+    async def _move(self, by: int) -> None:
+        self.say("")
+        ids = self.panes.queue.ids
+        if not ids:
+            return
+        current = "" if self.question is None else self.question.id
+        # A question that is gone has left its place to the one behind it.
+        at = ids.index(current) + by if current in ids else self._place + min(by, 0)
+        await self.open(ids[max(0, min(at, len(ids) - 1))])
+
+    async def _toggle_raw(self) -> None:
+        self._raw = not self._raw
+        async with self._turn:
+            await self._draw(keep_place=True)
+        if self._raw:
+            self.panes.rows.jump(self.words("raw.title"))
+
+    async def _change_language(self) -> None:
+        self.words = words(next_language(self.words.language))
+        self.say("")
+        async with self._turn:
+            await self._look()
+            await self._draw(keep_place=True)
+
+    async def _help(self) -> None:
+        pieces = [fact(offer.key, offer.label) for offer in help_lines(self.words)]
+        pieces.append(ours(self.words("screen.marks"), "dim"))
+        await self.ask(Sheet(self.words("help.title"), pieces, [], back=self.words("help.close"), dead=0.0))
+
+    async def look(self) -> None:
+        """Look at what waits, and at what has become of the question that is shown."""
+        async with self._turn:
+            await self._look()
+
+    async def _look(self, wanted: Sequence[str] = ()) -> None:
+        """Look; where no question is shown, show the first of those wanted that waits, else the first of all."""
+        self.pending = await self.queue.pending()
+        self.looked = True
+        waiting = {question.id for question in self.pending}
+        self._bell.hear(waiting)
+        self.panes.list(groups_of(self.pending), len(waiting), self.words)
+        question = self.question
+        if question is None:
+            following = next((id for id in (*wanted, *self.panes.queue.ids) if id in waiting), None)
+            if following is None:
+                await self._draw()
+            else:
+                await self._open(following)
+        elif question.id in waiting:
+            self._place = self.panes.queue.ids.index(question.id)
+            self.panes.queue.choose(question.id)
+            if self.shown is None:
+                # The store could not be read when it was to be shown.
+                await self._open(question.id)
+        elif question.state == "pending":
+            await self._open(question.id)
+
+    def _ring(self) -> None:
+        if self._setting.bell:
+            self._program.bell()
+
+    def _trouble(self) -> None:
+        self.say(self.words("screen.store"))
+
+    def _tick(self) -> None:
+        self.panes.queue.refresh()
+        self._draw_head()
+        if any(question.expires is not None and question.expires <= self.clock() for question in self.pending):
+            self.run_worker(readable(self.look, self._trouble), group="tick", exclusive=True)
+
+    async def _draw(self, *, keep_place: bool = False) -> None:
+        question = self.question
+        shown = None if question is None else show(question)
+        if shown is not None:
+            pieces = draw(shown, self.words, raw=self._raw, model=self.models.get(shown.id))
+        elif question is not None:
+            pieces = kept_only(question, self.words)
+        else:
+            pieces = iter([ours(self.words("queue.empty_long"), "dim")])
+        await self.panes.rows.show(pieces, keep_place=keep_place)
+        self.shown = shown
+        self._draw_head()
+        self._arm()
+
+    def _arm(self) -> None:
+        """Let what is shown be approved, a moment after it is to be seen."""
+        if self.question is not None and self.question.state == "pending":
+            self.call_after_refresh(self._armed, self.question.id)
+
+    def _armed(self, id: str) -> None:
+        if self.is_active and self.shown is not None and self.shown.id == id:
+            self.arming.shown(now())
+            self._draw_head()
+            if self.dead:
+                self.set_timer(self.dead, self._draw_head)
+
+    def _draw_head(self) -> None:
+        dead = () if self.arming.armed(now()) else ARMED
+        self.panes.head(self.question, self.shown, self.clock(), self.words, dead=dead)

@@ -1,0 +1,173 @@
+"""The two panes: rows of a document, and the queue. Both draw what is in sight, however much there is.
+
+Owns colours, scrolling and the cursor of the queue. No text goes through a markup of Rich or Textual: every row is a
+segment of plain text, which was made inert before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from rich.cells import set_cell_size
+from rich.segment import Segment
+from rich.style import Style as Look
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from antiphon.cli.screen.document import Document
+from antiphon.cli.screen.listing import Entry, line
+from antiphon.cli.screen.pieces import Piece, Style
+from antiphon.cli.screen.words import Words, words
+
+__all__ = ["QueueView", "RowsView"]
+
+_LARGE = 200_000
+"""Characters that are wrapped at once; more are wrapped in a thread, while keys are still taken."""
+_LOOKS: dict[Style, Look] = {
+    "": Look(),
+    "title": Look(bold=True),
+    "strong": Look(bold=True),
+    "dim": Look(dim=True),
+    "warning": Look(bold=True, color="yellow"),
+    "added": Look(color="green"),
+    "removed": Look(color="red"),
+    "chosen": Look(reverse=True),
+    "state": Look(bold=True, reverse=True),
+}
+"""Nothing is said by colour alone: each has a sign or a place as well."""
+
+
+class RowsView(ScrollView, can_focus=True):
+    """A document of any length, scrolled."""
+
+    DEFAULT_CSS = """
+    RowsView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "page_down")]
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._pieces: list[Piece] = []
+        self._document = Document((), 80)
+
+    @property
+    def document(self) -> Document:
+        """What is shown."""
+        return self._document
+
+    async def show(self, pieces: Iterable[Piece], *, keep_place: bool = False) -> None:
+        """Show something else, from its beginning, or from where one is."""
+        self._pieces = list(pieces)
+        await self._wrap()
+        if not keep_place:
+            self.scroll_to(y=0, animate=False)
+
+    def jump(self, title: str) -> None:
+        """Scroll to a title."""
+        self.scroll_to(y=self._document.find(title), animate=False)
+
+    async def on_resize(self, event: events.Resize) -> None:
+        """Wrap anew where the width has changed."""
+        if self._width() != self._document.width:
+            await self._wrap()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the pane."""
+        width, at = self.size.width, y + self.scroll_offset.y
+        if at >= len(self._document):
+            return Strip.blank(width)
+        row = self._document.row(at)
+        lead = _LOOKS["title" if row.style == "title" else "dim"]
+        return Strip([Segment(row.lead, lead), Segment(row.text, _LOOKS[row.style])]).adjust_cell_length(width)
+
+    def _width(self) -> int:
+        return max(1, self.scrollable_content_region.width)
+
+    async def _wrap(self) -> None:
+        pieces, width = self._pieces, self._width()
+        if sum(len(piece.text) for piece in pieces) > _LARGE:
+            document = await asyncio.to_thread(Document, pieces, width)
+        else:
+            document = Document(pieces, width)
+        if pieces is not self._pieces or not self.is_attached:
+            # Something else is to be shown meanwhile, and is wrapped already or being wrapped; or it is all over.
+            return
+        self._document = document
+        self.virtual_size = Size(width, len(document))
+        self.refresh()
+
+
+class QueueView(ScrollView, can_focus=True):
+    """What waits, with the one that is shown marked."""
+
+    DEFAULT_CSS = """
+    QueueView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("up", "move(-1)"), Binding("down", "move(1)")]
+
+    class Chosen(Message):
+        """A line was clicked."""
+
+        def __init__(self, id: str) -> None:
+            super().__init__()
+            self.chosen = id
+
+    class Moved(Message):
+        """The line after or before is wanted."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
+    def __init__(self, id: str, clock: Callable[[], float]) -> None:
+        super().__init__(id=id)
+        self._entries: list[Entry] = []
+        self._words = words("en")
+        self._current = ""
+        self._clock = clock
+
+    @property
+    def ids(self) -> list[str]:
+        """The questions, in the order they are shown in."""
+        return [entry.id for entry in self._entries if entry.id]
+
+    def show(self, entries: Iterable[Entry], words: Words) -> None:
+        """Show other questions."""
+        self._entries, self._words = list(entries), words
+        self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self._entries))
+        self.refresh()
+
+    def choose(self, id: str) -> None:
+        """Mark the question that is shown, and scroll to it."""
+        self._current = id
+        at = next((at for at, entry in enumerate(self._entries) if entry.id == id), None)
+        if at is not None and not self.scroll_offset.y <= at < self.scroll_offset.y + self.size.height:
+            self.scroll_to(y=max(0, at - self.size.height // 2), animate=False)
+        self.refresh()
+
+    def action_move(self, by: int) -> None:
+        """Ask for a line so far away."""
+        self.post_message(self.Moved(by))
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose a line with the mouse."""
+        at = event.y + self.scroll_offset.y
+        if at < len(self._entries) and self._entries[at].id:
+            self.post_message(self.Chosen(self._entries[at].id))
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the queue."""
+        width, at = self.size.width, y + self.scroll_offset.y
+        if at >= len(self._entries):
+            return Strip.blank(width)
+        entry = self._entries[at]
+        current = bool(entry.id) and entry.id == self._current
+        text = set_cell_size(line(entry, self._clock(), self._words, current=current), width)
+        style: Style = "chosen" if current else "warning" if entry.warnings else "" if entry.id else "dim"
+        return Strip([Segment(text, _LOOKS[style])])

@@ -1,0 +1,287 @@
+"""The screen: what is shown of the queue, and that what is shown stays until the person moves."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import pytest
+from rich.cells import cell_len
+from sqlalchemy.exc import OperationalError
+
+from antiphon.cli.screen.sheet import now
+from antiphon.cli.screen.views import QueueView, RowsView
+from antiphon.host import Approve, digest
+from antiphon.wire.origin import Round
+from tests.cli.screen.reviewing import asking, lines, reviewing
+from tests.host.asks import origin, request
+
+
+async def test_what_waits_is_listed_by_calls():
+    """Below who asks and for what; the first is shown at once."""
+    async with asking() as desk:
+        await desk.ask("First", origin("1", round=Round(n=2, max=9)))
+        await desk.ask("Second", origin("2", call="call-2"))
+        async with reviewing(desk.store) as review:
+            assert "Queue: 2" in review.text
+            assert "python catalogue.py · tools/call desc" in review.text
+            assert "│ First" in review.page
+            assert "tools/call describe" in review.page
+            assert "round 2 of at most 9" in review.page
+
+
+async def test_an_empty_queue_says_so_and_fills_by_itself():
+    """What arrives is shown, and rings."""
+    async with asking() as desk, reviewing(desk.store) as review:
+        await review.sees("Nothing waits. What servers ask for appears here by itself.")
+        rung = []
+        review.app.bell = lambda: rung.append(1)
+        await desk.ask("Describe a hat")
+        await review.sees("│ Describe a hat")
+        assert rung == [1]
+
+
+async def test_no_bell_is_no_bell():
+    """Where it is not wanted."""
+    async with asking() as desk, reviewing(desk.store, bell=False) as review:
+        rung = []
+        review.app.bell = lambda: rung.append(1)
+        await desk.ask()
+        await review.sees("│ Describe a sweater")
+        assert rung == []
+
+
+async def test_keys_move_through_the_queue():
+    """To its ends, and no further; arrows do the same in the queue itself."""
+    async with asking() as desk:
+        for name in ("First", "Second", "Third"):
+            await desk.ask(name)
+        async with reviewing(desk.store) as review:
+            await review.press("j", sees="│ Second")
+            await review.press("j", sees="│ Third")
+            await review.press("j", "k", sees="│ Second")
+            await review.press("tab", "up", sees="│ First")
+            assert isinstance(review.app.focused, QueueView)
+            await review.press("down", sees="│ Second")
+            review.type("enter")
+            await review.until(lambda: isinstance(review.app.focused, RowsView))
+            review.type("tab")
+            await review.until(lambda: isinstance(review.app.focused, QueueView))
+
+
+async def test_a_line_can_be_clicked():
+    """A head of a group cannot."""
+    async with asking() as desk:
+        await desk.ask("First")
+        await desk.ask("Second")
+        async with reviewing(desk.store) as review:
+            await review.pilot.click("#queue", offset=(5, 2))
+            await review.sees("│ Second")
+            await review.pilot.click("#queue", offset=(5, 0))
+            assert review.stage.shown is not None and review.stage.shown.turns[0].parts[0].text == "Second"
+
+
+async def test_what_is_shown_stays_when_somebody_else_decides_it():
+    """And says what became of it; nothing can be decided any more, and moving goes on from its place."""
+    async with asking() as desk:
+        asked = await desk.ask("First")
+        first = await desk.newest()
+        await desk.ask("Second")
+        async with reviewing(desk.store) as review:
+            await desk.queue.decide(first.id, Approve(digest=digest(request("First"))), by="bob")
+            await asked
+            await review.sees("It was decided. By bob.")
+            assert "a Approve" not in review.text
+            await review.pilot.press("a", "d")
+            assert len(await desk.queue.pending()) == 1
+            await review.press("j", sees="│ Second")
+
+
+async def test_the_second_reviewer_is_told_who_was_first():
+    """Even where the screen does not know yet."""
+    async with asking() as desk:
+        asked = await desk.ask("First")
+        first = await desk.newest()
+        async with reviewing(desk.store) as one, reviewing(desk.store, by="bob") as other:
+            other.stage.workers.cancel_group(other.stage, "watch")
+            await one.press("d", sees="Denied.")
+            await other.press("a", sees="Somebody was faster: ada has decided.")
+        await asyncio.wait([asked])
+        assert (await desk.queue.get(first.id)).by == "ada"
+
+
+async def test_what_has_just_appeared_cannot_be_approved():
+    """A key meant for the last one does not meet it; denying works at once."""
+    async with asking() as desk:
+        asked = await desk.ask("First")
+        async with reviewing(desk.store, dead=3600.0) as review:
+            await review.until(lambda: review.stage.arming.seen(now()))
+            await review.pilot.press("a", "g", "A")
+            assert review.app.screen is review.stage
+            assert not asked.done()
+            assert [question.state for question in await desk.queue.pending()] == ["pending"]
+            await review.press("d", sees="Denied.")
+
+
+async def test_what_arrives_behind_a_form_has_not_been_seen():
+    """Its moment begins when the form is gone."""
+    async with asking() as desk, reviewing(desk.store) as review:
+        await review.press("?", sees="this list")
+        asked = await desk.ask("First")
+        await review.until(lambda: review.stage.shown)
+        await review.pilot.pause(0.05)
+        assert not review.stage.arming.seen(now())
+        review.type("escape")
+        await review.until(lambda: review.app.screen is review.stage)
+        await review.press("a", sees="Approved.")
+        assert (await asked).text == "one"
+
+
+async def test_keys_wait_for_a_long_text():
+    """What is being wrapped is not on the screen yet: nothing is decided about it."""
+    async with asking() as desk:
+        await desk.ask("First")
+        await desk.ask("long " * 200_000)
+        async with reviewing(desk.store) as review:
+            await review.sees("\u2502 First")
+            review.type("j")
+            await review.quickly(lambda: review.stage.shown is None)
+            for key in "da":
+                review.type(key)
+            await review.sees("\u2502 long long")
+            await review.pilot.pause()
+            assert review.decisions == []
+
+
+async def test_after_the_pause_it_can_be_approved():
+    """Which begins when it is on the screen, and again with the next one."""
+    async with asking() as desk:
+        asked = await desk.ask("First")
+        await desk.ask("Second")
+        async with reviewing(desk.store, dead=0.4) as review:
+            await review.sees("│ First")
+            await review.until(lambda: review.stage.arming.armed(now()))
+            await review.press("a", sees="Approved.")
+            await review.sees("│ Second")
+            review.type("a")
+            assert (await asked).text == "one"
+            assert len(await desk.queue.pending()) == 1
+
+
+async def test_a_request_that_expires_says_so():
+    """Its clock runs down; who is late is told."""
+    now = [1_000.0]
+    async with asking() as desk:
+        await desk.ask("First")
+        question = await desk.newest()
+        assert question.expires is not None
+        now[0] = question.expires - 65
+        async with reviewing(desk.store, clock=lambda: now[0]) as review:
+            await review.sees("1:05 · At zero it is refused.")
+            now[0] = question.expires
+            await review.sees("Queue: 0")
+
+
+async def test_a_request_that_is_withdrawn_says_so():
+    """The server does not wait any more."""
+    async with asking() as desk:
+        asked = await desk.ask("First")
+        async with reviewing(desk.store) as review:
+            asked.cancel()
+            await review.sees("It was withdrawn: nobody waits for it any more.")
+
+
+async def test_the_raw_json_is_shown_on_demand():
+    """And put away again."""
+    async with asking() as desk:
+        await desk.ask("First")
+        async with reviewing(desk.store) as review:
+            assert '"maxTokens": 100' not in review.page
+            await review.press("x", sees='"maxTokens": 100')
+            await review.press("x", sees="x shows the raw JSON.")
+
+
+async def test_the_keys_are_listed():
+    """All of them; Esc goes back."""
+    async with asking() as desk, reviewing(desk.store) as review:
+        await review.press("?", sees="have an answer made once more")
+        await review.press("escape", sees="Nothing waits.")
+
+
+async def test_it_speaks_chinese():
+    """By the terminal's language, or by a key."""
+    async with asking() as desk:
+        await desk.ask("描述一件毛衣\u202e")
+        async with reviewing(desk.store, language="zh") as review:
+            await review.sees("│ 描述一件毛衣")
+            assert "服务器请求模型补全" in review.text
+            assert "a 批准" in review.text
+            assert "! 含有不可见字符\uff081 bidi\uff09" in review.text
+            await review.press("l", sees="A server asks for a completion")
+            await review.press("l", "?", sees="快捷键")
+
+
+@pytest.mark.parametrize("size", [(200, 60), (80, 24), (60, 20), (40, 12), (30, 8)])
+async def test_it_fits_any_terminal(size: tuple[int, int]):
+    """Down to a corner of one: queue and request by Tab, the usual keys, and no row that is wider."""
+    async with asking() as desk:
+        asked = await desk.ask("First " * 100 + "\u6c49\u5b57" * 100)
+        async with reviewing(desk.store, size=size) as review:
+            await review.sees(" Server")
+            assert "First First" in review.page
+            assert "a Approve" in review.text
+            assert {cell_len(line) for line in lines(review.app)} == {size[0]}
+            await review.press("shift+tab", sees="Queue: 1")
+            await review.press("tab", sees=" Server")
+            await review.press("a", sees="Approved.")
+            assert (await asked).text == "one"
+
+
+async def test_two_hundred_requests_are_no_burden():
+    """From a key to the next request on the terminal takes less than a tenth of a second of work, at the median."""
+    async with asking() as desk:
+        await desk.put_all([f"Question {number} " * 20 for number in range(200)])
+        async with reviewing(desk.store) as review:
+            await review.sees("Queue: 200")
+            took: list[float] = []
+            for number in range(1, 30):
+                begun = time.process_time()
+                review.type("j")
+                # Armed is what is on the terminal: nothing is dead here.
+                await review.quickly(
+                    lambda wanted=f"\u2502 Question {number} ": (
+                        wanted in review.page and review.stage.arming.armed(now())
+                    )
+                )
+                took.append(time.process_time() - begun)
+            assert statistics.median(took) < 0.1
+
+
+async def test_a_store_that_cannot_be_read_is_tried_again():
+    """And the person is told."""
+    async with asking() as desk:
+        await desk.ask("First")
+        async with reviewing(desk.store) as review:
+            broken = OperationalError("x", {}, Exception("gone"))
+
+            async def fail(id: str):
+                raise broken
+
+            review.stage.queue.get = fail
+            review.type("j")
+            await review.sees("The store cannot be read just now")
+            del review.stage.queue.get
+            await desk.ask("Second")
+            await review.press("d", sees="Denied.")
+
+
+async def test_q_leaves_and_what_waits_goes_on_waiting():
+    """Ctrl-C as well."""
+    for key in ("q", "ctrl+c"):
+        async with asking() as desk:
+            await desk.ask("First")
+            async with reviewing(desk.store) as review:
+                review.type(key)
+            assert review.app.failure is None
+            assert len(await desk.queue.pending()) == 1

@@ -1,0 +1,71 @@
+"""The bell rings for what is new, at a terminal, and says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+from antiphon.cli.bell import bell, ringing
+from antiphon.host import MemoryStore, Queue, ReviewItem
+from tests.host.asks import CHOICES, origin, request
+
+
+class Terminal(io.StringIO):
+    """Hears the bell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rung = asyncio.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.rung.set()
+        return super().write(text)
+
+
+def item(number: int) -> ReviewItem:
+    """Make a request."""
+    params = request(f"Describe {number}")
+    return ReviewItem(origin=origin(str(number)), params=params, received=params, provider="echo", choices=CHOICES)
+
+
+async def put(queue: Queue, number: int) -> asyncio.Task[object]:
+    """Leave a question; it is there when this returns."""
+    task = asyncio.create_task(queue.review(item(number)))
+    async for _ in queue.changes():
+        if any(question.item.origin.id == str(number) for question in await queue.pending()):
+            break
+    return task
+
+
+async def test_it_rings_for_what_is_new():
+    """Not for what waited before, and not when something goes."""
+    store, terminal = MemoryStore(), Terminal()
+    queue = Queue(store)
+    old = await put(queue, 1)
+    async with ringing(store, stream=terminal):
+        new = await put(queue, 2)
+        await terminal.rung.wait()
+    assert terminal.getvalue() == "\a"
+    for task in (old, new):
+        task.cancel()
+    await asyncio.wait([old, new])
+
+
+async def test_it_is_silent_in_a_pipe_and_where_nobody_wants_it():
+    """A file is no place for a bell."""
+    store, pipe, terminal = MemoryStore(), io.StringIO(), Terminal()
+    async with ringing(store, stream=pipe), ringing(store, wanted=False, stream=terminal):
+        task = await put(Queue(store), 1)
+    assert (pipe.getvalue(), terminal.getvalue()) == ("", "")
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def test_one_ring_is_one_character():
+    """That a terminal obeys."""
+    stream = io.StringIO()
+    bell(stream)
+    assert stream.getvalue() == "\a"
