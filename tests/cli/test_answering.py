@@ -9,6 +9,7 @@ import pytest
 from antiphon.cli.answering import Answering, choose_host, configuration
 from antiphon.cli.telling import Teller
 from antiphon.errors import ConfigError, Rejected
+from antiphon.host import Audit, open_store
 from antiphon.host.queue import Queue
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -38,6 +39,19 @@ async def test_yes_answers_without_asking():
     answerer, stream = answering(yes=True)
     assert (await answerer.sample(PARAMS, ORIGIN)).text == "[echo] Hello"
     assert stream.getvalue() == "sampling request answered by 'echo'\n"
+
+
+async def test_what_is_answered_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without a word of configuration, in the user's state folder; nothing is made there before."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    answerer, _ = answering(yes=True)
+    assert not (tmp_path / "antiphon").exists()
+    await answerer.sample(PARAMS, ORIGIN)
+    await answerer.host.close()
+    store = open_store(tmp_path / "antiphon" / "host.db")
+    steps = [entry.record.step async for entry in Audit(store).entries()]
+    assert steps == ["received", "policy", "generate", "answered", "settled"]
+    await store.aclose()
 
 
 async def test_deny_refuses():

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from antiphon import Client, Rejected, ResourceNotFound
@@ -132,6 +134,20 @@ def test_a_person_approves_each(revision: str):
     assert ended(child) == 0
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_person_answers_in_person(revision: str):
+    """No model, no key, no configuration: what is typed is what is stored."""
+    child = at_terminal("demo", "-n", "1", "--interval", "0.01", "--revision", revision, NO_COLOR="1")
+    child.expect_exact("decision> ")
+    child.sendline("w")
+    child.expect_exact("single dot")
+    child.sendline("Soft as a cloud.")
+    child.sendline(".")
+    child.expect_exact("answered by human")
+    child.expect_exact("1 of 1 new products are described and stored")
+    assert ended(child) == 0
+
+
 @pytest.mark.parametrize(("revision", "stored"), [("2025-11-25", 1), ("2026-07-28", 0)])
 def test_a_refusal_is_no_success(revision: str, stored: int):
     """The others go on; where a round has no error member, the call is given up."""
@@ -192,3 +208,42 @@ async def test_the_server_has_each_product_as_a_resource(tmp_path: Path):
         assert json.loads(text)["description"] == "Soft."
         with pytest.raises(ResourceNotFound, match="There is no product P-9"):
             await client.read_resource("shop://products/P-9")
+
+
+def test_the_page_is_one_way_to_decide(cli: Cli):
+    """Not together with another one."""
+    for other in (["--yes"], ["--review", "queue"]):
+        done = cli("demo", "--web", *other)
+        assert (done.code, done.out) == (2, "")
+        assert "--web asks in the browser" in done.err
+
+
+def test_a_newcomer_at_a_terminal_is_told_how_to_go_on():
+    """With a command that can be typed as it is printed."""
+    child = at_terminal("demo", *QUICK, "-n", "1", "--no-messages", NO_COLOR="1")
+    child.expect_exact("Decide yourself, in the browser: antiphon demo --web")
+    assert ended(child) == 0
+
+
+def test_a_killed_demonstration_finds_its_queue_again(tmp_path: Path):
+    """The page lists the products that wait; after a kill it lists them still, in the next run."""
+    command = [*COMMAND, "demo", "--web", "-n", "1", "--interval", "0.01", "--json", "--no-messages"]
+    env = environment(BROWSER="", XDG_STATE_HOME=str(tmp_path))
+    seen: list[list[str]] = []
+    for _ in range(2):
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+            assert run.stderr is not None
+            assert run.stdout is not None
+            address = run.stderr.readline().split()[-1]
+            for line in run.stdout:
+                if json.loads(line)["event"] == "ask":
+                    break
+            with httpx.Client(follow_redirects=True) as client:
+                client.get(address)
+                while not (found := re.findall(r'data-row="(\w+)"', client.get(address).text)):
+                    pass
+            seen.append(found)
+            run.kill()
+    first, second = seen
+    assert len(first) == 1
+    assert first[0] in second

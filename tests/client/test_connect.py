@@ -43,7 +43,9 @@ def test_an_entry_brings_its_environment() -> None:
     "target",
     [
         "https://example.com/mcp",
+        "HTTPS://example.com/mcp",
         {"url": "https://example.com/mcp"},
+        {"url": "Https://example.com/mcp"},
         {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}},
     ],
 )
@@ -98,6 +100,15 @@ async def test_a_program_that_is_not_there_is_named() -> None:
     """With the command line."""
     with pytest.raises(ConfigError, match="no-such-program-here"):
         await Client(["no-such-program-here"]).connect()
+
+
+@pytest.mark.parametrize(("scheme", "known"), [("http", "Http"), ("ws", "WS"), ("wss", "wSS")])
+def test_the_scheme_of_an_address_may_be_in_capitals(scheme: str, known: str) -> None:
+    """It is no command for that; what follows it keeps its case, and what has another scheme is none of ours."""
+    where = resolve(f"{known}://a.example/Mcp?Q=1")
+    assert isinstance(where, Address)
+    assert where.url == f"{scheme}://a.example/Mcp?Q=1"
+    assert isinstance(resolve(f"{known}x://a.example"), Command)
 
 
 @pytest.mark.parametrize("url", ["http://a.example/mcp", "https://a.example", "ws://a.example/ws", "wss://a.example"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from antiphon.errors import Rejected
+from antiphon.host import Host
 from antiphon.host.review import Answer, Approve, Decision, ElicitItem, ReviewItem, ToolItem, digest
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
@@ -70,3 +72,12 @@ class Person:
 def write(text: str) -> Callable[[ReviewItem], Decision]:
     """Answer in person."""
     return lambda item: Answer(result=text)
+
+
+async def host_reason(host: Host, asked: Origin, params: CreateMessageRequestParams | None = None) -> str | None:
+    """Return why a host refuses; ``None`` if it answers."""
+    try:
+        await host(params or request(), asked)
+    except Rejected as error:
+        return error.data["reason"]
+    return None

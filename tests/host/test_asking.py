@@ -49,6 +49,23 @@ async def test_a_person_is_not_buried():
         await first
 
 
+async def test_forms_are_limited_and_recorded():
+    """As everything that a server asks; the person sees which server it is, and for which call."""
+    person = Person(fill=ElicitResult(action="accept", content={"name": "Ada"}))
+    host = Host(reviewer=person, limits=Limits(per_minute=2))
+    actions = [(await host.elicit(FORM, origin(str(number)))).action for number in range(3)]
+    assert actions == ["accept", "accept", "decline"]
+    [shown, _] = person.forms
+    assert (shown.origin.target, shown.origin.call.name, shown.params) == ("python catalogue.py", "describe", FORM)
+    assert [(record.method, record.step, record.outcome) for record in host.audit.records("0")] == [
+        ("elicitation/create", "received", ""),
+        ("elicitation/create", "policy", "ask"),
+        ("elicitation/create", "answered", "accept"),
+    ]
+    assert [(record.step, record.outcome) for record in host.audit.records("2")][-1] == ("refused", "limit:per_minute")
+    assert "Ada" not in str(host.audit.records())
+
+
 async def test_who_decided_is_recorded():
     """Where the reviewer says so."""
     host = Host(Scripted([]), reviewer=Person(lambda item: Answer(result="x", ticket=Ticket(id="r", by="ada"))))

@@ -93,6 +93,25 @@ async def test_a_changed_record_is_named(place: Place):
     assert await fault(place) == (4, "the record was changed: its hash is another")
 
 
+async def test_any_byte_of_the_file_matters(tmp_path: Path):
+    """Of every record, what it says and its hash: flipped in the file itself, whichever it is."""
+    path = tmp_path / "host.db"
+    place = Place("sqlite", tmp_path)
+    place.path = path
+    await filled(place)
+    whole = path.read_bytes()
+    async with place.open() as store:
+        cells = [text.encode() for entry in await store.entries() for text in (entry.body, entry.hash)]
+    for cell in cells[:6]:
+        start = whole.index(cell)
+        for at in (start, *range(start + 1, start + len(cell) - 1, 29), start + len(cell) - 1):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            assert (await fault(place))[0] <= 4
+    path.write_bytes(whole)
+    async with place.open() as store:
+        assert (await Audit(store).verify()).whole
+
+
 async def test_a_removed_record_is_named(place: Place):
     """In the middle; and at the beginning, which only a store in memory may drop."""
     await filled(place)

@@ -11,6 +11,7 @@ import pytest
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Approve, Deny, Edit, Host, ReviewItem, Scripted, Terms, digest
 from antiphon.host.queue import AlreadyDecided, Mismatch, Question, Queue
+from antiphon.host.store.base import Change
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
 from tests.host.asks import Person, origin, request
@@ -76,6 +77,27 @@ async def test_the_second_is_told_who_was_first(place: Place):
         assert isinstance(late, AlreadyDecided)
         winner = late.question.by or (await queue.get(question.id)).by
         assert (await task).text == f"by {winner}"
+
+
+async def test_a_reviewer_that_disconnects_changes_nothing(place: Place):
+    """The one who looks goes away in the middle; the ask waits on, and the next one who comes decides."""
+    async with place.open() as store:
+        task = asyncio.create_task(
+            Host(Scripted(["ok"]), reviewer=Queue(store, clock=place.clock), store=store)(request(), origin())
+        )
+        looking = store if place.kind == "memory" else place.make()
+        queue = Queue(looking, clock=place.clock)
+        [seen] = await first(queue)
+        watching = asyncio.create_task(anext(aiter(queue.changes())))
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+        if looking is not store:
+            await looking.aclose()
+        [question] = await Queue(store, clock=place.clock).pending()
+        assert (question.id, question.waited_for, task.done()) == (seen.id, True, False)
+        await Queue(store, clock=place.clock).decide(question.id, approval(question))
+        assert (await task).text == "ok"
 
 
 async def test_a_round_is_decided_together(place: Place):
@@ -155,6 +177,23 @@ async def test_a_question_expires(place: Place):
             await host(request(), origin())
         assert caught.value.data == {"reason": "expired"}
         assert [done.state for done in await queue.history()] == ["expired"]
+
+
+async def test_the_history_is_of_the_latest(place: Place):
+    """Newest first, so many; one that is decided and not yet carried out belongs to it."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock)
+        item, ids = await shown(), []
+        for number in range(4):
+            place.clock.now += 1
+            row = await queue._put("request", item, origin(str(number)), [str(number)], None)
+            ids.append(row.id)
+            await queue.decide(row.id, approval(await queue.get(row.id)))
+            if number < 3:
+                assert await store.commit(Change(finish=row.id)) is None
+        found = [(question.id, question.state) for question in await queue.history(3)]
+        assert found == [(ids[3], "decided"), (ids[2], "done"), (ids[1], "done")]
+        assert (await queue.pending(), len(await queue.history())) == ([], 4)
 
 
 async def test_a_grant_that_is_given_in_the_queue(place: Place):

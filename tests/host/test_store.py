@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import ConfigError
+from antiphon.host import Host, Scripted
 from antiphon.host.budget import Amount, Cap
 from antiphon.host.chain import Head
-from antiphon.host.store import MemoryStore, open_store
+from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.base import Change, Decided, GrantRow, Settlement
 from antiphon.host.store.place import state_folder
 from antiphon.host.store.runner import PostgresRunner, SqliteRunner
 from antiphon.host.store.sql import LEASE, SqlStore
+from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place, hold, record, review
 
 
@@ -225,6 +227,29 @@ async def test_a_place_is_a_path_or_an_address(tmp_path: Path):
 def test_by_default_it_is_where_programs_keep_their_state(platform: str, environ: dict[str, str], folder: str):
     """Each system has its own."""
     assert state_folder(environ, platform) == Path(folder)
+
+
+async def test_the_usual_store_is_made_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Closing it before makes nothing; after that it is a file like any."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    await usual_store().aclose()
+    assert not (tmp_path / "antiphon").exists()
+    store = usual_store()
+    await Host(Scripted(["ok"]), reviewer=None, review="never", store=store)(request(), origin())
+    assert (store.bounded, (await store.head()).seq > 0, len(store.host)) == (False, True, 12)
+    await store.aclose()
+    assert (tmp_path / "antiphon" / "host.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("lacking", ["sqlalchemy", "alembic", "folder"])
+def test_where_nothing_can_be_kept_it_is_in_memory(lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without the packages, or where the state folder cannot be made."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    if lacking == "folder":
+        (tmp_path / "antiphon").write_text("a file")
+    else:
+        monkeypatch.setattr("antiphon.host.store.place.find_spec", lambda name: None if name == lacking else object())
+    assert isinstance(usual_store(), MemoryStore)
 
 
 def test_a_host_without_a_store_loads_no_database():

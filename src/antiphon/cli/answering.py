@@ -18,13 +18,14 @@ from antiphon.errors import ConfigError, Rejected
 from antiphon.host.catalogue import Catalogue
 from antiphon.host.config import Config, load_config
 from antiphon.host.config.environment import model_of
+from antiphon.host.config.shape import Notify
 from antiphon.host.configured import Configured
 from antiphon.host.elicit import fields_of
 from antiphon.host.models import Models
+from antiphon.host.opening import queue_in
 from antiphon.host.providers import Provider, named
-from antiphon.host.queue import Queue
 from antiphon.host.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
-from antiphon.host.store import Store, open_store
+from antiphon.host.store import Store, open_store, usual_store
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
@@ -71,8 +72,9 @@ def choose_host(
     Who completes is, without ``provider`` and ``model``, the configured models; ``model`` alone names one of them;
     ``provider`` is ``"echo"``, ``"manual"`` or a vendor, and ``model`` then what the vendor calls it. ``config`` is the
     one configuration file to read. ``store`` is where the host keeps what outlives it, instead of where the
-    configuration says; with neither, nothing does. A person is asked at the terminal; with a store, and either no
-    terminal or ``review="queue"``, the questions wait there for ``antiphon review``. Closing the host closes the store.
+    configuration says; with neither it is the usual file. A person is asked at the terminal; with a store that was
+    named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``. Closing the
+    host closes the store.
 
     Raises:
         ConfigError: both were wanted, there is no such provider or model, or the configuration cannot be read.
@@ -90,14 +92,14 @@ def choose_host(
         configured,
         environ,
         provider=completes,
-        reviewer=Defaults() if yes else _reviewer(opened, review),
+        reviewer=Defaults() if yes else _reviewer(opened, review, configured.notify),
         review="never" if yes else None,
-        store=opened,
+        store=opened or usual_store(),
         closes_store=True,
     )
 
 
-def _reviewer(store: Store | None, review: ReviewAt | None) -> Reviewer:
+def _reviewer(store: Store | None, review: ReviewAt | None, notify: Notify) -> Reviewer:
     """Choose who is asked: whoever looks into the store where that is wanted, or where nobody sits here."""
     # Imported here: a command that asks nobody does not pay for it.
     from antiphon.host.terminal import TerminalReviewer
@@ -106,7 +108,7 @@ def _reviewer(store: Store | None, review: ReviewAt | None) -> Reviewer:
     if review == "queue" and store is None:
         raise ConfigError("--review queue needs a store to put the questions into: give --store, or configure one")
     if store is not None and review != "terminal" and (review == "queue" or not terminal.available):
-        return Queue(store)
+        return queue_in(store, notify)
     return terminal
 
 

@@ -49,6 +49,7 @@ class Address(Struct, frozen=True, kw_only=True):
     proxy: str | None = None
 
 
+_SCHEMES = ("http", "https", "ws", "wss")
 Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
 
 
@@ -65,8 +66,10 @@ def resolve(target: Target) -> Serves | Command | Address:
             raise ConfigError(f"no such file: {target}")
         return Command(argv=[sys.executable, str(target)])
     if isinstance(target, str):
-        if target.startswith(("http://", "https://", "ws://", "wss://")):
-            return Address(url=target)
+        scheme, mark, rest = target.partition("://")
+        if mark and scheme.lower() in _SCHEMES:
+            # RFC 3986, section 3.1: schemes are case-insensitive.
+            return Address(url=f"{scheme.lower()}://{rest}")
         return Command(argv=_split(target))
     if isinstance(target, Sequence):
         if not target:
@@ -95,7 +98,8 @@ def _entry(entry: Mapping[str, Any]) -> Command | Address:
     except ValidationError as error:
         raise ConfigError(f"the configuration entry is wrong: {error}; it may have {_ENTRY}") from None
     if read.url is not None:
-        return Address(url=read.url, headers=read.headers)
+        scheme, mark, rest = read.url.partition("://")
+        return Address(url=f"{scheme.lower()}{mark}{rest}", headers=read.headers)
     if read.command is None:
         raise ConfigError(f"the configuration entry has neither command nor url; it may have {_ENTRY}")
     return Command(argv=[read.command, *read.args], env=read.env, cwd=read.cwd)

@@ -10,6 +10,7 @@ from antiphon.host.budget import Budget, Cap, Price
 from antiphon.host.grants import Grant, Grants
 from antiphon.host.host import Host
 from antiphon.host.limits import Limits
+from antiphon.host.opening import open_host
 from antiphon.host.policy import Policy, Rule, Verdict, decide, explain
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
 from antiphon.host.queue import AlreadyDecided, Queue
@@ -68,5 +69,6 @@ __all__ = [
     "decide",
     "digest",
     "explain",
+    "open_host",
     "open_store",
 ]

@@ -22,7 +22,7 @@ from antiphon.host.grants import Grants
 from antiphon.host.limits import Gate
 from antiphon.host.policy import Policy
 from antiphon.host.providers.base import Completion, Provider, Usage
-from antiphon.host.redact import Redaction, mask
+from antiphon.host.redact import Redaction, mask, masked_json
 from antiphon.host.review import Reviewer
 from antiphon.host.store.base import Change, Hold, Settlement, Store
 from antiphon.wire.elicitation import ElicitResult
@@ -91,8 +91,8 @@ class Case:
         self._unsaved.append(self.desk.audit.note(self.origin, self.method, step, outcome, digest, **facts))
 
     def content(self, value: msgspec.Struct) -> str | None:
-        """Return what a record keeps of a value: nothing, unless content was asked for."""
-        return msgspec.json.encode(value).decode() if self.desk.audit.content else None
+        """Return what a record keeps of a value: nothing, unless content was asked for; secrets never."""
+        return masked_json(value) if self.desk.audit.content else None
 
     def draft(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> Record:
         """Make the record of a step that may still not happen."""
@@ -174,7 +174,11 @@ class Case:
 
     async def close(self) -> None:
         """Settle and save what is left, even when the ask is withdrawn meanwhile."""
-        await asyncio.shield(asyncio.ensure_future(self._closed()))
+        if self.ticket is None:
+            # One change, and a store finishes what it has begun.
+            await self.settle()
+        else:
+            await asyncio.shield(asyncio.ensure_future(self._closed()))
 
     async def _closed(self) -> None:
         if self.held is not None:

@@ -5,7 +5,7 @@ Owns the choice of parts and their defaults; what happens to a request is in ``p
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -28,6 +28,9 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
+
+if TYPE_CHECKING:
+    from antiphon.host.page import PageReviewer
 
 __all__ = ["Host"]
 
@@ -73,6 +76,7 @@ class Host:
         redaction: Redaction | None = None,
         choose: Choose | None = None,
         keep_content: bool = False,
+        web: bool = False,
     ) -> None:
         """Choose the parts.
 
@@ -84,14 +88,17 @@ class Host:
         ``limits``, ``budget`` and ``redaction`` have their own defaults. ``choose`` picks a model and its price;
         where the provider is a catalogue of models, ``select`` does.
         ``keep_content`` keeps what was asked and answered in the audit as well, for whoever can read the store.
+        ``web=True`` asks in the browser instead: a review page is served on this machine as soon as there is a
+        question, its address printed to standard error and opened; ``aclose`` ends it. Needs ``antiphon[host]``.
 
         Raises:
-            ConfigError: no such provider, reviewer or review mode.
+            ConfigError: no such provider, reviewer or review mode; or two reviewers.
         """
         self.provider = named(provider) if isinstance(provider, str) else provider
         self.policy = _with_review(policy or Policy(), review)
-        self.reviewer = _terminal(reviewer) if isinstance(reviewer, str) else reviewer
         self.store = store or MemoryStore()
+        self._page = _page(reviewer, self.store) if web else None
+        self.reviewer = self._page or _reviewer(reviewer)
         self.grants = Grants(self.store)
         self.audit = Audit(self.store, content=keep_content)
         self._desk = Desk(
@@ -149,6 +156,11 @@ class Host:
         await consent.confirm(self._desk, params, origin)
         return True
 
+    async def aclose(self) -> None:
+        """End the page that ``web=True`` has opened; without one there is nothing to end. The store stays open."""
+        if self._page is not None:
+            await self._page.aclose()
+
 
 def _with_review(policy: Policy, review: str) -> Policy:
     if review not in ("ask", "never"):
@@ -161,7 +173,18 @@ def _with_review(policy: Policy, review: str) -> Policy:
     return msgspec.structs.replace(policy, rules=rules, default="allow" if policy.default == "ask" else policy.default)
 
 
-def _terminal(name: str) -> Reviewer:
+def _page(reviewer: object, store: Store) -> PageReviewer:
+    if reviewer != "terminal":
+        raise ConfigError("web=True asks in the browser: leave reviewer out")
+    # Imported here: it needs more than a host without a page does.
+    from antiphon.host.page import PageReviewer
+
+    return PageReviewer(store)
+
+
+def _reviewer(name: str | Reviewer | None) -> Reviewer | None:
+    if not isinstance(name, str):
+        return name
     if name != "terminal":
         raise ConfigError(f'reviewer is "terminal", a Reviewer or None, not {name!r}')
     # Imported here: a program that never asks at a terminal does not pay for it.

@@ -8,26 +8,28 @@ before anything leaves.
 
 from __future__ import annotations
 
-import time
-from decimal import Decimal
-
 import msgspec
 
 from antiphon.errors import InvalidParams, Rejected
 from antiphon.host.asking import decided, filled_in, no_wider, warmed, within
-from antiphon.host.audit import day_of
-from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, estimate_costs, worst_case
-from antiphon.host.chain import Record
+from antiphon.host.budget import Costs
 from antiphon.host.desk import ELICITATION, SAMPLING, Case, Desk
 from antiphon.host.elicit import fields_of
-from antiphon.host.grants import Given, Grant
+from antiphon.host.grants import Grant
 from antiphon.host.limits import Pass
 from antiphon.host.policy import decide
 from antiphon.host.providers.base import Usage, completion_of, text_answer
-from antiphon.host.redact import has_secrets, masked
+from antiphon.host.reserving import hold, reserve
 from antiphon.host.review import Answer, Approve, Choice, Edit, ElicitItem, Regenerate, ReviewItem, digest
 from antiphon.host.risk import Risk, assess, assess_elicitation
-from antiphon.host.stages import admitted, concluded, place_of, refuse_blocked
+from antiphon.host.stages import (
+    admitted,
+    answer_without_secrets,
+    concluded,
+    place_of,
+    refuse_blocked,
+    without_secrets,
+)
 from antiphon.host.telemetry import watched_completion
 from antiphon.host.validate import validate, validate_result
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -93,18 +95,17 @@ async def _answered(
     case: Case, received: CreateMessageRequestParams, params: CreateMessageRequestParams, entered: Pass, *, asks: bool
 ) -> CreateMessageResult:
     """Run the stages 4 to 9 for a request that is let in."""
-    params = _redacted(case, params)
+    params = without_secrets(case, params)
     granted = await case.desk.grants.covering(params, case.origin) if asks else []
     if case.desk.provider.personal:
         await refuse_blocked(case)
         outcome = await _by_review(case, received, params, entered)
     else:
-        costs = await _chosen(case, params)
-        alone = await _reserved(case, params, granted, asks=asks)
+        reserved = await reserve(case, params, granted, asks=asks)
         outcome = (
             _Cleared(params=params, digest=digest(params))
-            if alone
-            else await _by_review(case, received, params, entered, costs)
+            if reserved.alone
+            else await _by_review(case, received, params, entered, reserved.costs)
         )
     if isinstance(outcome, CreateMessageResult):
         return outcome
@@ -137,99 +138,6 @@ def _by_policy(case: Case, params: CreateMessageRequestParams) -> bool:
     return verdict.effect == "ask"
 
 
-async def _chosen(case: Case, params: CreateMessageRequestParams) -> Costs | None:
-    """Run stage 4, and say what it may cost. Without a choice it is the provider's own model."""
-    choose = case.desk.choose
-    if choose is None:
-        return None
-    left = await _left(case)
-    chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
-    if chosen is None:
-        raise case.refusal("no-model")
-    case.chosen = chosen
-    return estimate_costs(params, chosen.price, left)
-
-
-async def _reserved(case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool) -> bool:
-    """Run stage 5. Returns whether the request goes without asking: by policy, or by a grant that is counted."""
-    usage, accounts = worst_case(params), _accounts(case)
-    sending = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
-    for given in granted:
-        drafts = (case.draft("grant", grant=given.id), sending)
-        refused = await case.hold(usage, accounts + given.accounts, drafts=drafts, sent=True, use=given.id)
-        if refused is None:
-            return True
-        if not refused.startswith("grant"):
-            raise _unreserved(case, refused)
-    await _held(case, usage, drafts=() if asks else (sending,), sent=not asks)
-    return not asks
-
-
-async def _held(case: Case, usage: Usage, *, drafts: tuple[Record, ...] = (), sent: bool = False) -> None:
-    refused = await case.hold(usage, _accounts(case), drafts=drafts, sent=sent, use=None)
-    if refused is not None:
-        raise _unreserved(case, refused)
-
-
-def _unreserved(case: Case, key: str) -> Rejected:
-    return case.refusal("policy", "blocked") if key == "block" else case.refusal("budget", key.partition(":")[0])
-
-
-async def _switched(case: Case, params: CreateMessageRequestParams, model: str | None) -> None:
-    """Choose the model that a person wants instead, and reserve at its price."""
-    if model is None or model == case.chosen.model:
-        return
-    if model not in case.chosen.others:
-        raise case.failure("the reviewer chose a model that cannot answer")
-    await case.settle()
-    case.chosen = case.chosen.instead(model)
-    await _held(case, worst_case(params))
-
-
-def _accounts(case: Case) -> tuple[Account, ...]:
-    desk = case.desk
-    return accounts_for(desk.budget, case.origin, host=desk.store.host, day=day_of(time.time()))
-
-
-async def _left(case: Case) -> int | None:
-    """Say how much money may still be spent on this ask; ``None`` where no cap bounds it."""
-    bounds = {account.key: account.cap.money for account in _accounts(case) if account.cap.money is not None}
-    if not bounds:
-        return None
-    taken = dict.fromkeys(bounds, 0)
-    for balance in await case.desk.store.balances_of(list(bounds)):
-        taken[balance.key] = balance.spent.money + balance.held.money
-    return max(0, min(bounds[key] - taken[key] for key in bounds))
-
-
-def _redacted(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
-    """Run stage 6 on the way out."""
-    mode = case.desk.redaction.request
-    if mode == "allow" or not has_secrets(params):
-        return params
-    if mode == "block":
-        raise case.refusal("secret")
-    cleaned = masked(params)
-    try:
-        validate(cleaned)
-    except InvalidParams:
-        # What looked like a secret held the request together: an id, a name.
-        raise case.refusal("secret") from None
-    case.note("redacted", "request", digest(cleaned))
-    return cleaned
-
-
-def _result_redacted(case: Case, result: CreateMessageResult) -> CreateMessageResult:
-    """Run stage 6 on the way back."""
-    mode = case.desk.redaction.response
-    if mode == "allow" or not has_secrets(result):
-        return result
-    if mode == "block":
-        raise case.refusal("secret")
-    case.note("redacted", "response")
-    return masked(result)
-
-
 async def _by_review(
     case: Case,
     received: CreateMessageRequestParams,
@@ -259,13 +167,14 @@ async def _by_review(
         case Answer(result=result):
             return _sound(case, result, params)
         case Edit(params=edited, digest=shown, model=model) if "edit" in item.choices:
-            await _switched(case, params, model)
-            return _Cleared(params=no_wider(case, edited, params), digest=shown)
+            checked = no_wider(case, edited, params)
+            await hold(case, checked, model)
+            return _Cleared(params=checked, digest=shown)
         case Approve(digest=shown) as approval if "approve" in item.choices:
             if approval.scope != "once" and digest(params) == shown:
                 grant = Grant.give(params, case.origin, approval.scope, approval.terms)
                 await case.desk.grants.add(grant)
-            await _switched(case, params, approval.model)
+            await hold(case, params, approval.model)
             return _Cleared(params=params, digest=shown)
         case _:
             raise case.failure("the reviewer decided what was not to be chosen")
@@ -293,7 +202,7 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
         case.usage = Usage(input_tokens=0, output_tokens=0)
         raise case.failure(f"the provider failed: {type(error).__name__}: {error}") from None
     case.completed(completion, cleared.params)
-    return _result_redacted(case, _sound(case, completion.result, cleared.params))
+    return answer_without_secrets(case, _sound(case, completion.result, cleared.params))
 
 
 async def _response_reviewed(
@@ -330,9 +239,7 @@ async def _response_reviewed(
 
 async def _regenerated(case: Case, params: CreateMessageRequestParams, model: str | None) -> CreateMessageResult:
     """Run the stages 5 and 8 once more, because the person did not like the answer."""
-    await _switched(case, params, model)
-    if case.held is None:
-        await _held(case, worst_case(params))
+    await hold(case, params, model)
     return await _generated(case, _Cleared(params=params, digest=digest(params)))
 
 

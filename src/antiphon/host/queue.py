@@ -16,17 +16,11 @@ from secrets import token_hex
 
 import msgspec
 
-from antiphon.host.elicit import check_content, fields_of
+from antiphon.host.fitting import AnyItem, Mismatch, check
 from antiphon.host.review import (
-    Answer,
-    Approve,
-    Choice,
     Decision,
-    Deny,
-    Edit,
     ElicitItem,
     NoReviewer,
-    Regenerate,
     ReviewItem,
     Ticket,
     ToolItem,
@@ -42,10 +36,11 @@ __all__ = ["AlreadyDecided", "Mismatch", "Question", "Queue"]
 _SOON, _LATER = 0.02, 0.5
 """Seconds between two looks at the store: at first, and when nobody has decided for long. People take seconds."""
 _SLOWER = 1.3
-_OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
+_HISTORY: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
+_AT_ONCE = 1.0
+"""Seconds: whoever waits began to count a little before the question was kept, and stops a little before it expires."""
 
 
-AnyItem = ReviewItem | ElicitItem | ToolItem
 _ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": ElicitItem, "tool": ToolItem}
 
 
@@ -56,10 +51,6 @@ class AlreadyDecided(Exception):
         super().__init__(f"{question.id} is {question.state}" + (f" by {question.by}" if question.by else ""))
         self.question = question
         """As it is now."""
-
-
-class Mismatch(ValueError):
-    """A decision does not fit the question: another digest than what is kept, or what was not to be chosen."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +77,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Queue:
     """A ``Reviewer``, and what those who review need."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.time,
+        notify: Callable[[ReviewKind, str], None] | None = None,
+    ) -> None:
+        """``notify`` is told the kind and the id of each question that is put here, and must return at once."""
         self._store = store
         self._clock = clock
+        self._notify = notify
         self._news = asyncio.Event()
 
     @property
@@ -134,8 +133,11 @@ class Queue:
         return [_question(row) for row in rows if row.expires is None or row.expires > now]
 
     async def history(self, limit: int = 1000) -> list[Question]:
-        """Return the questions that are over, oldest first; without what was asked, unless the store keeps it."""
-        return [_question(row) for row in await self._store.reviews(_OVER, limit)]
+        """Return the latest questions that nobody need decide any more, newest first.
+
+        What was asked is gone once a question is over, unless the store keeps it.
+        """
+        return [_question(row) for row in await self._store.reviews(_HISTORY, limit, latest=True)]
 
     async def get(self, id: str) -> Question:
         """Return one question.
@@ -162,7 +164,10 @@ class Queue:
         """Decide several questions, such as those of one group: all or none. Raises as ``decide`` does."""
         kept: list[Decided] = []
         for id, decision in decisions.items():
-            _check(await self.get(id), decision)
+            question = await self.get(id)
+            if question.item is None:
+                raise AlreadyDecided(question)
+            check(question.item, decision)
             kept.append(Decided(id=id, decision=encode(decision).decode(), by=by))
         late = await self._store.decide(kept)
         self._tell()
@@ -201,6 +206,8 @@ class Queue:
         )
         put = await self._store.put_review(row)
         self._tell()
+        if self._notify is not None and put.state == "pending":
+            self._notify(kind, put.id)
         return put
 
     async def _decision(self, row: ReviewRow) -> Decision:
@@ -216,7 +223,7 @@ class Queue:
                 wait = await self._pause(wait)
                 row = await self._store.review(row.id) or msgspec.structs.replace(row, state="withdrawn")
         except BaseException:
-            over = row.expires is not None and self._clock() >= row.expires
+            over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
             closing = self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False)
             await asyncio.shield(asyncio.ensure_future(closing))
             self._tell()
@@ -236,58 +243,6 @@ class Queue:
         """Wake everybody who waits in this process."""
         self._news.set()
         self._news = asyncio.Event()
-
-
-def _check(question: Question, decision: Decision | ElicitResult) -> None:
-    item = question.item
-    if item is None:
-        raise AlreadyDecided(question)
-    if isinstance(item, ElicitItem) or isinstance(decision, ElicitResult):
-        if not (isinstance(item, ElicitItem) and isinstance(decision, ElicitResult)):
-            raise Mismatch("an elicitation is answered with an ElicitResult, and nothing else is")
-        _check_form(item, decision)
-        return
-    if _choice(decision) not in item.choices:
-        raise Mismatch(f"{_choice(decision)} is not to be chosen here")
-    _check_shown(item, decision)
-
-
-def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
-    result = item.result if isinstance(item, ReviewItem) else None
-    shown = item.params if result is None else result
-    if isinstance(decision, Approve) and decision.digest != digest(shown):
-        raise Mismatch("what was approved is not what is kept")
-    if isinstance(decision, Edit) and decision.digest != digest(decision.params):
-        raise Mismatch("what was edited is not what was shown")
-    model = decision.model if isinstance(decision, Approve | Edit | Regenerate) else None
-    offered = (item.model, *item.models) if isinstance(item, ReviewItem) else ()
-    if model is not None and model not in offered:
-        raise Mismatch(f"{model} is no model to be chosen here")
-
-
-def _check_form(item: ElicitItem, result: ElicitResult) -> None:
-    if result.action != "accept" or item.params.mode != "form":
-        return
-    try:
-        check_content(fields_of(item.params), result.content or {})
-    except ValueError as error:
-        raise Mismatch(str(error)) from None
-
-
-def _choice(decision: Decision) -> Choice:
-    match decision:
-        case Approve(scope="once"):
-            return "approve"
-        case Approve():
-            return "grant"
-        case Edit():
-            return "edit"
-        case Deny():
-            return "deny"
-        case Answer():
-            return "answer"
-        case Regenerate():
-            return "regenerate"
 
 
 def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:

@@ -14,7 +14,7 @@ from antiphon.host.contents import texts
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Finding", "Redaction", "RedactionMode", "find_secrets", "has_secrets", "mask", "masked"]
+__all__ = ["Finding", "Redaction", "RedactionMode", "find_secrets", "has_secrets", "mask", "masked", "masked_json"]
 
 Asked = TypeVar("Asked", CreateMessageRequestParams, CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]
@@ -117,6 +117,11 @@ def masked(asked: Asked) -> Asked:
     """Return a request or an answer with every secret in its texts masked."""
     plain = _masked_json(msgspec.json.decode(encode(asked)))
     return msgspec.json.decode(encode(plain), type=type(asked))
+
+
+def masked_json(value: msgspec.Struct) -> str:
+    """Return anything that travels as JSON, with every secret in its texts masked."""
+    return encode(_masked_json(msgspec.json.decode(encode(value)))).decode()
 
 
 def _masked_json(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the stages of every kind of ask have in common: being let in, being blocked, and how an ask ends.
+"""The stages that are a few lines: being let in, being blocked, secrets on either way, and how an ask ends.
 
 Owns that nothing is told before it is recorded. The order of the stages is ``pipeline``'s, and ``consent``'s for the
 calls of tools.
@@ -13,8 +13,12 @@ from typing import TypeVar
 from antiphon.errors import AntiphonError, InvalidParams
 from antiphon.host.desk import Case
 from antiphon.host.limits import LimitReached, Pass
+from antiphon.host.redact import has_secrets, masked
+from antiphon.host.review import digest
+from antiphon.host.validate import validate
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["admitted", "concluded", "place_of", "refuse_blocked"]
+__all__ = ["admitted", "answer_without_secrets", "concluded", "place_of", "refuse_blocked", "without_secrets"]
 
 T = TypeVar("T")
 
@@ -66,6 +70,34 @@ async def refuse_blocked(case: Case) -> None:
     """
     if await case.desk.store.blocks(case.origin.identity):
         raise case.refusal("policy", "blocked")
+
+
+def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+    """Run stage 6 on the way out."""
+    mode = case.desk.redaction.request
+    if mode == "allow" or not has_secrets(params):
+        return params
+    if mode == "block":
+        raise case.refusal("secret")
+    cleaned = masked(params)
+    try:
+        validate(cleaned)
+    except InvalidParams:
+        # What looked like a secret held the request together: an id, a name.
+        raise case.refusal("secret") from None
+    case.note("redacted", "request", digest(cleaned))
+    return cleaned
+
+
+def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMessageResult:
+    """Run stage 6 on the way back."""
+    mode = case.desk.redaction.response
+    if mode == "allow" or not has_secrets(result):
+        return result
+    if mode == "block":
+        raise case.refusal("secret")
+    case.note("redacted", "response")
+    return masked(result)
 
 
 def place_of(error: InvalidParams) -> str:

@@ -66,6 +66,7 @@ def test_a_project_chooses_among_the_users_models(place: Place):
             "models",
         ),
         ("\n[policy]\ndefault='allow'", "policy"),
+        ("\n[notify]\nwebhook='https://evil.example/'", "notify"),
         ("\n[defaults]\nattempts = 99", "attempts"),
         ("\n[defaults]\nstore = 'theirs.db'", "store"),
     ],
@@ -133,6 +134,16 @@ def test_a_store_is_the_same_from_every_folder(place: Place, said: str, where: s
     """A file without a folder is beside the configuration."""
     place.write(user=f'[defaults]\nstore = "{said}"')
     assert place.load().store == where.format(home=place.environ["XDG_CONFIG_HOME"])
+
+
+def test_notices_go_where_the_user_says(place: Place):
+    """The bell rings unless it is silenced; there is no webhook unless it is named."""
+    assert (place.load().notify.bell, place.load().notify.webhook) == (True, None)
+    place.write(user="[notify]\nbell = false\nwebhook = 'https://hooks.example/x'")
+    assert (place.load().notify.bell, place.load().notify.webhook) == (False, "https://hooks.example/x")
+    place.write(user="[notify]\nwebhook = 'hooks.example'")
+    with pytest.raises(ConfigError, match="webhook is a URL"):
+        place.load()
 
 
 def test_without_a_word_there_is_no_store(place: Place):

@@ -66,6 +66,11 @@ class Place:
             return MemoryStore(clock=clock)
         return SqlStore(self.runner(), clock=clock)
 
+    @property
+    def address(self) -> str:
+        """What another process opens it by."""
+        return _server() if self.kind == "postgres" else str(self.path)
+
     def runner(self) -> SqliteRunner | PostgresRunner:
         """Make what runs transactions there."""
         if self.kind == "sqlite":

@@ -46,10 +46,10 @@ async def outcomes(maker: Maker, *numbers: int) -> list[BaseException | None]:
     return found
 
 
-async def test_what_is_wanted_at_once_is_made_at_once(maker: Maker):
-    """In the order it came."""
+async def test_what_is_wanted_at_once_is_made_together(maker: Maker):
+    """In the order it came; the first one waits for nobody."""
     assert await outcomes(maker, 1, 2, 3) == [None] * 3
-    assert maker.made == [[1, 2, 3]]
+    assert maker.made == [[1], [2, 3]]
 
 
 async def test_what_comes_meanwhile_waits_for_the_next(maker: Maker):
@@ -66,15 +66,40 @@ async def test_what_comes_meanwhile_waits_for_the_next(maker: Maker):
 
 async def test_a_refusal_concerns_only_whom_it_is_for(maker: Maker):
     """Each of the group is made alone then."""
-    found = await outcomes(maker, 1, -1, 2)
-    assert [type(each) for each in found] == [type(None), No, type(None)]
-    assert maker.made == [[1], [2]]
+    found = await outcomes(maker, 0, 1, -1, 2)
+    assert [type(each) for each in found] == [type(None), type(None), No, type(None)]
+    assert maker.made == [[0], [1], [2]]
 
 
 async def test_a_failure_concerns_all(maker: Maker):
-    """The store is broken: nothing was made. The next group has its own luck."""
-    assert [type(each) for each in await outcomes(maker, 1, 13)] == [OSError, OSError]
-    assert await outcomes(maker, 2) == [None]
+    """The store is broken: nothing of it was made. The next group has its own luck."""
+    assert [type(each) for each in await outcomes(maker, 1, 2, 13)] == [type(None), OSError, OSError]
+    assert await outcomes(maker, 3) == [None]
+    assert maker.made == [[1], [3]]
+
+
+async def test_what_cannot_even_be_begun_is_a_failure():
+    """The store is closed: it is told, and the next one is told as well."""
+
+    def closed(numbers: Sequence[int]):
+        raise OSError("closed")
+
+    grouped = Grouped(closed, No)
+    for _ in range(2):
+        with pytest.raises(OSError, match="closed"):
+            await grouped.add(1)
+    await grouped.finish()
+
+
+async def test_what_is_cut_off_is_told(maker: Maker):
+    """Nobody waits for ever."""
+    grouped = Grouped(maker.make, No)
+    tasks = [asyncio.create_task(grouped.add(number)) for number in (1, 2)]
+    await asyncio.sleep(0)
+    grouped._making.cancel()
+    maker.go.set()
+    await asyncio.wait(tasks)
+    assert (tasks[0].cancelled(), tasks[1].exception(), maker.made) == (True, None, [[2]])
 
 
 async def test_whoever_stops_waiting_does_not_undo_it(maker: Maker):
@@ -86,10 +111,10 @@ async def test_whoever_stops_waiting_does_not_undo_it(maker: Maker):
     maker.go.set()
     await asyncio.wait(tasks)
     await grouped.finish()
-    assert (tasks[0].cancelled(), tasks[1].exception(), maker.made) == (True, None, [[1, 2]])
+    assert (tasks[0].cancelled(), tasks[1].exception(), maker.made) == (True, None, [[1], [2]])
 
 
 async def test_a_group_is_bounded(maker: Maker):
     """So that other processes have their turn."""
-    await outcomes(maker, *range(100, 100 + MAX_GROUP + 1))
-    assert [len(group) for group in maker.made] == [MAX_GROUP, 1]
+    await outcomes(maker, *range(100, 100 + MAX_GROUP + 2))
+    assert [len(group) for group in maker.made] == [1, MAX_GROUP, 1]

@@ -83,6 +83,7 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
         tightened=project.defaults.settings if project else Settings(),
         tightened_servers=project.servers if project else (),
         policy=said.policy,
+        notify=said.notify,
         review_timeout=said.defaults.review_timeout,
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
@@ -105,7 +106,7 @@ def _check_project(said: Document, path: Path) -> None:
         for name in ("review_timeout", "generate_timeout", "attempts", "store")
         if getattr(said.defaults, name) is not None
     ]
-    for name in [*(section for section in ("models", "policy") if section in said.lines), *said_of_host]:
+    for name in [*(section for section in ("models", "policy", "notify") if section in said.lines), *said_of_host]:
         line = said.lines.get(name) or said.lines["defaults"]
         raise ConfigError(
             f"{path}, line {line}: {name}: a project's file may not say this; "

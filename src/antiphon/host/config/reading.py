@@ -5,9 +5,7 @@ Owns how the text becomes tables and tables become values. Which files there are
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NoReturn, TypeVar, cast, get_args
 
@@ -16,7 +14,7 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
 from antiphon.host.config.lines import Lines, Place
-from antiphon.host.config.shape import Budget, Caps, Review, ReviewResponse, ServerEntry, Settings
+from antiphon.host.config.shape import Budget, Caps, Notify, Review, ReviewResponse, ServerEntry, Settings
 from antiphon.host.policy import Policy
 
 __all__ = ["Defaults", "Document", "read"]
@@ -24,7 +22,7 @@ __all__ = ["Defaults", "Document", "read"]
 T = TypeVar("T", bound=msgspec.Struct)
 Table = dict[str, Any]
 
-_SECTIONS = ("defaults", "models", "servers", "policy")
+_SECTIONS = ("defaults", "models", "servers", "policy", "notify")
 _LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
 
 
@@ -72,6 +70,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[Model, ...] = ()
     servers: tuple[ServerEntry, ...] = ()
     policy: Policy | None = None
+    notify: Notify = Notify()
     lines: dict[str, int] = {}
     """The line of each top-level table that is there."""
 
@@ -89,6 +88,9 @@ class _Reader:
     """One text on its way to values."""
 
     def __init__(self, text: str, file: str) -> None:
+        # Imported here: a host that is made by a program reads no file.
+        import tomllib
+
         self._file = file
         try:
             self._data = tomllib.loads(text, parse_float=Decimal)
@@ -109,6 +111,7 @@ class _Reader:
             models=tuple(self._named("models", Model, with_name=True)),
             servers=tuple(self._named("servers", ServerEntry, with_name=False)),
             policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
+            notify=self._convert(self._data.get("notify", {}), Notify, ("notify",)),
             lines={name: self._lines.of((name,)) for name in self._data},
         )
         self._check_references(document)
@@ -154,8 +157,8 @@ class _Reader:
             if name.lower() in _LIKELY_KEYS:
                 # Its value is not repeated: it may well be a key.
                 self._fail((*place, name), 'keys stay in the environment: name the variable, key = "MY_API_KEY"')
-            close = difflib.get_close_matches(name, known, 1, 0.6)
-            remedy = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+            close = _close_to(name, known)
+            remedy = f"did you mean {close!r}?" if close else f"there are: {', '.join(known)}"
             self._fail((*place, name), f"there is no such key; {remedy}")
 
     def _check_references(self, document: Document) -> None:
@@ -178,8 +181,8 @@ class _Reader:
 
     def _check_provider(self, model: Model) -> None:
         if model.provider not in PROVIDERS:
-            close = difflib.get_close_matches(model.provider, PROVIDERS, 1, 0.6)
-            remedy = f"did you mean {close[0]!r}?" if close else 'what speaks as OpenAI does is "openai-compatible"'
+            close = _close_to(model.provider, PROVIDERS)
+            remedy = f"did you mean {close!r}?" if close else 'what speaks as OpenAI does is "openai-compatible"'
             self._fail(("models", model.name, "provider"), f"there is no provider {model.provider!r}; {remedy}")
         if model.provider == "openai-compatible" and model.base_url is None:
             self._fail(("models", model.name), "openai-compatible needs a base_url")
@@ -191,6 +194,13 @@ class _Reader:
     def _fail(self, place: Place, problem: str) -> NoReturn:
         path = ".".join(f"[{step}]" if isinstance(step, int) else step for step in place).replace(".[", "[")
         raise ConfigError(f"{self._file}, line {self._lines.of(place)}: {path}: {problem}")
+
+
+def _close_to(name: str, known: Iterable[str]) -> str | None:
+    """Find what may have been meant."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
 
 
 def _struct_in(kind: object) -> type[msgspec.Struct] | None:

@@ -24,6 +24,7 @@ __all__ = [
     "Budget",
     "Caps",
     "Config",
+    "Notify",
     "Review",
     "ReviewResponse",
     "ServerEntry",
@@ -130,6 +131,19 @@ class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.identity or identify(self.target or "")
 
 
+class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a person hears that a question waits; never what is asked."""
+
+    bell: bool = True
+    """Ring the terminal that serves the page or watches the queue."""
+    webhook: str | None = None
+    """The address that a host posts a notice to when it leaves a question in the store."""
+
+    def __post_init__(self) -> None:
+        if self.webhook is not None and not self.webhook.startswith(("https://", "http://")):
+            raise ValueError("webhook is a URL: https://...")
+
+
 _LIMITS, _SPENDING = Limits(), Spending()
 
 STANDARD = Settings(
@@ -159,6 +173,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tightened_servers: tuple[ServerEntry, ...] = ()
     """The same for single servers."""
     policy: Policy | None = None
+    notify: Notify = Notify()
     review_timeout: float | None = None
     """Seconds; ``None`` for the host's own."""
     generate_timeout: float | None = None

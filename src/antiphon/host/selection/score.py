@@ -67,4 +67,10 @@ def score(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence:
 
 def weigh(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
     """Weigh the three scores, without dividing by the sum of the priorities: enough to compare models."""
-    return priorities.cost * cost + priorities.speed * speed + priorities.intelligence * intelligence
+    # One fraction made in the end, not one for each step: this is done for each model of each request.
+    numerator, denominator = 0, 1
+    for priority, part in ((priorities.cost, cost), (priorities.speed, speed), (priorities.intelligence, intelligence)):
+        below = priority.denominator * part.denominator
+        numerator = numerator * below + priority.numerator * part.numerator * denominator
+        denominator *= below
+    return Fraction(numerator, denominator)

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
-from antiphon.host.store.place import open_store
+from antiphon.host.store.place import open_store, usual_store
 
-__all__ = ["MemoryStore", "Store", "open_store"]
+__all__ = ["MemoryStore", "Store", "open_store", "usual_store"]

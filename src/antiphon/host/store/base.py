@@ -170,7 +170,7 @@ class Store(Protocol):
         ...
 
     async def commit(self, change: Change) -> str | None:
-        """Make a change, whole or not at all.
+        """Make a change, whole or not at all; to stop waiting for it does not undo it.
 
         Returns ``None`` when it is done, else the key of what does not allow it, and nothing has happened: the account
         (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry out),
@@ -230,8 +230,10 @@ class Store(Protocol):
         """Return one question."""
         ...
 
-    async def reviews(self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000) -> list[ReviewRow]:
-        """Return the questions in these states, oldest first."""
+    async def reviews(
+        self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000, *, latest: bool = False
+    ) -> list[ReviewRow]:
+        """Return so many questions in these states: the oldest, oldest first, or the ``latest``, newest first."""
         ...
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:

@@ -8,12 +8,23 @@ where one of them is refused; what a change is, and how it is made, is the store
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
 
 __all__ = ["Grouped"]
 
 C = TypeVar("C")
+
+
+class _Waiting(NamedTuple, Generic[C]):
+    """A change, and who waits for it."""
+
+    change: C
+    done: asyncio.Future[None]
+
+
 MAX_GROUP = 64
 """Changes in one transaction: beyond that little is won, and other processes wait for it."""
 
@@ -25,8 +36,9 @@ class Grouped(Generic[C]):
         """Take what makes changes. ``refused``: raised where one of several is not allowed; each is then made alone."""
         self._make = make
         self._refused = refused
-        self._waiting: list[tuple[C, asyncio.Future[None]]] = []
-        self._working: asyncio.Task[None] | None = None
+        self._waiting: list[_Waiting[C]] = []
+        self._alone: deque[_Waiting[C]] = deque()
+        self._making: asyncio.Future[None] | None = None
 
     async def add(self, change: C) -> None:
         """Make a change, with whatever others there are. Whoever stops waiting does not undo it.
@@ -35,42 +47,48 @@ class Grouped(Generic[C]):
             Whatever making it raises.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((change, done))
-        if self._working is None:
-            self._working = asyncio.create_task(self._work(), name="antiphon-store-writer")
+        self._waiting.append(_Waiting(change, done))
+        if self._making is None:
+            self._begin()
         await done
 
     async def finish(self) -> None:
         """Wait until all changes are made that were added so far."""
-        if self._working is not None:
-            await asyncio.wait([self._working])
+        while self._making is not None:
+            await asyncio.wait([self._making])
 
-    async def _work(self) -> None:
-        # One turn of the loop passed since the first was added: whoever was about to add one has done so.
-        while self._waiting:
+    def _begin(self) -> None:
+        """Begin with the next ones. The first that comes waits for nobody: the others gather behind it."""
+        if self._alone:
+            group = [self._alone.popleft()]
+        else:
             group, self._waiting = self._waiting[:MAX_GROUP], self._waiting[MAX_GROUP:]
-            await self._together(group)
-        self._working = None
-
-    async def _together(self, group: list[tuple[C, asyncio.Future[None]]]) -> None:
         try:
-            await self._make([change for change, _ in group])
+            making = asyncio.ensure_future(self._make([one.change for one in group]))
         except Exception as error:
-            if len(group) > 1 and isinstance(error, self._refused):
-                # Nothing happened: whose fault it was shows when each is made by itself.
-                for one in group:
-                    await self._together([one])
-                return
-            _end(group, error)
+            # It could not even be begun. Told as if it had been, so that whoever is next has a try of their own.
+            making = asyncio.get_running_loop().create_future()
+            making.set_exception(error)
+        self._making = making
+        making.add_done_callback(partial(self._made, group))
+
+    def _made(self, group: list[_Waiting[C]], making: asyncio.Future[None]) -> None:
+        error = asyncio.CancelledError() if making.cancelled() else making.exception()
+        if len(group) > 1 and isinstance(error, self._refused):
+            # Nothing happened: whose fault it was shows when each is made by itself.
+            self._alone.extend(group)
         else:
-            _end(group, None)
+            for one in group:
+                _end(one.done, error)
+        self._making = None
+        if self._alone or self._waiting:
+            self._begin()
 
 
-def _end(group: Sequence[tuple[object, asyncio.Future[None]]], error: Exception | None) -> None:
-    for _, done in group:
-        if done.done():
-            continue
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
+def _end(done: asyncio.Future[None], error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from secrets import token_hex
 from typing import Literal
 
@@ -142,9 +143,12 @@ class MemoryStore:
         """See ``base.Store.review``."""
         return self._reviews.get(id)
 
-    async def reviews(self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000) -> list[ReviewRow]:
+    async def reviews(
+        self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000, *, latest: bool = False
+    ) -> list[ReviewRow]:
         """See ``base.Store.reviews``."""
-        return [row for row in self._reviews.values() if row.state in states][:limit]
+        rows = reversed(self._reviews.values()) if latest else self._reviews.values()
+        return list(islice((row for row in rows if row.state in states), limit))
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, cast
 
 from antiphon.errors import ConfigError
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
 
-__all__ = ["open_store", "state_folder"]
+__all__ = ["open_store", "state_folder", "usual_store"]
 
 
 def open_store(place: str | Path | None = None, *, keep_content: bool = False) -> Store:
@@ -43,6 +46,41 @@ def open_store(place: str | Path | None = None, *, keep_content: bool = False) -
     named = place and place != "default"
     path = Path(str(place).removeprefix("sqlite:///")) if named else state_folder(os.environ) / "host.db"
     return SqlStore(SqliteRunner(path), keep_content=keep_content)
+
+
+def usual_store() -> Store:
+    """Make the store of a program about which nothing was said: ``host.db`` in the user's state folder.
+
+    It is in memory where that cannot be: without the packages of ``antiphon[host]``, or in a home that cannot be
+    written to. The libraries of a database are imported when something is kept for the first time.
+    """
+    folder = state_folder(os.environ)
+    if find_spec("sqlalchemy") is None or find_spec("alembic") is None or not _can_be_written(folder):
+        return MemoryStore()
+    return cast("Store", _Later(partial(open_store, "default")))
+
+
+class _Later:
+    """A store that is made when it is first used."""
+
+    def __init__(self, make: Callable[[], Store]) -> None:
+        self._make = make
+        self._made: Store | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)
+
+    async def aclose(self) -> None:
+        """See ``base.Store.aclose``; what was never used has nothing to give back."""
+        if self._made is not None:
+            await self._made.aclose()
+
+
+def _can_be_written(folder: Path) -> bool:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def state_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:

@@ -12,7 +12,7 @@ from sqlalchemy.sql.dml import Update
 from antiphon.host.store.base import OPEN, Decided, ReviewRow, ReviewState
 from antiphon.host.store.schema import reviews, reviews_head
 
-__all__ = ["changed", "close", "decide", "find", "finish", "put", "version", "waiting"]
+__all__ = ["changed", "close", "decide", "find", "finish", "in_states", "put", "version"]
 
 _BUMP = update(reviews_head).values(version=reviews_head.c.version + 1)
 _VERSION = select(reviews_head.c.version)
@@ -46,9 +46,12 @@ def find(connection: Connection, id: str) -> ReviewRow | None:
     return None if row is None else _review(row)
 
 
-def waiting(connection: Connection, states: Sequence[ReviewState], limit: int) -> list[ReviewRow]:
-    """Return the questions in these states, oldest first."""
-    chosen = select(reviews).where(reviews.c.state.in_(states)).order_by(reviews.c.created, reviews.c.id).limit(limit)
+def in_states(
+    connection: Connection, states: Sequence[ReviewState], limit: int, *, latest: bool = False
+) -> list[ReviewRow]:
+    """Return the questions in these states: the oldest, oldest first, or the latest, newest first."""
+    order = [column.desc() if latest else column for column in (reviews.c.created, reviews.c.id)]
+    chosen = select(reviews).where(reviews.c.state.in_(states)).order_by(*order).limit(limit)
     return [_review(row) for row in connection.execute(chosen).mappings()]
 
 

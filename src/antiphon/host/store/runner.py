@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 __all__ = ["PostgresRunner", "Runner", "SqliteRunner"]
@@ -30,7 +33,7 @@ _BUSY = 10_000
 class Runner(Protocol):
     """Runs functions within transactions."""
 
-    async def run(self, work: Work[T], *, write: bool = True) -> T:
+    def run(self, work: Work[T], *, write: bool = True) -> Awaitable[T]:
         """Run a function in a transaction: committed when it returns, undone when it raises.
 
         ``write=False`` promises that it only reads; nobody waits for it then.
@@ -49,23 +52,48 @@ class SqliteRunner:
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
-        self._begin = "BEGIN"
 
-    async def run(self, work: Work[T], *, write: bool = True) -> T:
-        """See ``Runner.run``. What is under way is finished even if nobody waits for it any more."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, work, write)
+    def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
+        """See ``Runner.run``. It is begun at once, and finished even if nobody waits for it any more."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        # Told straight to the loop: ``run_in_executor`` needs a second future, and one more turn, for each transaction.
+        self._thread.submit(self._work, loop, done, work, write)
+        return done
 
     async def aclose(self) -> None:
         """See ``Runner.aclose``."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown(wait=False)
 
+    def _work(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Work[T], write: bool) -> None:
+        try:
+            end = partial(_succeed, done, self._transact(work, write))
+        except sqlite3.Error as error:
+            # As SQLAlchemy would have it, whoever ran the statement.
+            end = partial(_fail, done, DBAPIError.instance(None, None, error, sqlite3.Error))
+        except BaseException as error:
+            end = partial(_fail, done, error)
+        with suppress(RuntimeError):
+            # The loop is closed: nobody waits any more.
+            loop.call_soon_threadsafe(end)
+
     def _transact(self, work: Work[T], write: bool) -> T:
         connection = self._connection or self._open()
+        driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
+        # Said to the driver: what SQLAlchemy does around a transaction takes longer than the transaction.
         # Immediate: the right to write is had before anything is read, so that nothing read can be out of date.
-        self._begin = "BEGIN IMMEDIATE" if write else "BEGIN"
-        with connection.begin():
-            return work(connection)
+        driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        try:
+            result = work(connection)
+        except BaseException:
+            driver.rollback()
+            connection.rollback()
+            raise
+        driver.commit()
+        if connection.in_transaction():
+            connection.commit()
+        return result
 
     def _open(self) -> Connection:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,12 +101,8 @@ class SqliteRunner:
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         engine = create_engine(URL.create("sqlite", database=str(self._path)), poolclass=NullPool)
         event.listen(engine, "connect", _prepare)
-        event.listen(engine, "begin", self._begun)
         self._connection = engine.connect()
         return self._connection
-
-    def _begun(self, connection: Connection) -> None:
-        connection.exec_driver_sql(self._begin)
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -103,6 +127,16 @@ class PostgresRunner:
     async def aclose(self) -> None:
         """See ``Runner.aclose``."""
         await self._engine.dispose()
+
+
+def _succeed(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[T], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)
 
 
 def _prepare(connection: sqlite3.Connection, record: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
@@ -132,9 +132,11 @@ class SqlStore:
         """See ``base.Store.review``."""
         return await self._read(partial(questions.find, id=id))
 
-    async def reviews(self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000) -> list[ReviewRow]:
+    async def reviews(
+        self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000, *, latest: bool = False
+    ) -> list[ReviewRow]:
         """See ``base.Store.reviews``."""
-        return await self._read(partial(questions.waiting, states=states, limit=limit))
+        return await self._read(partial(questions.in_states, states=states, limit=limit, latest=latest))
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""
@@ -202,8 +204,8 @@ class SqlStore:
                 # The next one may succeed; a lease that ends costs only that others settle what we hold.
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
-    async def _make(self, changes: Sequence[Change]) -> None:
-        await self._runner.run(partial(self._committed, changes))
+    def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
+        return self._runner.run(partial(self._committed, changes))
 
     def _committed(self, changes: Sequence[Change], connection: Connection) -> None:
         end = trail.lock(connection)

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import asyncio
+import gc
 import warnings
 
+import msgspec
 import pytest
 
 from antiphon.errors import ConfigError
-from antiphon.host.catalogue import Model
+from antiphon.host.catalogue import Catalogue, Model
+from antiphon.host.config import Config
+from antiphon.host.configured import Configured
+from antiphon.host.models import Models
 from antiphon.host.providers.base import ProviderFailure
 from antiphon.host.providers.vendor import clients
 from antiphon.host.providers.vendor.adapter import Vendor
 from antiphon.host.providers.vendor.clients import connect
 from tests.host.asks import request
-from tests.host.providers.vendor.ask import VENDORS, asked
-from tests.support.vendors import openai
+from tests.host.providers.vendor.ask import VENDORS, asked, model
+from tests.support.vendors import gemini, openai
 from tests.support.vendors.site import KEY, endless, failing, serving, unpacking
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.NAME)
@@ -116,7 +122,7 @@ def test_a_service_at_home_needs_an_address():
         ("deepseek", None, "https://api.deepseek.com"),
     ],
 )
-def test_a_vendor_is_at_its_usual_address(provider: str, base_url: str | None, address: str, monkeypatch):
+async def test_a_vendor_is_at_its_usual_address(provider: str, base_url: str | None, address: str, monkeypatch):
     """Whatever the environment says: that is read elsewhere, and shown."""
     for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
         monkeypatch.setenv(name, "http://elsewhere.example")
@@ -124,3 +130,36 @@ def test_a_vendor_is_at_its_usual_address(provider: str, base_url: str | None, a
         warnings.simplefilter("ignore")
         made = connect(Model(name="m", provider=provider, model="some-model", base_url=base_url), "key")
     assert (made.model.base_url or "").rstrip("/") == address
+    await made.aclose()
+
+
+@every_vendor
+async def test_a_closed_client_leaves_nothing_to_be_collected(vendor):
+    """No task that closes it once more, whenever the collector comes by."""
+    async with serving(vendor, vendor.answer("Hi")) as site:
+        await asked(vendor, site)
+    before = asyncio.all_tasks()
+    gc.collect()
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_closed_host_hangs_up_on_every_vendor():
+    """All clients that it made, with their connections."""
+    async with serving(gemini, gemini.answer("Hi")) as one, serving(openai, openai.answer("Ho")) as other:
+        models = Models(
+            Catalogue((model(gemini, one, key="KEY"), renamed(model(openai, other, key="KEY")))), {"KEY": KEY}
+        )
+        for name in ("mine", "theirs"):
+            await models.generate(request(), model=name)
+        clients = [vendor._connected.client for vendor in models._vendors.values()]
+        await Configured(Config(), {}, provider=models, reviewer=None).close()
+        assert [client.is_closed for client in clients] == [True, True]
+    before = asyncio.all_tasks()
+    del models
+    gc.collect()
+    assert asyncio.all_tasks() == before
+
+
+def renamed(configured: Model) -> Model:
+    """Give a model another name."""
+    return msgspec.structs.replace(configured, name="theirs")

@@ -55,4 +55,4 @@ class Vendor:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._connected.client.aclose()
+        await self._connected.aclose()

@@ -40,6 +40,13 @@ class Connected(NamedTuple):
     model: TheirModel
     client: httpx2.AsyncClient
 
+    async def aclose(self) -> None:
+        """Close the connections, and leave nothing to be closed when the parts are collected."""
+        await self.client.aclose()
+        theirs: Any = getattr(self.model, "client", None)
+        if hasattr(theirs, "aio"):
+            _end(theirs)
+
 
 def connect(model: Model, key: str | None) -> Connected:
     """Make a client for a model. Nothing is sent yet.
@@ -130,6 +137,23 @@ def _other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirMo
         return made(api_key=key, http_client=client, **address)
 
     return infer_model(f"{model.provider}:{model.model}", provider)
+
+
+def _end(theirs: Any) -> None:
+    """Close Google's client for good: what it has for calls that block, and its wish to close itself once more.
+
+    Its parts do that whenever they are collected, closed or not, each in a task on whatever loop runs then.
+    """
+    theirs.close()
+    part: Any
+    for part in (theirs.aio, getattr(theirs, "_api_client", None)):
+        if part is not None:
+            part.aclose = _is_closed
+
+
+def _is_closed() -> None:
+    # Raised where they are collected, where everything is swallowed: no task is made.
+    raise RuntimeError("this client is closed")
 
 
 _Maker = Callable[[Model, str | None, httpx2.AsyncClient], TheirModel]

@@ -1,0 +1,115 @@
+"""Telling somebody elsewhere that a question waits: a webhook. Never what is asked, and never by whom.
+
+Owns what is sent, and that it costs nothing when it fails: one request at a time, one more at most is remembered, none
+is waited for. Where it goes, the user's own configuration says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from antiphon.host.store.base import ReviewKind
+
+__all__ = ["MIN_PAUSE", "NOTICE_TIMEOUT", "Notice", "Webhook"]
+
+NOTICE_TIMEOUT = 5.0
+"""Seconds a webhook has to answer; nobody waits for it meanwhile."""
+MIN_PAUSE = 2.0
+"""Seconds from one notice to the next: what comes in between is told together."""
+
+_WORDS: Mapping[ReviewKind, str] = {
+    "request": "a server asks for a completion",
+    "response": "an answer is ready to be looked at",
+    "elicitation": "a server asks you something",
+    "tool": "a tool is to be called",
+}
+
+_log = logging.getLogger("antiphon.host")
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent, as JSON: our own words and figures only."""
+
+    text: str
+    """For people; the member that Slack and its like show."""
+    event: str = "review"
+    kind: ReviewKind
+    """Of the latest question."""
+    id: str
+    """Of the latest question, for ``antiphon review show``; it opens nothing by itself."""
+    count: int
+    """Questions since the last notice."""
+
+
+class Webhook:
+    """Sends a notice to an address when questions come. Call it with each; it returns at once."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        send: Callable[[str, bytes], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``send`` posts a body to an address, and raises where that fails; by default over HTTP."""
+        self._url = url
+        self._send = send or _post
+        self._clock = clock
+        self._waiting: list[tuple[ReviewKind, str]] = []
+        self._count = 0
+        self._last = -MIN_PAUSE
+        self._task: asyncio.Task[None] | None = None
+
+    def __call__(self, kind: ReviewKind, id: str) -> None:
+        """Note that a question has come; needs a running event loop."""
+        self._waiting[:] = [(kind, id)]
+        self._count += 1
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._told())
+
+    async def aclose(self) -> None:
+        """Give up what was not sent yet."""
+        task, self._task = self._task, None
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _told(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(max(0.0, self._last + MIN_PAUSE - self._clock()))
+            [(kind, id)], count = self._waiting, self._count
+            self._waiting.clear()
+            self._count = 0
+            more = f" ({count} questions)" if count > 1 else ""
+            notice = Notice(text=f"Antiphon: {_WORDS[kind]}{more}", kind=kind, id=id, count=count)
+            self._last = self._clock()
+            await self._attempt(msgspec.json.encode(notice))
+
+    async def _attempt(self, body: bytes) -> None:
+        try:
+            async with asyncio.timeout(NOTICE_TIMEOUT):
+                await self._send(self._url, body)
+        except Exception as error:
+            # The address may hold a secret, and so may an error that repeats it: neither is logged.
+            _log.warning("the webhook of [notify] failed: %s", type(error).__name__)
+
+
+async def _post(url: str, body: bytes) -> None:
+    # Imported here: most hosts have no webhook.
+    import aiohttp
+
+    headers = {"Content-Type": "application/json"}
+    async with (
+        aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+        session.post(url, data=body, allow_redirects=False) as response,
+    ):
+        # Nothing of the answer is read but its status.
+        if response.status >= 300:
+            raise OSError(f"status {response.status}")

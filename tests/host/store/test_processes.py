@@ -1,0 +1,55 @@
+"""Two processes, each with a host, on one store: together they spend no more than one would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from antiphon.host import Audit
+from antiphon.host.budget import Amount, input_estimate
+from tests.host.asks import request
+from tests.host.store.stores import DURABLE, Place
+from tests.support.spending import ANSWER
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_two_processes_spend_one_budget(kind: str, tmp_path: Path):
+    """Fifty requests at once, a budget for ten: ten are answered, forty refused with the reason, all of it spent."""
+    async with Place(kind, tmp_path) as place:
+        worst = input_estimate(request(max_tokens=ANSWER)) + ANSWER
+        async with place.open() as store:
+            await store.holds()
+            outcomes = spend(place.address, 25, 10 * worst, processes=2)
+            assert sorted(outcomes) == ["answered"] * 10 + ["budget"] * 40
+            [total] = await store.balances("total")
+            assert (total.spent, total.held) == (Amount(tokens=10 * worst), Amount())
+            assert await store.holds() == []
+            records = [entry.record async for entry in Audit(store).entries()]
+            assert len({record.host for record in records}) == 2
+            assert [record.step for record in records].count("settled") == 10
+            assert (await Audit(store).verify()).whole
+
+
+def spend(address: str, count: int, total: int, *, processes: int) -> list[str]:
+    """Start the processes, let them go together, and return how their requests ended."""
+    command = [sys.executable, "-m", "tests.support.spending", address, str(count), str(total)]
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            for _ in range(processes)
+        ]
+        for process in started:
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        return [outcome for process in started for outcome in json.loads(process.stdout.readline())]

@@ -1,0 +1,99 @@
+"""Transactions in the thread of a SQLite store."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
+
+from antiphon.host.store.runner import SqliteRunner
+
+
+@pytest.fixture
+async def runner(tmp_path: Path) -> AsyncIterator[SqliteRunner]:
+    """Open a file with one table."""
+    runner = SqliteRunner(tmp_path / "host.db")
+    await runner.run(lambda connection: connection.execute(text("CREATE TABLE t (n INTEGER)")))
+    yield runner
+    await runner.aclose()
+
+
+def adding(number: int):
+    """Add a number, by way of SQLAlchemy."""
+    return lambda connection: connection.execute(text(f"INSERT INTO t VALUES ({number})"))
+
+
+def numbers(connection: Connection) -> list[int]:
+    """Return all numbers."""
+    return list(connection.scalars(text("SELECT n FROM t ORDER BY n")))
+
+
+async def test_what_returns_is_committed(runner: SqliteRunner, tmp_path: Path):
+    """Others see it at once, whoever ran the statement."""
+
+    def by_driver(connection: Connection) -> None:
+        connection.connection.dbapi_connection.execute("INSERT INTO t VALUES (2)")
+
+    await runner.run(adding(1))
+    await runner.run(by_driver)
+    with sqlite3.connect(tmp_path / "host.db") as other:
+        assert other.execute("SELECT n FROM t ORDER BY n").fetchall() == [(1,), (2,)]
+    other.close()
+
+
+async def test_what_raises_is_undone(runner: SqliteRunner):
+    """All of it; the next transaction is whole again."""
+
+    def fails(connection: Connection) -> None:
+        adding(1)(connection)
+        raise LookupError("no")
+
+    with pytest.raises(LookupError, match="no"):
+        await runner.run(fails)
+    await runner.run(adding(2))
+    assert await runner.run(numbers, write=False) == [2]
+
+
+async def test_what_is_begun_is_finished(runner: SqliteRunner):
+    """Whoever waits for it no more changes nothing."""
+    begun = runner.run(adding(1))
+    begun.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await begun
+    assert await runner.run(numbers, write=False) == [1]
+
+
+async def test_an_error_of_the_driver_is_one_of_the_database(runner: SqliteRunner):
+    """Whoever catches those of SQLAlchemy misses none."""
+
+    def wrong(connection: Connection) -> None:
+        connection.connection.dbapi_connection.execute("SELECT * FROM nowhere")
+
+    for work in (wrong, lambda connection: connection.execute(text("SELECT * FROM nowhere"))):
+        with pytest.raises(OperationalError, match="nowhere") as caught:
+            await runner.run(work)
+        assert isinstance(caught.value.orig, sqlite3.OperationalError)
+    assert await runner.run(numbers) == []
+
+
+def test_a_loop_that_is_gone_hears_nothing(tmp_path: Path):
+    """What was begun is finished all the same."""
+    runner = SqliteRunner(tmp_path / "host.db")
+
+    async def begin() -> None:
+        await runner.run(lambda connection: connection.execute(text("CREATE TABLE t (n INTEGER)")))
+        runner.run(adding(1))
+
+    asyncio.run(begin())
+
+    async def look() -> list[int]:
+        found = await runner.run(numbers)
+        await runner.aclose()
+        return found
+
+    assert asyncio.run(look()) == [1]
