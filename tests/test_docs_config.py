@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.host.catalogue import Model, PriceStep
 from antiphon.host.config.reading import Defaults, read
-from antiphon.host.config.shape import STANDARD, Budget, Caps, ServerEntry
+from antiphon.host.config.shape import STANDARD, Budget, Caps, Notify, ServerEntry
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
 from antiphon.host.policy import Policy
 from antiphon.host.providers.persistence import Patience
@@ -40,6 +40,7 @@ def keys(section: str) -> dict[str, str]:
         ("[defaults.budget]", Budget),
         ("[models.NAME]", Model),
         ("[servers.NAME]", ServerEntry),
+        ("[notify]", Notify),
         ("[policy]", Policy),
     ],
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,9 +21,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path.name.startswith("test_") and "browser" not in wanted else None
 
 
-@pytest.fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run them in one event loop: a browser belongs to the loop it was started in, and starting one takes a second."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and iscoroutinefunction(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[object]:
-    """Start a browser."""
+    """Start a browser, once: each visit has a profile of its own."""
     from tests.browser.screen import browser
 
     async with browser() as started:

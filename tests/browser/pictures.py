@@ -1,6 +1,6 @@
-"""The pictures of docs/how-to/review-in-the-browser.md: each main state of the page, from a real run. ``make screenshots``.
+"""The pictures of docs/how-to/review-in-the-browser.md: each main state of the page, from a real run.
 
-``python -m tests.browser.pictures docs/images`` writes them; nothing of this machine is on them.
+``python -m tests.browser.pictures docs/images`` (``make screenshots``) writes them; nothing of this machine is on them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import struct
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,12 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from playwright.async_api import Browser, Page
 
 from antiphon.host import Approve, Deny, MemoryStore, Queue, Terms, digest
+from antiphon.host.chain import Record, Step
 from antiphon.host.config.files import load_config
 from antiphon.host.configured import Configured
 from antiphon.host.queue import Question
+from antiphon.host.store.base import Change
 from antiphon.web import RunningPage, running_page
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, TextContent
@@ -90,7 +94,7 @@ over_tokens = 20000
 
 SHOP = ["python", "shop.py"]
 NOTES = "https://notes.example/mcp"
-WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 320, "height": 640}
+WIDE, LOW, NARROW = {"width": 1160, "height": 740}, {"width": 1160, "height": 480}, {"width": 320, "height": 640}
 
 
 def asks(number: int, *, target: str | list[str], call: str, name: str, **arguments: object) -> Origin:
@@ -181,6 +185,7 @@ class Scene:
 
     running: RunningPage
     host: Configured
+    store: MemoryStore
     queue: Queue
     tasks: list[asyncio.Task[object]]
 
@@ -214,33 +219,56 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
     queue = Queue(store)
     host = Configured(config, {}, reviewer=queue, store=store)
     async with running_page(store, config=config) as running:
-        made = Scene(running=running, host=host, queue=queue, tasks=[])
+        made = Scene(running=running, host=host, store=store, queue=queue, tasks=[])
         yield made
         for task in made.tasks:
             task.cancel()
         await asyncio.gather(*made.tasks, return_exceptions=True)
-    await host.close()
+    await host.aclose()
 
 
 async def fill(made: Scene) -> dict[str, str]:
     """Let a day happen: some requests answered, a grant given, one refused; and several that wait."""
+    await spend(made.store)
     for number, (name, price, words) in enumerate(SOLD):
         params, origin = product(number, name, price, words)
         id = await made.ask(params, origin)
         question = await made.queue.get(id)
         shown = approved(question)
         await made.queue.decide(id, Deny(reason="Not ours") if number == 2 else shown, by="Ada")
-        await asyncio.wait(made.tasks[-1:])
+        await asyncio.gather(*made.tasks[-1:], return_exceptions=True)
     params, origin = product(9, "wool scarf", "29.00", "warm, soft")
+    params = msgspec.structs.replace(params, system_prompt="You translate product names into French")
     granted = asks(9, target=SHOP, call="earlier", name="describe_new_products", count=9)
     id = await made.ask(params, granted)
     await made.queue.decide(id, approved(await made.queue.get(id), uses=5), by="Ada")
-    await asyncio.wait(made.tasks[-1:])
+    await asyncio.gather(*made.tasks[-1:], return_exceptions=True)
     ids = {"request": await made.ask(*summary())}
     for number, (name, price, words) in enumerate(NEW, 10):
         ids[name] = await made.ask(*product(number, name, price, words))
     ids["form"] = await made.ask_person(FORM, asks(30, target=SHOP, call="order", name="order", sku="P-1004"))
     return ids
+
+
+async def spend(store: MemoryStore) -> None:
+    """Let some days pass in which models were paid: approved, paid, answered."""
+    asks: list[tuple[int, str, str, int]] = []
+    for back, (dear, cheap) in enumerate([(3, 9), (1, 4), (0, 6), (5, 11), (2, 3), (0, 0), (0, 2), (4, 8), (1, 9)]):
+        asks += [(back, identify(NOTES), "large", 31)] * dear + [(back, identify(SHOP), "small", 2)] * cheap
+    for number, (back, identity, model, price) in enumerate(sorted(asks, reverse=True)):
+        at = time.time() - back * 86_400 - 3_600 + number
+        steps: list[tuple[Step, str, dict[str, Any]]] = [
+            ("review", "approve", {"by": "Ada"}),
+            (
+                "settled",
+                "used",
+                {"model": model, "input_tokens": 900, "output_tokens": 250, "money": price * 1_000_000},
+            ),
+            ("answered", "", {}),
+        ]
+        facts = {"at": at, "ask": f"past-{number}", "identity": identity, "method": "sampling/createMessage"}
+        records = tuple(Record(step=step, outcome=outcome, **facts, **more) for step, outcome, more in steps)
+        await store.commit(Change(records=records))
 
 
 def approved(question: Question, uses: int | None = None) -> Approve:
@@ -273,9 +301,11 @@ class Album:
             await self._shoot(page, "request", f"/review/{self._ids['request']}", ARMED, whole=True)
             await self._edit(page)
             await self._shoot(page, "form", f"/review/{self._ids['form']}", ARMED)
-            await self._shoot(page, "alike", f"/alike/{self._ids['rain jacket']}", "fieldset")
+            await page.set_viewport_size(LOW)
+            await self._shoot(page, "alike", f"/alike/{self._ids['rain jacket']}", "[data-arming]:not([aria-disabled])")
             for name in ("history", "grants", "spending", "models", "servers", "settings"):
                 await self._shoot(page, name, f"/{name}", "h1")
+            await page.set_viewport_size(WIDE)
             await self._answer(page)
         async with self._opened(viewport=WIDE, color_scheme="dark", locale="zh-CN") as page:
             await self._shoot(page, "chinese-dark", f"/review/{self._ids['rain jacket']}", ARMED)
@@ -319,17 +349,24 @@ class Album:
 
     async def _picture(self, page: Page, name: str, *, whole: bool = False) -> None:
         await page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
-        await page.wait_for_timeout(150)
-        await page.screenshot(path=self._folder / f"review-{name}.png", full_page=whole)
+        if whole:
+            # Not as one long picture of a page that scrolls: what sticks to the window's end would be in its middle.
+            height = await page.evaluate("document.documentElement.scrollHeight")
+            await page.set_viewport_size({"width": WIDE["width"], "height": height})
+        await page.wait_for_timeout(600)
+        await page.screenshot(path=self._folder / f"review-{name}.png")
+        if whole:
+            await page.set_viewport_size(WIDE)
 
 
 async def main(folder: Path) -> None:
     """Write all pictures into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         async with browser() as chromium, scene(Path(scratch)) as made:
             await Album(chromium, made, await fill(made), folder).take()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(target))

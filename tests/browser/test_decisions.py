@@ -83,7 +83,7 @@ async def test_a_grant_is_given_used_and_revoked(chromium: Browser):
         question, task = await page.asked()
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            await seen.page.click("text=its like without asking")
+            await seen.page.click("text=Approve its like as well")
             await seen.page.select_option("select[name=scope]", "session")
             await seen.page.fill("input[name=uses]", "5")
             await seen.page.click("text=Approve and grant")
@@ -158,17 +158,19 @@ async def test_an_answer_is_made_again(chromium: Browser):
 async def test_approve_is_dead_for_a_moment(chromium: Browser):
     """A key pressed the moment a request appears decides nothing; the same key works afterwards."""
     async with desk() as page:
-        question, task = await page.asked()
+        await page.asked(text="First")
+        question, task = await page.asked(text="Second")
         async with visit(chromium, page) as seen:
-            await seen.page.wait_for_selector("[data-row]")
+            await seen.page.wait_for_selector("#detail [data-key=a]:not([aria-disabled])")
             await seen.page.evaluate(
-                """() => new Promise(done => {
+                """id => new Promise(done => {
                     new MutationObserver(() => {
-                        const button = document.querySelector('#detail [data-key=a]');
+                        const button = document.querySelector(`#detail[data-id='${id}'] [data-key=a]`);
                         if (button) { button.click(); done(); }
                     }).observe(document.body, { childList: true, subtree: true });
-                    document.querySelector('[data-row]').click();
-                })"""
+                    document.querySelector(`[data-row='${id}']`).click();
+                })""",
+                question.id,
             )
             await seen.page.wait_for_selector("#detail [data-key=a]:not([aria-disabled])")
             assert (await page.queue.get(question.id)).state == "pending"
@@ -184,7 +186,7 @@ async def test_alike_are_approved_together(chromium: Browser):
         other, waiting = await page.asked(text="Describe 3", system_prompt="Be rude")
         async with visit(chromium, page) as seen:
             await seen.open(alike[0][0].id)
-            await seen.page.click("text=requests like this one together")
+            await seen.page.click("text=Approve several alike")
             await seen.page.wait_for_selector("text=Approve the ticked ones")
             assert await seen.page.locator("input[name=id]").count() == 3
             await seen.page.wait_for_selector("[data-arming]:not([aria-disabled])")

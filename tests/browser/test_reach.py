@@ -86,7 +86,6 @@ async def test_everything_can_be_done_by_keyboard(chromium: Browser):
             await keyboard.press("?")
             await seen.page.wait_for_selector("dialog[open]")
             await keyboard.press("Escape")
-            await keyboard.press("j")
             await seen.page.wait_for_selector(f"#detail[data-id='{first.id}']")
             await keyboard.press("j")
             await seen.page.wait_for_selector(f"#detail[data-id='{second.id}']")

@@ -47,7 +47,7 @@ async def test_what_is_answered_is_recorded(tmp_path: Path, monkeypatch: pytest.
     answerer, _ = answering(yes=True)
     assert not (tmp_path / "antiphon").exists()
     await answerer.sample(PARAMS, ORIGIN)
-    await answerer.host.close()
+    await answerer.host.aclose()
     store = open_store(tmp_path / "antiphon" / "host.db")
     steps = [entry.record.step async for entry in Audit(store).entries()]
     assert steps == ["received", "policy", "generate", "answered", "settled"]
@@ -157,7 +157,7 @@ async def test_the_configured_store_is_opened_and_closed(tmp_path: Path):
         await host(PARAMS, ORIGIN)
         recorded = [entry.record.step for entry in await host.store.entries()]
         assert recorded.count("answered") == number
-        await host.close()
+        await host.aclose()
     assert (tmp_path / "host.db").stat().st_mode & 0o777 == 0o600
 
 

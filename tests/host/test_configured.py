@@ -129,7 +129,7 @@ async def test_a_store_that_was_handed_over_is_closed_with_it():
 
     for closes in (False, True):
         store = Store()
-        await Configured(Config(models=(echo("one"),)), {}, store=store, closes_store=closes).close()
+        await Configured(Config(models=(echo("one"),)), {}, store=store, closes_store=closes).aclose()
         assert store.closed is closes
 
 

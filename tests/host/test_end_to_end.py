@@ -63,7 +63,7 @@ async def test_a_client_with_a_host_reaches_a_real_model(vendor, revision: str, 
         options = {"sampling": host, "elicitation": host.elicit, "confirm": host, "revision": revision}
         async with Client(shop(), **options) as client:
             result = await client.call_tool("describe")
-        await provider.close()
+        await provider.aclose()
     assert (result.is_error, result.text) == (False, f"{vendor.MODEL} in 2 turns: Warm, for 49.50 EUR")
     first, second = (seen.body for seen in site.seen)
     assert PICTURE.data in str(first).translate(str.maketrans("-_", "+/"))  # one of them writes base64 for URLs

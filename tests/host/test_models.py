@@ -64,7 +64,7 @@ async def test_the_chosen_model_answers():
     async with serving(openai, openai.answer("Hi")) as site:
         made = provider(ECHO, at(site))
         done = await completion_of(made, request(), model="mine")
-        await made.close()
+        await made.aclose()
     assert (done.result.text, done.by, done.usage) == ("Hi", "mine", Usage(input_tokens=11, output_tokens=7))
 
 
@@ -75,7 +75,7 @@ async def test_without_a_choice_it_chooses_itself():
         wishes = ModelPreferences(hints=[ModelHint(name="gpt-4o")])
         assert (await made.complete(request(model_preferences=wishes))).text == "Hi"
         result = await Host(made, review="never", reviewer=None)(request(model_preferences=wishes), origin())
-        await made.close()
+        await made.aclose()
     assert result.text == "Hi"
 
 
@@ -99,7 +99,7 @@ async def test_it_tries_again():
     async with serving(openai, busy, failing(429, openai.error("slow", 429)), openai.answer("Hi")) as site:
         made = provider(at(site))
         assert (await made.generate(request())).result.text == "Hi"
-        await made.close()
+        await made.aclose()
     assert len(site.seen) == 3
 
 
@@ -111,7 +111,7 @@ async def test_a_fallback_stands_in():
         assert (done.result.text, done.by) == ("[echo] Hello", "echo")
         with pytest.raises(ProviderFailure):
             await made.generate(request("Hello"), model="mine")
-        await made.close()
+        await made.aclose()
 
 
 async def test_a_refusal_is_not_carried_to_a_fallback():
@@ -120,7 +120,7 @@ async def test_a_refusal_is_not_carried_to_a_fallback():
         made = provider(at(site), ECHO)
         with pytest.raises(ProviderFailure) as failure:
             await made.generate(request(), model="mine", fallbacks=("echo",))
-        await made.close()
+        await made.aclose()
     assert failure.value.kind == "refused"
 
 
@@ -130,7 +130,7 @@ async def test_the_deadline_is_over_all_attempts():
         made = provider(at(site), patience=Patience(deadline=0.3))
         with pytest.raises(ProviderFailure, match=r"no answer in 0\.3 seconds") as failure:
             await made.generate(request())
-        await made.close()
+        await made.aclose()
     assert failure.value.kind == "timeout"
 
 
@@ -142,7 +142,7 @@ async def test_warm_opens_nothing():
         await made.warm("mine")
         assert site.seen == []
         assert [*made._vendors] == ["mine"]
-        await made.close()
+        await made.aclose()
 
 
 async def test_warming_the_echo_is_nothing():
@@ -196,7 +196,7 @@ async def test_media_that_is_not_what_it_seems_reaches_no_vendor(block: ImageCon
         made = provider(at(site, inputs=("text", "image")))
         with pytest.raises(InvalidParams):
             await Host(made, review="never", reviewer=None)(request(messages=[message]), origin())
-        await made.close()
+        await made.aclose()
     assert site.seen == []
 
 
@@ -207,7 +207,7 @@ async def test_what_a_vendor_writes_reaches_no_server(caplog: pytest.LogCaptureF
         made = provider(at(site))
         with pytest.raises(InternalError) as error:
             await Host(made, review="never", reviewer=None)(request(), origin())
-        await made.close()
+        await made.aclose()
     told = f"{error.value!s} {error.value.data} {caplog.text}"
     assert not any(secret in told for secret in (KEY, "Incorrect", "internal.example"))
     assert "mine at openai: the key was not accepted (HTTP 401" in caplog.text

@@ -24,7 +24,7 @@ async def asked(vendor, params):
     try:
         return await provider.generate(params)
     finally:
-        await provider.close()
+        await provider.aclose()
 
 
 def test_there_is_a_key():

@@ -22,6 +22,16 @@ async def test_an_address_opens_the_page_once():
             assert (await first.get(address)).status_code == 303
 
 
+async def test_a_link_of_another_site_leads_in_by_a_page_of_ours():
+    """A strict cookie does not travel with a redirect that another site began."""
+    async with desk() as page, httpx.AsyncClient() as client:
+        opened = await client.get(page.running.address(), headers={"Sec-Fetch-Site": "cross-site"})
+        assert (opened.status_code, 'http-equiv="refresh" content="0;url=/"' in opened.text) == (200, True)
+        assert (await client.get(f"{page.running.origin}/")).status_code == 200
+        own = await client.get(page.running.address(), headers={"Sec-Fetch-Site": "none"})
+        assert own.status_code == 303
+
+
 async def test_a_browser_that_was_not_let_in_is_told_what_to_do():
     """In its own language."""
     async with desk() as page, httpx.AsyncClient(base_url=page.running.origin) as client:

@@ -79,6 +79,20 @@ async def test_spending_is_a_chart_and_a_table():
         assert "scripted" in shown
 
 
+async def test_servers_are_named_where_they_are_known():
+    """A record has an identity only; what waits and what is configured says where that server is found."""
+    async with desk(config=Config(servers=(ServerEntry(target=("python", "catalogue.py")),))) as page:
+        await decided(page)
+        for path in ("/history", "/spending"):
+            assert "python catalogue.py" in (await page.get(path)).text, path
+        assert (await page.get("/history?q=catalogue.py")).text.count("<tr>") == 3
+    async with desk() as page:
+        await decided(page)
+        assert "catalogue.py" not in (await page.get("/history")).text
+        await page.asked()
+        assert "catalogue.py" in (await page.get("/history")).text
+
+
 async def test_models_and_servers_are_shown_as_configured():
     """Where the page knows the configuration; otherwise there is no link to them."""
     price = ModelPrice(input=Decimal("0.1"), output=Decimal("0.4"))
@@ -93,8 +107,9 @@ async def test_models_and_servers_are_shown_as_configured():
     async with desk(config=config) as page:
         assert "$0.1 / $0.4" in (await page.get("/models")).text
         shown = (await page.get("/servers")).text
-        for text in ("python shop.py", "are refused", "99", "background"):
+        for text in ("python shop.py", "are refused", "99", "<strong>deny</strong>", "background = true"):
             assert text in shown
+        assert "read_only" not in shown
         assert 'href="/models"' in shown
     async with desk() as page:
         assert 'href="/models"' not in (await page.get("/")).text

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import tomllib
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
 
 from antiphon.host.visible import inert
+from antiphon.web import rendering
 from antiphon.web.rendering import STATIC, environment
 from tests.web.hostile import HOSTILE
 
@@ -61,3 +65,18 @@ def test_our_own_files_load_nothing_from_elsewhere():
         assert "https:" not in text
         assert "innerHTML" not in text
         assert "eval(" not in text
+
+
+def test_everything_the_page_needs_is_packaged():
+    """Hatch packs what is below the package and not ignored by git: templates, languages and static files are."""
+    package = Path(rendering.__file__).parent
+    kinds = {".html", ".json", ".js", ".css", ".svg"}
+    needed = [path for path in package.rglob("*") if path.is_file() and path.suffix in kinds]
+    assert len(needed) > 20
+    root = package.parents[2]
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", *map(str, needed)], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert ignored.stdout == ""
+    build = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"] == {"packages": ["src/antiphon"]}

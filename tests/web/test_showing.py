@@ -68,7 +68,7 @@ def test_it_says_who_asks_and_why():
         "Shop 2",
         (2, 64),
     )
-    assert (shown.call, '"sku": 7' in shown.arguments) == ("tools/call describe", True)
+    assert (shown.call, '"sku":7' in shown.arguments) == ("tools/call describe", True)
     assert show(question(who=origin(call=None))).who.call == ""
 
 

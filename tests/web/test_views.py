@@ -116,6 +116,13 @@ async def test_the_stream_tells_of_every_change():
         assert (second["pending"], second["version"] > first["version"]) == (1, True)
 
 
+async def test_asking_whether_one_may_listen_holds_no_connection():
+    """A stream without a reader would never end, and a browser has six connections to a server."""
+    async with asyncio.timeout(5), desk() as page:
+        for _ in range(10):
+            assert (await page.client.head("/live")).status_code == 200
+
+
 async def test_requests_alike_are_shown_together():
     """Each whole, with the digest of what is shown."""
     async with desk() as page:

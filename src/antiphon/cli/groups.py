@@ -5,25 +5,28 @@ Owns what such a command does when none of its own is named. Which there are is 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["Group", "ListGroup", "ShowGroup", "group", "ordered"]
+__all__ = ["Group", "ListGroup", "ReviewGroup", "ShowGroup", "group", "ordered"]
 
 
 class Group(TyperGroup):
     """A command with commands; where none is named, the one called ``usual`` is meant, with its options."""
 
     usual = ""
+    doors: Mapping[str, str] = {}
+    """Options that stand for a command, each with the command's name, where none is named."""
 
     # The context is typer's or click's own, by the version of typer.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the usual command in where none is named."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = [self.usual, *args]
+            door = next((word for word in args if word in self.doors), "")
+            args = [self.doors.get(door, self.usual), *(word for word in args if word != door)]
         return super().parse_args(ctx, args)
 
 
@@ -41,6 +44,12 @@ class ListGroup(Group):
     """A group that lists."""
 
     usual = "list"
+
+
+class ReviewGroup(ListGroup):
+    """A group that lists, or opens the page."""
+
+    doors: Mapping[str, str] = {"--web": "web"}
 
 
 class ShowGroup(Group):

@@ -85,7 +85,7 @@ async def opened(
                 yield client
         finally:
             told.clear()
-            await host.close()
+            await host.aclose()
 
 
 def log_line(params: LoggingMessageNotificationParams) -> str:

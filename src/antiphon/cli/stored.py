@@ -15,9 +15,10 @@ import typer
 
 from antiphon.cli.failures import Failed
 from antiphon.errors import ConfigError
+from antiphon.host.config.shape import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 
-__all__ = ["ConfigFile", "StorePlace", "opened_store"]
+__all__ = ["ConfigFile", "StorePlace", "configured", "configured_place", "opened_store"]
 
 StorePlace = Annotated[
     str | None,
@@ -65,11 +66,16 @@ async def opened_store(place: str | None, config: Path | None, *, make: bool = F
         raise Failed(f"{_shown(chosen)}: cannot be read: {_reason(error)}") from error
 
 
-def configured_place(config: Path | None) -> str | None:
-    """Say where the configured store is; ``None`` for the usual file in the user's state folder."""
+def configured(config: Path | None) -> Config:
+    """Read what is configured."""
     from antiphon.cli.answering import configuration
 
-    return configuration(config, os.environ).store
+    return configuration(config, os.environ)
+
+
+def configured_place(config: Path | None) -> str | None:
+    """Say where the configured store is; ``None`` for the usual file in the user's state folder."""
+    return configured(config).store
 
 
 def _check_there(place: str) -> None:

@@ -100,12 +100,12 @@ class Configured:
 
     async def __aexit__(self, *exc: object) -> None:
         """Close it."""
-        await self.close()
+        await self.aclose()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Hang up on vendors, close the review page if there is one, and the store if it was handed over."""
         if isinstance(self.provider, Models):
-            await self.provider.close()
+            await self.provider.aclose()
         if isinstance(self.reviewer, PageReviewer):
             await self.reviewer.aclose()
         if self._closes_store:

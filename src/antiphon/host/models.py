@@ -122,12 +122,12 @@ class Models:
         except TimeoutError:
             raise ProviderFailure("timeout", f"{model}: no answer in {self._patience.deadline} seconds") from None
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close all connections."""
         vendors = list(self._vendors.values())
         self._vendors.clear()
         for vendor in vendors:
-            await vendor.close()
+            await vendor.aclose()
 
     async def _in_turn(self, params: CreateMessageRequestParams, names: tuple[str, ...]) -> Completion:
         last = len(names) - 1

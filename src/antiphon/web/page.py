@@ -11,7 +11,7 @@ from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
@@ -26,6 +26,8 @@ from antiphon.web.site import Site
 from antiphon.web.texts import preferred, texts
 
 __all__ = ["ReviewPage"]
+
+_GO_IN = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Antiphon</title>'
 
 View = Callable[[Site, Request], Awaitable[Response]]
 
@@ -96,9 +98,18 @@ class ReviewPage:
         secret = self.access.redeem(request.query_params.get("token", ""))
         if secret is None:
             if self.access.session(request.cookies.get(self.cookie)) is not None:
-                return RedirectResponse("/", 303)
+                return _entrance(request)
             words = texts(preferred(None, request.headers.get("accept-language", "")))
             return PlainTextResponse(f"{words('denied.token')}\n", 403)
-        response = RedirectResponse("/", 303)
+        response = _entrance(request)
         response.set_cookie(self.cookie, secret, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return response
+
+
+def _entrance(request: Request) -> Response:
+    """Lead to the queue. From a link of another site (a terminal in the browser, a chat) by a page of ours in between.
+
+    A redirect would be that site's, and a ``SameSite=Strict`` cookie does not travel with it.
+    """
+    own = request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+    return RedirectResponse("/", 303) if own else HTMLResponse(_GO_IN)

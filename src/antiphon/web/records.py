@@ -14,6 +14,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from antiphon.host.audit import Spending, day_of
 from antiphon.host.chain import Entry, Record
 from antiphon.host.export import csv_lines, json_lines
+from antiphon.host.policy import Rule
+from antiphon.host.redact import mask
 from antiphon.web.chart import bars
 from antiphon.web.site import THEMES, Site
 
@@ -43,11 +45,14 @@ class Ask(msgspec.Struct, kw_only=True):
     tokens: int | None = None
     trail: list[Record]
 
-    def matches(self, sought: str) -> bool:
-        """Tell whether all words that are sought are somewhere in it."""
-        said = (self.id, self.identity, self.method, self.outcome, self.step, self.decision, self.by, self.model)
+    def matches(self, sought: str, target: str = "") -> bool:
+        """Tell whether all words that are sought are somewhere in it; ``target`` is where its server is found."""
+        said = (target, *self._said())
         held = " ".join(said).lower()
         return all(word in held for word in sought.lower().split())
+
+    def _said(self) -> tuple[str, ...]:
+        return (self.id, self.identity, self.method, self.outcome, self.step, self.decision, self.by, self.model)
 
 
 async def history(site: Site, request: Request) -> Response:
@@ -55,8 +60,11 @@ async def history(site: Site, request: Request) -> Response:
     head = await site.store.head()
     records = [entry.record async for entry in _after(site, max(0, head.seq - _LATEST))]
     sought = request.query_params.get("q", "")
-    found = [ask for ask in reversed(_asks(records)) if ask.matches(sought)]
-    return site.html(request, "history.html", asks=found[:_PAGE], found=len(found), sought=sought, kept=head.seq)
+    names = await _names(site)
+    found = [ask for ask in reversed(_asks(records)) if ask.matches(sought, names.get(ask.identity, ""))]
+    return site.html(
+        request, "history.html", asks=found[:_PAGE], found=len(found), sought=sought, kept=head.seq, names=names
+    )
 
 
 async def export(site: Site, request: Request) -> Response:
@@ -77,7 +85,8 @@ async def export(site: Site, request: Request) -> Response:
 async def grants(site: Site, request: Request) -> Response:
     """Show the grants in force, and the servers that are blocked."""
     blocked = await site.store.blocks()
-    return site.html(request, "grants.html", grants=await site.grants.all(), blocked=blocked)
+    names = await _names(site)
+    return site.html(request, "grants.html", grants=await site.grants.all(), blocked=blocked, names=names)
 
 
 async def spending(site: Site, request: Request) -> Response:
@@ -93,6 +102,7 @@ async def spending(site: Site, request: Request) -> Response:
         today=_spent(lines, today),
         total=sum(line.money for line in lines),
         held=sum(hold.amount.money for hold in await site.store.holds()),
+        names=await _names(site),
     )
 
 
@@ -108,19 +118,50 @@ async def servers(site: Site, request: Request) -> Response:
     config = site.config
     entries = [*config.servers, *config.tightened_servers] if config else []
     known = {entry.known_as: entry for entry in entries}
+    policy = config.policy if config else None
     rows = [(entry, config.for_server(entry.known_as)) for entry in known.values()] if config else []
     return site.html(
         request,
         "servers.html",
         rows=rows,
         others=config.for_server("") if config else None,
-        policy=config.policy if config else None,
+        rules=None if policy is None else [_said(rule) for rule in policy.rules],
+        default=None if policy is None else policy.default,
     )
 
 
 async def settings(site: Site, request: Request) -> Response:
     """Show what a browser can choose for itself."""
     return site.html(request, "settings.html", themes=THEMES, name=site.named(request))
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule, as it was written down: what it says nothing of is left out."""
+
+    effect: str
+    parts: list[tuple[str, str]]
+
+
+def _said(rule: Rule) -> Said:
+    parts = msgspec.structs.asdict(rule)
+    effect = str(parts.pop("effect"))
+    shown = [(name, msgspec.json.encode(value).decode()) for name, value in parts.items() if value is not None]
+    return Said(effect=effect, parts=shown)
+
+
+async def _names(site: Site) -> dict[str, str]:
+    """Find out where servers are found whose identity is known from elsewhere; a record has the identity alone."""
+    config = site.config
+    entries = [*config.servers, *config.tightened_servers] if config else []
+    found = {entry.known_as: _target(entry.target) for entry in entries if entry.target is not None}
+    for question in await site.queue.pending():
+        if question.item is not None:
+            found[question.identity] = mask(question.item.origin.target)
+    return found
+
+
+def _target(target: str | tuple[str, ...]) -> str:
+    return mask(target if isinstance(target, str) else " ".join(target))
 
 
 async def _after(site: Site, seq: int) -> AsyncIterator[Entry]:

@@ -39,6 +39,8 @@ __all__ = ["Group", "Part", "Row", "Shown", "Turn", "Who", "groups_of", "shape_o
 PartKind = Literal["text", "json", "image", "audio", "note"]
 _DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
+_LINE = 80
+"""Characters of arguments that are shown in one line; more are set out."""
 _SUMMARY = 120
 """Characters of a message that the queue shows of it; the request itself is shown whole."""
 
@@ -245,9 +247,14 @@ def _who(origin: Origin) -> Who:
         identity=origin.identity,
         claims=f"{origin.server.name} {origin.server.version}" if origin.server else "",
         call=f"{call.method} {call.name or ''}".rstrip() if call else "",
-        arguments=pretty(call.arguments) if call and call.arguments is not None else "",
+        arguments=_arguments(call.arguments) if call and call.arguments is not None else "",
         round=(origin.round.n, origin.round.max) if origin.round else None,
     )
+
+
+def _arguments(arguments: object) -> str:
+    line = _compact(arguments)
+    return line if len(line) <= _LINE else pretty(arguments)
 
 
 def _row(question: Question) -> Row:

@@ -104,6 +104,9 @@ async def media(site: Site, request: Request) -> Response:
 
 async def live(site: Site, request: Request) -> Response:
     """Say each time that a question has changed, and how many wait."""
+    if request.method == "HEAD":
+        # Whether one may listen is asked so; a stream that nobody reads would hold its connection for ever.
+        return Response(media_type="text/event-stream")
     return StreamingResponse(_events(site), media_type="text/event-stream")
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 import msgspec
@@ -57,6 +59,15 @@ class Display:
         if self._messages and not self._as_json:
             self.teller.say(LEGEND, "dim")
 
+    def hint(self, *, is_paged: bool) -> None:
+        """Say how to go on from here."""
+        if self._as_json:
+            return
+        if is_paged:
+            self.teller.say("History and spending stay on the page until Ctrl-C.", "bold")
+        else:
+            self.teller.say(f"Decide yourself, in the browser: {_program()} demo --web", "bold")
+
     def shelf(self, products: Sequence[Product]) -> None:
         """Show what is stored, as a table."""
         if self._as_json:
@@ -73,6 +84,12 @@ class Display:
             nothing="Nothing is stored.",
         )
         self.teller.say("")
+
+
+def _program() -> str:
+    """Name this program so that what is printed can be typed."""
+    started = sys.argv[0]
+    return started if Path(started).name == "antiphon" and which("antiphon") != started else "antiphon"
 
 
 class _Facts(dict[str, Any]):

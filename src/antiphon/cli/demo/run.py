@@ -5,8 +5,10 @@ Owns the order of events. How they are shown is ``display``'s, who answers is th
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -30,17 +32,23 @@ __all__ = ["Demo"]
 _PATIENCE = 30.0
 """Seconds the call may take beyond the time in which products arrive and we answer."""
 _SHELF = "shop://products"
+_AT_ONCE = 20
+"""Calls at once: as many requests as a person can overlook, and fewer than a host answers at once by default."""
 
 
 class Demo:
     """One run of the demonstration."""
 
-    def __init__(self, display: Display, host: Configured, store: Path, interval: float, *, is_kept: bool) -> None:
+    def __init__(
+        self, display: Display, host: Configured, store: Path, interval: float, *, is_kept: bool, is_paged: bool
+    ) -> None:
+        """``is_kept``: the shop may have products already. ``is_paged``: a person decides elsewhere, on a page."""
         self._display = display
         self._host = host
         self._store = store
         self._interval = interval
         self._is_kept = is_kept
+        self._is_paged = is_paged
         self._pid: int | None = None
         self._asks = 0
 
@@ -54,8 +62,6 @@ class Demo:
             raise
         except AntiphonError as error:
             self._display.event("error", message=explain(error))
-        finally:
-            await self._host.close()
         self._display.event("done", **done, seconds=round(time.monotonic() - began, 1))
         return 0 if done["stored"] == wanted else FAILED
 
@@ -65,7 +71,7 @@ class Demo:
             self._connected(client)
             done["revision"] = client.revision
             before: set[str] = {product.sku for product in await _read_shelf(client)} if self._is_kept else set()
-            await self._call(client, wanted)
+            await self._calls(client, wanted)
             # What counts is what the server has, not what we have answered.
             shelf = [product for product in await _read_shelf(client) if product.sku not in before]
         done["stored"] = sum(1 for product in shelf if product.description)
@@ -98,6 +104,19 @@ class Demo:
             pid=self._pid,
         )
 
+    async def _calls(self, client: Client, wanted: int) -> None:
+        """Make one call for all products; where a page shows them side by side, one for each, so that they queue up."""
+        if not self._is_paged:
+            await self._call(client, wanted)
+            return
+        at_once = asyncio.Semaphore(_AT_ONCE)
+
+        async def one() -> None:
+            async with at_once:
+                await self._call(client, 1)
+
+        await asyncio.gather(*(one() for _ in range(wanted)))
+
     async def _call(self, client: Client, wanted: int) -> None:
         try:
             result = await client.call_tool("describe_new_products", {"count": wanted}, progress=_ignore)
@@ -124,13 +143,13 @@ class Demo:
         return self._host.capabilities
 
     async def answer(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
-        """Let the host answer, and show what comes of it. Nothing else is shown while a person decides."""
+        """Let the host answer, and show what comes of it. Nothing else is shown while a person decides here."""
         self._asks += 1
         number = self._asks
         prompt = params.messages[-1].text if params.messages else ""
         self._display.event("ask", n=number, prompt=prompt, max_tokens=params.max_tokens, server=origin.target)
         try:
-            with self._display.teller.held():
+            with nullcontext() if self._is_paged else self._display.teller.held():
                 result = await self._host(params, origin)
         except Rejected as error:
             reason = cast("dict[str, object]", error.data).get("reason") if isinstance(error.data, dict) else None

@@ -13,8 +13,9 @@ from typing import Annotated, Literal
 import typer
 from msgspec import Struct
 
+from antiphon.cli.bell import ringing
 from antiphon.cli.failures import Failed
-from antiphon.cli.groups import ListGroup, group
+from antiphon.cli.groups import ReviewGroup, group
 from antiphon.cli.moments import money, until
 from antiphon.cli.opening import run
 from antiphon.cli.options import Json
@@ -25,7 +26,9 @@ from antiphon.cli.review.editing import edited
 from antiphon.cli.review.filling import fill_in_person
 from antiphon.cli.review.finding import find
 from antiphon.cli.review.listing import layout, list_pending, watch
-from antiphon.cli.stored import ConfigFile, StorePlace, opened_store
+from antiphon.cli.review.web import web
+from antiphon.cli.screen.command import screen
+from antiphon.cli.stored import ConfigFile, StorePlace, configured, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.queue import Question
 from antiphon.host.review import Decision, Regenerate, ReviewItem, Terms
@@ -34,11 +37,14 @@ from antiphon.wire.elicitation import ElicitResult
 __all__ = ["commands"]
 
 commands = group(
-    ListGroup,
+    ReviewGroup,
     "Decide what waits for you, from any terminal.\n\n"
-    "Without a command: list. A host that shares the store waits for your decision, and the first one counts. "
-    "An ID may be shortened as far as it is clear.",
+    "With --web: on a page in the browser. Without a command: list. A host that shares the store waits for your "
+    "decision, and the first one counts. An ID may be shortened as far as it is clear.",
 )
+
+commands.command("screen")(screen)
+commands.command("web")(web)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Of the review, or its beginning.", show_default=False)]
 Ids = Annotated[
@@ -75,7 +81,8 @@ def list_(
     """
 
     async def listed() -> None:
-        async with opened_store(store, config, make=follow) as opened:
+        bell = follow and configured(config).notify.bell
+        async with opened_store(store, config, make=follow) as opened, ringing(opened, wanted=bell):
             await (watch if follow else list_pending)(opened, as_json=as_json)
 
     return run(listed())

@@ -40,7 +40,7 @@ def screen(
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
-    """Review on the whole terminal, live: the queue, one request, all decisions, by single keys.
+    """Review on the whole terminal, live, by single keys.
 
     ? lists the keys. It shows what the page in the browser shows. q leaves; whatever waits goes on waiting.
     """

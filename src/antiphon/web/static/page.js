@@ -28,12 +28,37 @@ function shown() {
   arm(view());
   tick();
   ready();
+  first();
+  prepare();
+}
+
+// Where there is room beside the queue, the first that waits is shown without being asked for.
+function first() {
+  const row = rows()[0];
+  if (row && document.querySelector(".two.alone > .empty") && matchMedia("(min-width: 60rem)").matches)
+    go(row.getAttribute("href"), { replace: true, focus: false });
 }
 
 async function get(path, part) {
   const answer = await fetch(path, { headers: part ? { "X-Part": part } : {} });
   if (answer.status === 401) throw new Error("ended");
   return parsed(await answer.text());
+}
+
+// The question after this one is fetched before it is asked for; as soon as anything changes, it is fetched anew.
+const ahead = new Map();
+
+function prepare() {
+  const path = following();
+  if (path === "/" || ahead.has(path) || !detail()?.dataset.id) return;
+  ahead.clear();
+  ahead.set(path, get(path, "detail").catch(() => null));
+}
+
+async function fetched(path) {
+  const kept = ahead.get(path);
+  ahead.delete(path);
+  return (await kept) ?? get(path, "detail");
 }
 
 function current(path) {
@@ -47,14 +72,15 @@ function current(path) {
 }
 
 // Between two questions only the question is fetched: the queue beside it stays as it is.
-export async function go(path, { push = true, focus = true } = {}) {
+export async function go(path, { push = true, replace = false, focus = true } = {}) {
   const turn = ++going;
   const inside = path.startsWith("/review/") && document.getElementById("queue");
   if (inside) current(path);
   try {
-    const page = await get(path, inside ? "detail" : "");
+    const page = await (inside ? fetched(path) : get(path, ""));
     if (turn !== going) return;
-    if (push) history.pushState(null, "", path);
+    if (replace) history.replaceState(null, "", path);
+    else if (push) history.pushState(null, "", path);
     const found = inside && page.getElementById("detail");
     if (found) {
       document.querySelector(".two").classList.remove("alone");
@@ -86,6 +112,7 @@ function lost(error) {
 
 // Something has changed somewhere: the queue is fetched again, and the question if it is not what it was.
 export async function refresh() {
+  ahead.clear();
   if (!document.getElementById("queue")) return;
   const path = location.pathname;
   const held = document.activeElement?.dataset?.row;
@@ -102,6 +129,7 @@ export async function refresh() {
     rows().find((row) => row.dataset.row === (chosen ?? id))?.setAttribute("aria-current", "true");
     if (held) rows().find((row) => row.dataset.row === held)?.focus({ preventScroll: true });
     tick();
+    first();
     if (id && detail()?.dataset.state === "pending" && !rows().some((row) => row.dataset.row === id)) await outdated(path);
   } catch (error) {
     lost(error);

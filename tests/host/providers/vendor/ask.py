@@ -33,7 +33,7 @@ async def asked(vendor, site, params=None, **more):
     try:
         return await client.generate(params or request("Hello"))
     finally:
-        await client.close()
+        await client.aclose()
 
 
 def history():

@@ -204,7 +204,7 @@ async def test_cancelling_hangs_up(vendor):
         with pytest.raises(asyncio.CancelledError):
             await asking
         await site.gone.wait()
-        await client.close()
+        await client.aclose()
 
 
 async def test_hidden_reasoning_is_no_part_of_the_answer():

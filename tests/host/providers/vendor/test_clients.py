@@ -52,7 +52,7 @@ async def test_a_service_at_home_gets_no_key(monkeypatch):
     async with serving(openai, openai.answer("Hi")) as site:
         client = Vendor(Model(name="m", provider="openai-compatible", model="qwen3", base_url=f"{site.url}/v1"), None)
         await client.generate(request(max_tokens=33))
-        await client.close()
+        await client.aclose()
     (seen,) = site.seen
     assert "-other" not in " ".join(seen.headers.values())
     assert (seen.body["max_tokens"], "max_completion_tokens" in seen.body) == (33, False)
@@ -152,7 +152,7 @@ async def test_a_closed_host_hangs_up_on_every_vendor():
         for name in ("mine", "theirs"):
             await models.generate(request(), model=name)
         clients = [vendor._connected.client for vendor in models._vendors.values()]
-        await Configured(Config(), {}, provider=models, reviewer=None).close()
+        await Configured(Config(), {}, provider=models, reviewer=None).aclose()
         assert [client.is_closed for client in clients] == [True, True]
     before = asyncio.all_tasks()
     del models

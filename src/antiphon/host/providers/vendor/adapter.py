@@ -53,6 +53,6 @@ class Vendor:
             # A boundary to code of others, whose errors quote what came over the wire: the cause is cut off.
             raise failure(error, self._model) from None
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections."""
         await self._connected.aclose()
