@@ -6,7 +6,7 @@ import asyncio
 from statistics import median
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Route
 
 from antiphon.host import MemoryStore, Queue, ReviewItem, open_store
 from antiphon.web import running_page
@@ -49,6 +49,29 @@ async def test_two_hundred_requests_do_not_lag(chromium: Browser):
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_what_arrives_while_somebody_moves_on_is_shown(chromium: Browser):
+    """The queue that was fetched for the place before is not shown, and nothing is forgotten by that."""
+    async with desk() as page, visit(chromium, page) as seen:
+        await page.asked(text="First")
+        second, _ = await page.asked(text="Second")
+        await seen.count(2)
+        await seen.page.wait_for_selector("#detail[data-id]")
+        fetched, go_on = asyncio.Event(), asyncio.Event()
+
+        async def held(route: Route) -> None:
+            if route.request.headers.get("x-part") == "queue" and not fetched.is_set():
+                fetched.set()
+                await go_on.wait()
+            await route.continue_()
+
+        await seen.page.route("**/*", held)
+        await page.asked(text="Third")
+        await fetched.wait()
+        await seen.open(second.id)
+        go_on.set()
+        await seen.count(3)
 
 
 async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Browser):

@@ -120,7 +120,9 @@ export async function refresh() {
   try {
     const page = await get("/", "queue");
     const fresh = page.getElementById("queue");
-    if (!fresh || path !== location.pathname) return;
+    // Somebody went elsewhere meanwhile: what was fetched is for another place, and the change is still to be shown.
+    if (path !== location.pathname) return await refresh();
+    if (!fresh) return;
     const old = document.getElementById("queue");
     const top = old.scrollTop;
     old.replaceWith(document.adoptNode(fresh));
