@@ -49,3 +49,18 @@ def test_constant_members_go_in_front():
     """Of an object with members, and of an empty one."""
     assert prepend(b'"a":1', b"{}") == b'{"a":1}'
     assert prepend(b'"a":1', b'{"b":2}') == b'{"a":1,"b":2}'
+
+
+@pytest.mark.parametrize("id", [7, "seven"])
+def test_what_is_long_is_framed_as_what_is_short(id):
+    """It is put together in another way."""
+    text = "x" * 100_000
+    payload = json.dumps({"text": text}).encode()
+    assert json.loads(request_frame(id, "a/b", payload)) == {
+        "jsonrpc": "2.0",
+        "id": id,
+        "method": "a/b",
+        "params": {"text": text},
+    }
+    assert json.loads(result_frame(id, payload)) == {"jsonrpc": "2.0", "id": id, "result": {"text": text}}
+    assert json.loads(prepend(b'"a":1', payload)) == {"a": 1, "text": text}

@@ -310,3 +310,15 @@ def test_foreign_content_is_written_as_it_came():
 def test_an_error_without_data_has_no_data():
     """A default is left out."""
     assert encode(ErrorObject(code=1, message="m")) == b'{"code":1,"message":"m"}'
+
+
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_the_limit_of_depth_holds_for_large_frames(pair):
+    """They are looked at in another way."""
+    text = b'"' + b"x" * 20_000 + b'"'
+    opening, closing = (b"[", b"]") if pair == "[]" else (b'{"a":', b"}")
+    assert not too_deep(opening * MAX_DEPTH + text + closing * MAX_DEPTH)
+    assert too_deep(opening * (MAX_DEPTH + 1) + text + closing * (MAX_DEPTH + 1))
+    assert not too_deep(b"[" + b",".join([b"{}"] * 10_000) + b"]", 2)
+    assert too_deep(b"[" + b",".join([b"{}"] * 10_000) + b"]", 1)
+    assert not too_deep(b'["' + b"[{" * 10_000 + b'"]', 1)

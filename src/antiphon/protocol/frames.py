@@ -9,6 +9,9 @@ from antiphon.wire.envelope import ErrorObject, RequestId, encode
 
 __all__ = ["error_frame", "notification_frame", "prepend", "request_frame", "result_frame"]
 
+_LARGE = 64 * 1024
+"""Bytes of a payload from which on it is joined: ``%`` makes room for half as much again (1 MiB: 800 us, not 30)."""
+
 
 def _id(id: RequestId) -> bytes:
     return b"%d" % id if type(id) is int else encode(id)
@@ -16,6 +19,10 @@ def _id(id: RequestId) -> bytes:
 
 def request_frame(id: RequestId, method: str, params: bytes) -> bytes:
     """Frame a request whose params are encoded already."""
+    if len(params) >= _LARGE:
+        return b"".join(
+            (b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":' % (_id(id), method.encode()), params, b"}")
+        )
     return b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (_id(id), method.encode(), params)
 
 
@@ -28,6 +35,8 @@ def notification_frame(method: str, params: bytes) -> bytes:
 
 def result_frame(id: RequestId, result: bytes) -> bytes:
     """Frame a result that is encoded already."""
+    if len(result) >= _LARGE:
+        return b"".join((b'{"jsonrpc":"2.0","id":%b,"result":' % _id(id), result, b"}"))
     if type(id) is int:
         return b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_id(id), result)
@@ -48,4 +57,6 @@ def prepend(members: bytes, encoded: bytes) -> bytes:
     """
     if encoded == b"{}":
         return b"{%b}" % members
+    if len(encoded) >= _LARGE:
+        return b"".join((b"{", members, b",", memoryview(encoded)[1:]))
     return b"{%b,%b" % (members, encoded[1:])

@@ -56,7 +56,7 @@ class HeaderParam(Struct, frozen=True):
 
 def encode_value(text: str) -> str:
     """Turn text into a header value: as it is where that is safe, else in the Base64 form."""
-    if _PLAIN.fullmatch(text) and not _SENTINEL.fullmatch(text):
+    if _PLAIN.fullmatch(text) and not (text.startswith("=?") and _SENTINEL.fullmatch(text)):
         return text
     return f"=?base64?{b64encode(text.encode()).decode()}?="
 

@@ -37,19 +37,16 @@ class ModernResults:
             LocalProtocolError: a round that this request may not have, or that asks for nothing.
             NotInRevision: the revision cannot carry it.
         """
-        if not isinstance(result, Result):
-            return self._other(request, result)
-        if result.meta is not None or result.result_type is not None:
-            kind = result.result_type or _COMPLETE
-            result = structs.replace(result, meta=self._with_info(result.meta), result_type=kind)
-            return encode(request.revision.lower(result))
-        return prepend(self._complete, encode(request.revision.lower(result)))
-
-    def _other(self, request: Request, result: Wire | Raw) -> bytes:
         if isinstance(result, Raw):
             return self._relayed(result)
         if isinstance(result, InputRequiredResult):
             return self._round(request, result)
+        if not isinstance(result, Result):
+            return prepend(self._complete, encode(request.revision.lower(result)))
+        if result.meta is not None or result.result_type is not None:
+            kind = result.result_type or _COMPLETE
+            result = structs.replace(result, meta=self._with_info(result.meta), result_type=kind)
+            return encode(request.revision.lower(result))
         return prepend(self._complete, encode(request.revision.lower(result)))
 
     def _with_info(self, meta: Meta | None) -> Meta:

@@ -53,7 +53,7 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
         head += b"retry: %d\n" % retry
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
-    return b"%bdata: %b\n\n" % (head, data)
+    return b"".join((head, b"data: ", data, b"\n\n"))
 
 
 def _field(value: str) -> bytes:

@@ -24,8 +24,10 @@ def run(server: Server, transport: str, host: str, port: int, options: ServeOpti
     if transport == "stdio":
         serving = serve_stdio(server)
     else:
+        from antiphon.server.memory import keep_large_blocks
         from antiphon.server.network import serve_network
 
+        keep_large_blocks()
         serving = serve_network(server, transport, host, port, options)
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         run_loop(serving)

@@ -19,6 +19,7 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http_client.delivery import Deliveries, deliver
+from antiphon.transports.http_client.environment import surroundings
 from antiphon.transports.http_client.failures import HttpFailure
 from antiphon.transports.http_client.line import Line
 from antiphon.transports.http_client.message import Outgoing, look_at
@@ -77,9 +78,9 @@ class SseClientChannel:
         """
         target = checked_url(url)
         own = session is None
-        channel = cls(
-            session or new_session(ssl=ssl, proxy=proxy, trust_env=trust_env), owns_session=own, where=shown(target)
-        )
+        if own and trust_env:
+            target, proxy = await surroundings(target, proxy)
+        channel = cls(session or new_session(ssl=ssl, proxy=proxy), owns_session=own, where=shown(target))
         try:
             web = Web(target, channel._session, headers, connect_timeout=connect_timeout)
             async with asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout)):

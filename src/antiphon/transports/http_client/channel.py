@@ -19,6 +19,7 @@ from antiphon.channel import MAX_FRAME, Frame
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http_client.call import Call
 from antiphon.transports.http_client.delivery import Deliveries, deliver
+from antiphon.transports.http_client.environment import surroundings
 from antiphon.transports.http_client.failures import HttpFailure, SessionGone
 from antiphon.transports.http_client.line import Line, ParamHeaders
 from antiphon.transports.http_client.listener import Listener
@@ -77,7 +78,8 @@ class HttpClientChannel:
             headers: sent with every request; those the protocol defines are ours.
             ssl: TLS settings (``web.client_tls`` makes them); ``False`` trusts everybody.
             proxy: the address of an HTTP proxy.
-            trust_env: take proxies from the environment (``HTTPS_PROXY`` ...), and credentials from ``.netrc``.
+            trust_env: take proxies from the environment (``HTTPS_PROXY`` ...), and credentials from ``.netrc``, as they
+                are now.
             session: an aiohttp session to use instead of one of our own; ``ssl``, ``proxy`` and ``trust_env`` are then
                 its business, and so is its end.
             connect_timeout: seconds to connect. Everything else is bounded by the deadline of the call.
@@ -89,7 +91,9 @@ class HttpClientChannel:
         """
         target = checked_url(url)
         own = session is None
-        web_session = session or new_session(ssl=ssl, proxy=proxy, trust_env=trust_env)
+        if own and trust_env:
+            target, proxy = await surroundings(target, proxy)
+        web_session = session or new_session(ssl=ssl, proxy=proxy)
         try:
             web = Web(target, web_session, headers, connect_timeout=connect_timeout)
         except BaseException:

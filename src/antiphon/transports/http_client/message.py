@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from antiphon.errors import AntiphonError
 from antiphon.wire.common import PROTOCOL_VERSION
-from antiphon.wire.envelope import ErrorObject, RequestId, decode_envelope
+from antiphon.wire.envelope import ErrorObject, RequestId
 
 __all__ = ["Outgoing", "agreed_version", "error_of", "look_at", "replies_to"]
 
@@ -50,6 +49,17 @@ class _Params(Struct):
     meta: _Meta | None = field(name="_meta", default=None)
 
 
+class _Sent(Struct):
+    id: RequestId | None = None
+    method: str | None = None
+    params: _Params | None = None
+
+
+class _Bare(Struct):
+    id: RequestId | None = None
+    method: str | None = None
+
+
 class _Head(Struct):
     id: Any = None
     method: str | UnsetType = UNSET
@@ -67,30 +77,32 @@ class _Failed(Struct):
     error: ErrorObject
 
 
-_decode_params = msgspec.json.Decoder(_Params).decode
+_decode_sent = msgspec.json.Decoder(_Sent).decode
+_decode_bare = msgspec.json.Decoder(_Bare).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_heads = msgspec.json.Decoder(list[_Head]).decode
 _decode_initialized = msgspec.json.Decoder(_Initialized).decode
 _decode_failed = msgspec.json.Decoder(_Failed).decode
 
+_NO_PARAMS = _Params()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def look_at(data: bytes) -> Outgoing:
     """Read what HTTP needs to know of a message of ours."""
     try:
-        envelope = decode_envelope(data)
-    except AntiphonError:
+        sent = _sent(data)
+    except _UNREADABLE:
         # A batch of replies (2025-03-26): our side writes nothing else that is no single message.
         return Outgoing()
-    if envelope.method is UNSET:
+    method = sent.method
+    if method is None:
         return Outgoing()
-    params = _params(envelope.params)
-    method = envelope.method
+    params = sent.params or _NO_PARAMS
     source = _NAMED_BY.get(method)
     name = getattr(params, source) if source is not None else None
     return Outgoing(
-        id=None if envelope.id is UNSET else envelope.id,
+        id=sent.id,
         method=method,
         version=None if params.meta is None else params.meta.version,
         name=name if isinstance(name, str) else None,
@@ -99,11 +111,13 @@ def look_at(data: bytes) -> Outgoing:
     )
 
 
-def _params(raw: Raw) -> _Params:
+def _sent(data: bytes) -> _Sent:
     try:
-        return _decode_params(raw) if raw else _Params()
-    except _UNREADABLE:
-        return _Params()
+        return _decode_sent(data)
+    except msgspec.ValidationError:
+        # Params that are not what their method has: the server will say so.
+        bare = _decode_bare(data)
+        return _Sent(bare.id, bare.method)
 
 
 def replies_to(data: bytes, id: RequestId) -> bool:

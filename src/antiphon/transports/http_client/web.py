@@ -223,17 +223,20 @@ async def read_body(response: ClientResponse, limit: int) -> bytes:
     Raises:
         HttpFailure: it is larger (``UNUSABLE``), or ends too early (``BROKEN``).
     """
-    where = shown(response.url)
+    content = response.content
     chunks: list[bytes] = []
     size = 0
     try:
-        async for chunk in response.content.iter_any():
+        # Most bodies are there at once, and then this is all: an iteration would ask again only to hear of the end.
+        while not content.at_eof():
+            chunk = await content.readany()
             size += len(chunk)
             if size > limit:
-                raise HttpFailure(UNUSABLE, f"{where} answered with more than {limit} bytes")
+                raise HttpFailure(UNUSABLE, f"{shown(response.url)} answered with more than {limit} bytes")
             chunks.append(chunk)
     except (ClientError, OSError) as error:
-        raise HttpFailure(BROKEN, f"{where} broke off within its answer: {type(error).__name__}") from None
+        what = type(error).__name__
+        raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {what}") from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
