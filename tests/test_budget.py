@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ import uvicorn
 from msgspec import Struct
 from uvicorn.server import ServerState
 
-from antiphon import Server
+from antiphon import Context, Server
 from antiphon.channel import Frame
 from antiphon.transports.http.asgi import AtOnce
 from antiphon.transports.http.connections import BoundedConnection
@@ -35,6 +36,10 @@ HEADERS = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
 }
+
+
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"}
+SAID = '{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}'
 
 
 class Cost(Struct):
@@ -81,9 +86,9 @@ async def counted(cost: Cost, work: Callable[[], Awaitable[Any]]) -> Any:
         sys.setprofile(before)
 
 
-def call(meta: str = "") -> bytes:
+def call(meta: str = "", tool: str = "echo", more: str = "") -> bytes:
     """Make the message of a call."""
-    params = f'{{{meta}"name":"echo","arguments":{{"text":"hello"}}}}'
+    params = f'{{{meta}"name":"{tool}","arguments":{{"text":"hello"}}{more}}}'
     return f'{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}'.encode()
 
 
@@ -127,10 +132,19 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written: list[bytes] = []
+        self._news = asyncio.Event()
 
     def write(self, data: Any) -> None:
         """Keep what is written."""
         self.written.append(data)
+        self._news.set()
+
+    async def until(self, is_there: Callable[[bytes], bool]) -> None:
+        """Wait until what was written, all of it, is what is waited for."""
+        async with asyncio.timeout(5):
+            while not is_there(b"".join(self.written)):
+                self._news.clear()
+                await self._news.wait()
 
     def is_closing(self) -> bool:
         """Stay open."""
@@ -199,18 +213,28 @@ async def test_a_legacy_call_over_http() -> None:
     check(cost, calls=48, frames=8)
 
 
-async def test_a_modern_call_from_its_bytes_to_those_of_the_response() -> None:
-    """The whole server: what is above the socket."""
-    cost = Cost()
-    app = make_server(cost).asgi()
+def connect(app: Any) -> tuple[BoundedConnection, Wire]:
+    """Open a connection to an application, as a server of ours has it."""
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
     config.load()
     connection, wire = BoundedConnection(config, ServerState(), {}), Wire()
     connection.connection_made(wire)
-    headers = {**HEADERS, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "echo"}
-    body = call(META)
-    lines = [*(f"{name}: {value}" for name, value in headers.items()), f"content-length: {len(body)}", "", ""]
-    request = "\r\n".join(["POST /mcp HTTP/1.1", *lines]).encode() + body
+    return connection, wire
+
+
+def request_of(body: bytes, headers: dict[str, str]) -> bytes:
+    """Make the bytes of a POST."""
+    lines = [f"{name}: {value}" for name, value in (HEADERS | headers).items()]
+    head = "\r\n".join(["POST /mcp HTTP/1.1", *lines, f"content-length: {len(body)}", "", ""])
+    return head.encode() + body
+
+
+async def test_a_modern_call_from_its_bytes_to_those_of_the_response() -> None:
+    """The whole server: what is above the socket."""
+    cost = Cost()
+    app = make_server(cost).asgi()
+    connection, wire = connect(app)
+    request = request_of(call(META), headers={**MODERN, "mcp-name": "echo"})
 
     async def work() -> None:
         wire.written.clear()
@@ -220,4 +244,65 @@ async def test_a_modern_call_from_its_bytes_to_those_of_the_response() -> None:
     await counted(cost, work)
     assert b"hello" in wire.written[0] and len(wire.written) == 1
     await app.close()
-    check(cost, calls=60, frames=9)
+    check(cost, calls=59, frames=9)
+
+
+def make_asking_server() -> Server:
+    """Make a server with one tool, which asks its client's model."""
+    server = Server("budget", tool_rate=None)
+
+    @server.tool(structured=False)
+    async def ask(text: str, ctx: Context) -> str:
+        return (await ctx.sample(text)).text
+
+    return server
+
+
+async def test_a_modern_sample_from_its_bytes_to_those_of_the_result() -> None:
+    """Two requests: a round, and its retry."""
+    cost = Cost()
+    app = make_asking_server().asgi()
+    connection, wire = connect(app)
+    headers = {**MODERN, "mcp-name": "ask"}
+    first = request_of(call(META, "ask"), headers)
+
+    async def work() -> None:
+        wire.written.clear()
+        connection.data_received(first)
+        await wire.until(bool)
+        round = json.loads(wire.written[0].partition(b"\r\n\r\n")[2])["result"]
+        (key,) = round["inputRequests"]
+        more = f',"inputResponses":{{"{key}":{SAID}}},"requestState":"{round["requestState"]}"'
+        connection.data_received(request_of(call(META, "ask", more), headers))
+        await wire.until(lambda written: b'"hi"' in written)
+
+    await counted(cost, work)
+    assert b'"hi"' in wire.written[1]
+    await app.close()
+    assert cost.calls <= 238
+
+
+async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
+    """A stream, and the answer on another connection."""
+    cost = Cost()
+    app = make_asking_server().asgi()
+    opening = '{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"c","version":"1"}}'
+    begun, _ = await post(app, f'{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{opening}}}'.encode(), {})
+    headers = {"mcp-protocol-version": "2025-11-25", "mcp-session-id": begun[b"mcp-session-id"].decode()}
+    await post(app, b'{"jsonrpc":"2.0","method":"notifications/initialized"}', headers)
+    connection, wire = connect(app)
+    side, _ = connect(app)
+    first = request_of(call("", "ask"), headers)
+
+    async def work() -> None:
+        wire.written.clear()
+        connection.data_received(first)
+        await wire.until(lambda written: b"createMessage" in written)
+        asked = json.loads(wire.written[-1].partition(b"data: ")[2].partition(b"\n")[0])["id"]
+        side.data_received(request_of(f'{{"jsonrpc":"2.0","id":{asked},"result":{SAID}}}'.encode(), headers))
+        await wire.until(lambda written: b'"hi"' in written)
+        await asyncio.gather(*connection.tasks, *side.tasks)
+
+    await counted(cost, work)
+    await app.close()
+    assert cost.calls <= 236

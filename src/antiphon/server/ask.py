@@ -41,12 +41,13 @@ async def ask(
         RemoteProtocolError: the answer cannot be read.
     """
     spec = METHODS[method]
+    session, facts = call.connection.session, call.facts
     try:
-        lowered = call.check(spec, params)
+        lowered = session.check_ask(spec, params, facts)
     except MissingCapability as error:
         kind = _UNAVAILABLE.get(method, MissingCapability)
         raise kind(f"The client does not offer {_named(error.data)}, which {method} needs", data=error.data) from None
-    notice = call.connection.session.deprecation(spec, call.facts.revision)
+    notice = session.deprecation(spec, facts.revision)
     if notice is not None:
         log.info("%s", notice)
     raw = await call.ask(spec, lowered, key, timeout)

@@ -74,17 +74,10 @@ class Call:
         """The request to read facts from: the live one, or else the last known."""
         return self.request or self.first
 
-    def check(self, spec: MethodSpec, params: Wire) -> Wire:
-        """Return params as the client's revision carries them.
-
-        Raises ``NotInRevision`` or ``MissingCapability`` if the client cannot answer this ask.
-        """
-        return self.connection.session.check_ask(spec, params, self.facts)
-
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
         """Ask the client and return its answer undecoded: here, by a request tied to the one being served.
 
-        ``params`` are those that ``check`` has returned.
+        ``params`` are those that ``ServerSession.check_ask`` has returned.
         """
         self.check_outside_steps(spec)
         if self.request is None:

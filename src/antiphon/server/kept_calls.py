@@ -70,10 +70,12 @@ class _Shelf:
         """Whether the oldest has to go. What came last stays, whatever it weighs."""
         return len(self.ids) > 1 and (len(self.ids) > self._limit or self._size > self._room)
 
-    def put(self, id: bytes, weight: int) -> None:
+    def put(self, id: bytes, weight: int) -> bool:
+        """Put it last; tell whether there is too much now."""
         self._size += weight - self.ids.get(id, 0)
         self.ids[id] = weight
         self.ids.move_to_end(id)
+        return (len(self.ids) > self._limit or self._size > self._room) and self.is_over
 
     def take(self, id: bytes) -> None:
         self._size -= self.ids.pop(id, 0)
@@ -111,7 +113,7 @@ class KeptCalls:
         loop = asyncio.get_running_loop()
         self._entries[id] = entry, loop.time() + self._ttl
         weight = entry.weight
-        self._all.put(id, weight)
+        is_over = self._all.put(id, weight)
         if entry.owner is not None:
             owned = self._owned.get(entry.owner)
             if owned is None:
@@ -119,7 +121,7 @@ class KeptCalls:
             owned.put(id, weight)
             while owned.is_over:
                 self._drop(owned.oldest(), "too many calls of this client wait")
-        while self._all.is_over:
+        while is_over and self._all.is_over:
             self._drop(self._all.oldest(), "too many calls wait")
         if self._timer is None:
             self._timer = loop.call_later(self._ttl, self._sweep)

@@ -193,8 +193,9 @@ class RoundCall(Call):
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
         """Put an ask into the next round and wait for its answer; in a replay, know it already."""
         self.check_outside_steps(spec)
-        await self._check_alive()
-        place = self._place(spec, params, key)
+        if self._is_lost():
+            await self._raise_lost()
+        place = self._place(self.journal, spec, params, key) if self.journal is not None else None
         if place is not None and (known := self._known(place)) is not None:
             return await _recall(known, spec)
         if key is not None and (given := self.given.pop(key, None)) is not None and is_readable(given, spec):
@@ -223,9 +224,10 @@ class RoundCall(Call):
             finally:
                 self._pending.pop(name, None)
 
-    async def _check_alive(self) -> None:
-        if self._diverged is None and self._ending is None and not self.is_done and not self._rounds.closed:
-            return
+    def _is_lost(self) -> bool:
+        return self._ending is not None or self._diverged is not None or self._rounds.closed or self.is_done
+
+    async def _raise_lost(self) -> None:
         # A body that asks again whatever is raised must not block the loop.
         await asyncio.sleep(_LOOK_AGAIN)
         if self._diverged is not None:
@@ -234,11 +236,10 @@ class RoundCall(Call):
             raise CallAbandoned(self._ending or "the call has ended")
         raise LocalProtocolError("The call has ended: nobody can answer any more")
 
-    def _place(self, spec: MethodSpec, params: Wire, key: str | None) -> Place | None:
-        if self.journal is None:
-            return None
+    @staticmethod
+    def _place(journal: Journal, spec: MethodSpec, params: Wire, key: str | None) -> Place:
         lane = "" if key is not None else _lane(spec.name, "give the ask a key=")
-        return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
+        return journal.place(lane, spec.name, digest_of(spec.name, params), key)
 
     def _name(
         self, spec: MethodSpec, place: Place | None, key: str | None, timeout: float | None
@@ -271,7 +272,8 @@ class RoundCall(Call):
         """Do something once: a replay gets its result from the journal. ``work`` is given an idempotency key."""
         if self.journal is None:
             return await super().step(name, work)
-        await self._check_alive()
+        if self._is_lost():
+            await self._raise_lost()
         place = self.journal.place(_lane(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
         known = self.journal.take(place)
         if known is not None:
@@ -304,12 +306,14 @@ class RoundCall(Call):
             asyncio.get_running_loop().call_soon(self._tick)
 
     def _tick(self) -> None:
-        if not self._legs or not self._pending or self._holds or self._sending is not None or self.is_done:
+        if not self._legs or not self._pending or self._holds or self._sending is not None:
             self._ticking = False
             return
         self._quiet += 1
         if self._quiet <= self._passes:
             asyncio.get_running_loop().call_soon(self._tick)
+        elif self.is_done:
+            self._ticking = False
         elif self._began and self.journal is not None and (missing := list(self.journal.unclaimed())):
             self._wait_for_claims(missing)
         else:
@@ -335,11 +339,13 @@ class RoundCall(Call):
         self.generation += 1
         self._passes = _DIRECT_PASSES
         asks = {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
-        open_asks = tuple(
-            OpenAsk(key, ask.spec.name, ask.place.name, ask.place.digest, ask.deadline)
-            for key, ask in self._pending.items()
-            if ask.place is not None
-        )
+        open_asks: tuple[OpenAsk, ...] = ()
+        if self.journal is not None:
+            open_asks = tuple(
+                OpenAsk(key, ask.spec.name, ask.place.name, ask.place.digest, ask.deadline)
+                for key, ask in self._pending.items()
+                if ask.place is not None
+            )
         state = self._rounds.park(self, self._asked, open_asks)
         if isinstance(state, str):
             self._send(asks, state)
@@ -348,7 +354,9 @@ class RoundCall(Call):
 
     async def _send_when_stored(self, asks: dict[str, InputRequest], storing: Awaitable[str]) -> None:
         try:
-            self._send(asks, await storing)
+            state = await storing
+            if not self.is_done:
+                self._send(asks, state)
         except Exception as error:
             self._fail(error)
         finally:
@@ -361,9 +369,8 @@ class RoundCall(Call):
         self.end("its journal could not be stored")
 
     def _send(self, asks: dict[str, InputRequest], state: str) -> None:
-        if not self.is_done:
-            self.last = InputRequiredResult(input_requests=asks, request_state=state)
-            self._deliver(self.last)
+        self.last = InputRequiredResult(input_requests=asks, request_state=state)
+        self._deliver(self.last)
 
     # --- legs: the requests served one after another ------------------------------------------------------------
 
@@ -435,15 +442,16 @@ class RoundCall(Call):
 
     def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> None:
         """Take a retry: deliver its answers and wait for what comes next, or repeat what it missed."""
-        if self.is_parked and self.last is not None and generation < self.generation:
+        if (is_parked := self.is_parked) and self.last is not None and generation < self.generation:
             _reply(connection, request, self.last)
             return
-        answers = self._read_answers(request.params) if self.is_parked else {}
+        answers = self._read_answers(request.params) if is_parked else {}
         for key, raw in answers.items():
             ask = self._pending.pop(key)
             if not ask.future.done():
                 self._held += len(raw)
-                self._note(ask.place, "answer", raw)
+                if ask.place is not None:
+                    self._note(ask.place, "answer", raw)
                 ask.future.set_result(raw)
         self.attach(connection, request)
 

@@ -236,7 +236,15 @@ class Rounds:
         """Note that a body has ended. What a parked call came to is kept for its retry; others leave no trace."""
         self._running.discard(call)
         if self._live.pop(call.id, None) is call or self._kept.get(call.id) is call:
-            self._kept.keep(call.id, _what_is_left(call, reply, is_error))
+            left = EndedCall(
+                run=call.run,
+                replayed_from=call.replayed_from,
+                generation=call.generation,
+                owner=call.owner,
+                reply=reply,
+                is_error=is_error,
+            )
+            self._kept.keep(call.id, left)
 
     def close(self) -> list[asyncio.Task[Any]]:
         """End every call; return the tasks that still have to finish."""
@@ -270,17 +278,6 @@ class _Retry(NamedTuple):
     handled: Handled
     state: State
     bound_to: bytes
-
-
-def _what_is_left(call: RoundCall, reply: Raw, is_error: bool) -> EndedCall:
-    return EndedCall(
-        run=call.run,
-        replayed_from=call.replayed_from,
-        generation=call.generation,
-        owner=call.owner,
-        reply=reply,
-        is_error=is_error,
-    )
 
 
 def _owner_key(call: bytes) -> str:

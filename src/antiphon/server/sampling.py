@@ -71,7 +71,7 @@ def sampling_params(
         system_prompt=system_prompt,
         temperature=temperature,
         stop_sequences=list(stop_sequences) if stop_sequences is not None else None,
-        model_preferences=_preferences(model_preferences),
+        model_preferences=_preferences(model_preferences) if model_preferences is not None else None,
         include_context=include_context,
         metadata=dict(metadata) if metadata is not None else None,
         tools=list(tools) if tools is not None else None,
@@ -109,9 +109,7 @@ def _message(given: object, at: int) -> SamplingMessage:
     )
 
 
-def _preferences(given: Preferences | None) -> ModelPreferences | None:
-    if given is None:
-        return None
+def _preferences(given: Preferences) -> ModelPreferences:
     if isinstance(given, ModelPreferences):
         wanted = given
     elif isinstance(given, Mapping):

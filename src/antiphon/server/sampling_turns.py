@@ -95,22 +95,23 @@ class Turns:
     async def ask(self, params: CreateMessageRequestParams) -> Turn:
         """Have one turn."""
         self.count += 1
-        answer = await self._ask(params)
+        try:
+            answer = await (self._ask_client(params) if self.by == "client" else self._ask_server(params))
+        except (SamplingUnavailable, NotInRevision) as error:
+            # Only what was never sent comes here. A refusal is an answer: nobody else is asked then.
+            if self.by == "server":
+                raise
+            if self._fallback is None:
+                error.add_note(_REMEDY)
+                raise
+            self.by = "server"
+            answer = await self._ask_server(params)
         if type(answer.content) is not TextContent and any(isinstance(one, ToolResultContent) for one in answer.blocks):
             raise SamplingFailed("The answer holds results of tools, which only the server may give", text=answer.text)
         messages = [*params.messages, SamplingMessage(role="assistant", content=answer.content)]
         return Turn(params, answer, messages)
 
-    async def _ask(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        if self.by == "client":
-            try:
-                return await self._ask_client(params)
-            except (SamplingUnavailable, NotInRevision) as error:
-                # Only what was never sent comes here. A refusal is an answer: nobody else is asked then.
-                if self._fallback is None:
-                    error.add_note(_REMEDY)
-                    raise
-                self.by = "server"
+    async def _ask_server(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         if self._fallback is None:
             raise SamplingUnavailable("Nobody can complete")
         return await self._fallback.complete(self._call, params, self._timeout)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+import re
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +29,12 @@ Clients refuse more than 1 MiB."""
 
 SKEW = 30.0
 """Seconds by which the clocks of a server's processes may differ: so much longer is a state accepted."""
+
+_TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
+"""The other alphabet of base64, and back (RFC 4648, section 5)."""
+
+_FRACTION = re.compile(rb"[0-9][.eE]")
+"""What a number has that is not written as a whole one, and text may have as well."""
 
 _NONCE = 12
 _FORMAT = b"A2"
@@ -80,15 +87,18 @@ class Seal:
                 )
         self._keys = tuple(keys) or (os.urandom(32),)
         self._ciphers: list[AESGCM] = []
+        self._invalid: type[Exception] = ValueError
+        """What a cipher raises for what is not its own."""
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
-        return urlsafe_b64encode(self.seal_bytes(_encode(state), bound_to)).decode("ascii")
+        return _to_text(self.seal_bytes(_encode(state), bound_to)).decode("ascii")
 
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Encrypt anything for one binding."""
         nonce = os.urandom(_NONCE)
-        return _FORMAT + nonce + self._cipher()[0].encrypt(nonce, data, _FORMAT + bound_to)
+        ciphers = self._ciphers or self._make_ciphers()
+        return _FORMAT + nonce + ciphers[0].encrypt(nonce, data, _FORMAT + bound_to)
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
         """Decrypt a state.
@@ -98,11 +108,12 @@ class Seal:
         """
         if len(text) > MAX_STATE or not text.isascii():
             raise refusal()
+        given = text.encode("ascii")
         try:
-            blob = urlsafe_b64decode(text)
+            blob = a2b_base64(given.translate(_FROM_URL))
         except ValueError:
             raise refusal() from None
-        if urlsafe_b64encode(blob) != text.encode("ascii"):
+        if _to_text(blob) != given:
             raise refusal()
         try:
             state = _decode(self.open_bytes(blob, bound_to))
@@ -118,21 +129,21 @@ class Seal:
         Raises:
             InvalidParams: always the same one, whatever was wrong.
         """
-        from cryptography.exceptions import InvalidTag
-
         if blob[:2] == _FORMAT:
-            for cipher in self._cipher():
+            for cipher in self._ciphers or self._make_ciphers():
                 try:
                     return cipher.decrypt(blob[2 : 2 + _NONCE], blob[2 + _NONCE :], _FORMAT + bound_to)
-                except (InvalidTag, ValueError):
+                except (self._invalid, ValueError):
                     continue
         raise refusal()
 
-    def _cipher(self) -> list[AESGCM]:
-        if not self._ciphers:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    def _make_ciphers(self) -> list[AESGCM]:
+        # Only when the first state is made or comes: it is slow to import.
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-            self._ciphers = [AESGCM(key) for key in self._keys]
+        self._invalid = InvalidTag
+        self._ciphers = [AESGCM(key) for key in self._keys]
         return self._ciphers
 
 
@@ -146,11 +157,17 @@ def binding(principal: str | None, method: str, name: str, arguments: bytes, ser
     ``code``: digest of the handler's code, where another process may have another version of it.
     """
     try:
-        meaning = _canonical(msgspec.json.decode(arguments or b"{}"))
+        meaning = msgspec.json.decode(arguments or b"{}")
+        if _FRACTION.search(arguments):
+            meaning = _canonical(meaning)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise refusal() from None
     document = msgspec.json.encode([principal, method, name, meaning, server, code], order="deterministic")
     return hashlib.sha256(document).digest()
+
+
+def _to_text(blob: bytes) -> bytes:
+    return b2a_base64(blob, newline=False).translate(_TO_URL)
 
 
 def _canonical(value: Any) -> Any:

@@ -21,9 +21,9 @@ from antiphon.protocol.http_rules import Refusal
 from antiphon.protocol.sse import encode_event
 from antiphon.transports.http.asgi import Http, Receive, RequestHeaders, Scope, Send, refuse, send_empty, unavailable
 from antiphon.transports.http.body import read_body
+from antiphon.transports.http.carrier import Carrier, Lost
 from antiphon.transports.http.cors import answers_page, send_preflight
 from antiphon.transports.http.guards import CheckToken, Guard, TokenCheck
-from antiphon.transports.http.stream import Carrier, Lost
 from antiphon.transports.inbox import Frames, Inbox
 from antiphon.transports.outbox import Outbox
 from antiphon.transports.room import Room

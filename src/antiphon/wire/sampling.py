@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import field
 
 from antiphon.wire.common import Meta, RequestParams, Role, Wire
-from antiphon.wire.content import SamplingContent, text_of
+from antiphon.wire.content import SamplingContent, TextContent, text_of
 from antiphon.wire.tools import Tool
 
 __all__ = [
@@ -96,4 +96,5 @@ class CreateMessageResult(Wire, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """All blocks of text, joined by newlines."""
-        return text_of(self.blocks)
+        # Mostly it is one.
+        return self.content.text if type(self.content) is TextContent else text_of(self.blocks)

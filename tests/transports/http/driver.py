@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from antiphon.protocol.sse import Event, EventParser
+from antiphon.transports.http.asgi import AtOnce
 
 ACCEPT = "application/json, text/event-stream"
 
@@ -57,11 +58,41 @@ class Response:
             await self._arrived.wait_for(lambda: text in self.body)
 
 
+class Instant(AtOnce, Response):
+    """The same, of a server that takes in one step what can be."""
+
+    def respond(self, status: int, headers: Any, body: bytes) -> bool:
+        """Take a whole response."""
+        self.begin(status, headers)
+        return self.write(body, last=True)
+
+    def begin(self, status: int, headers: Any, first: bytes = b"") -> bool:
+        """Take its head."""
+        self.status = status
+        self.headers = {name.decode(): value.decode() for name, value in headers}
+        return self.write(first, last=False)
+
+    def write(self, data: bytes, *, last: bool) -> bool:
+        """Take a piece of its body."""
+        assert not self.complete.is_set()
+        self.body += data
+        if last:
+            self.complete.set()
+        self._told = asyncio.ensure_future(self._tell())
+        return True
+
+    async def _tell(self) -> None:
+        async with self._arrived:
+            self._arrived.notify_all()
+
+
 class Open:
-    """A request under way."""
+    """A request under way. ``responses``: what it is answered to."""
+
+    responses: type[Response] = Response
 
     def __init__(self, app: Any, scope: dict[str, Any], body: list[bytes]) -> None:
-        self.response = Response()
+        self.response = self.responses()
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         for at, piece in enumerate(body):
             self._inbox.put_nowait({"type": "http.request", "body": piece, "more_body": at < len(body) - 1})

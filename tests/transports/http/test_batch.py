@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.transports.http.driver import begin, closing, post
+from tests.transports.http.driver import Instant, Open, Response, begin, closing, post
 from tests.transports.http.fakes import Bench, call, initialize, modern_headers
+
+
+@pytest.fixture(autouse=True, params=[Response, Instant])
+def _server(request, monkeypatch):
+    """Be any server, and then ours."""
+    monkeypatch.setattr(Open, "responses", request.param)
 
 
 @pytest.fixture

@@ -6,8 +6,14 @@ import asyncio
 
 import pytest
 
-from tests.transports.http.driver import begin, closing, post
+from tests.transports.http.driver import Instant, Open, Response, begin, closing, post
 from tests.transports.http.fakes import Bench, modern, modern_headers
+
+
+@pytest.fixture(autouse=True, params=[Response, Instant])
+def _server(request, monkeypatch):
+    """Be any server, and then ours."""
+    monkeypatch.setattr(Open, "responses", request.param)
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ import pytest
 
 from antiphon.protocol.sse import EventParser
 from antiphon.transports.http.asgi import AtOnce, Http
+from antiphon.transports.http.carrier import Carrier
+from antiphon.transports.http.cursor import Cursor
 from antiphon.transports.http.event_store import MemoryEventStore
-from antiphon.transports.http.stream import Carrier, Cursor, Stream
+from antiphon.transports.http.stream import Stream
 from tests.transports.http.driver import Response, scope_of
 
 
@@ -236,8 +238,10 @@ class Server(AtOnce):
     async def send(self, message):
         self.messages.append(message)
 
-    def begin(self, status, headers):
+    def begin(self, status, headers, first=b""):
         self.sent.append((status, dict(headers)[b"content-type"]))
+        if first:
+            self.sent.append((first, False))
         return True
 
     def write(self, data, *, last):
@@ -257,3 +261,94 @@ async def test_a_server_that_can_is_given_events_without_messages():
     await task
     assert server.sent == [(200, b"text/event-stream"), (b"data: 1\n\n", False)]
     assert server.messages == [{"type": "http.response.body", "body": b"data: 2\n\n", "more_body": False}]
+
+
+def pass_through(stream):
+    """Pass a stream through; return the server, the carrier, and what carries it on when it has to be slow."""
+    server, tasks = Server(), []
+    carrier = carrier_to(server.send)
+
+    def slow_down():
+        tasks.append(asyncio.ensure_future(stream.carry_on(carrier)))
+
+    assert stream.pass_through(carrier, slow_down)
+    return server, carrier, tasks
+
+
+async def test_what_is_passed_through_needs_no_task():
+    """And can be had again."""
+    stream = resumable(priming=True)
+    server, _, tasks = pass_through(stream)
+    stream.put(b"1")
+    stream.put(b"2", last=True)
+    assert server.sent[2:] == [(b"id: 1-1\ndata: 1\n\n", False), (b"id: 1-2\ndata: 2\n\n", True)]
+    assert (stream.complete, stream.is_carried, tasks, server.messages) == (True, False, [], [])
+    _, again, task = carry(stream, after=0)
+    await task
+    assert data_of(again) == [b"1", b"2"]
+
+
+async def test_what_cannot_be_passed_on_is_carried_by_a_task():
+    """In order, once, and without a sign of life that nobody needs."""
+    stream = resumable()
+    server, _, tasks = pass_through(stream)
+    stream.put(b"1")
+    server.is_full = True
+    stream.put(b"2")
+    stream.put(b"3", last=True)
+    (task,) = tasks
+    await task
+    assert server.messages == [
+        {"type": "http.response.body", "body": b"id: 1-2\ndata: 2\n\nid: 1-3\ndata: 3\n\n", "more_body": False}
+    ]
+
+
+async def test_silence_that_is_too_long_is_broken():
+    """By whoever says that it is: from then on a task carries it."""
+    stream = Stream()
+    server, carrier, tasks = pass_through(stream)
+    stream.slow_down()
+    stream.slow_down()
+    await asyncio.sleep(0)
+    assert server.sent[-1] == (b":\n\n", False) and len(tasks) == 1
+    stream.let_go()
+    await tasks[0]
+    assert carrier.stopped
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_what_is_passed_through_ends_without_a_last_frame(is_full):
+    """Its request was cancelled."""
+    stream = Stream()
+    server, carrier, tasks = pass_through(stream)
+    server.is_full = is_full
+    stream.finish()
+    await asyncio.gather(*tasks)
+    await carrier.wait_ended()
+    assert server.sent[1:] == ([] if is_full else [(b"", True)])
+    assert [message["body"] for message in server.messages] == ([b""] if is_full else [])
+
+
+async def test_a_carrier_takes_over_from_what_is_passed_through():
+    """A client that lost its connection may be back before anybody knows."""
+    stream = resumable()
+    _, before, tasks = pass_through(stream)
+    stream.put(b"1")
+    _, response, task = carry(stream, after=0)
+    await before.wait_ended()
+    stream.put(b"2", last=True)
+    await asyncio.gather(task, *tasks)
+    assert data_of(response) == [b"1", b"2"]
+
+
+async def test_what_has_waited_is_not_passed_through():
+    """Nor is what a store keeps that may have to wait."""
+
+    class Elsewhere(MemoryEventStore):
+        pass
+
+    stream = Stream()
+    stream.put(b"1")
+    assert not stream.pass_through(carrier_to(Server().send), list)
+    assert not Stream(Cursor(Elsewhere(), "key", "1", False)).pass_through(carrier_to(Server().send), list)
+    assert not Stream().pass_through(carrier_to(Response().take), list)

@@ -244,29 +244,28 @@ class HttpApp:
 
     # --- POST ---------------------------------------------------------------------------------------------------
 
-    async def _post(self, http: Http) -> None:
+    def _post(self, http: Http, body: bytes | None = None) -> Awaitable[None]:
         if http.like not in self._seen:
             refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
             if refusal is not None:
-                await refuse(http, refusal)
-                return
+                return refuse(http, refusal)
             self._remember(http)
-        # Nearly always all of it is here.
-        body = http.at_once.take_body(self._settings.max_body)
         if body is None:
-            body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
-            if isinstance(body, Refusal):
-                await refuse(http, body)
-                return
+            # Nearly always all of it is here.
+            body = http.at_once.take_body(self._settings.max_body)
+            if body is None:
+                return self._read_and_post(http)
         try:
             envelope = decode_envelope(body)
         except PeerError as error:
-            await self._not_a_message(http, body, error)
-            return
+            return self._not_a_message(http, body, error)
         if rules.is_modern(http.headers, envelope, body):
-            await self._post_modern(http, envelope)
-        else:
-            await self._post_legacy(http, envelope)
+            return self._post_modern(http, envelope)
+        return self._post_legacy(http, envelope)
+
+    async def _read_and_post(self, http: Http) -> None:
+        body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
+        await (refuse(http, body) if isinstance(body, Refusal) else self._post(http, body))
 
     def _remember(self, http: Http) -> None:
         # A page's requests are always looked at: their responses need headers of their own.

@@ -61,8 +61,8 @@ class AtOnce:
         """Send a whole response; ``headers`` without its length."""
         return False
 
-    def begin(self, status: int, headers: tuple[HeaderPair, ...]) -> bool:
-        """Send the head of a response whose length nobody knows yet."""
+    def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
+        """Send the head of a response whose length nobody knows yet, and the ``first`` part of its body."""
         return False
 
     def write(self, data: bytes, *, last: bool) -> bool:

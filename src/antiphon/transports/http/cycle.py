@@ -42,26 +42,10 @@ class Cycle(AtOnce):
     """A request and its response. ``ended`` is called once the response is complete."""
 
     __slots__ = (
-        "_body",
-        "_ended",
-        "_event",
-        "_expects_continue",
-        "_flow",
-        "_has_news",
-        "_head",
-        "_is_chunked",
-        "_is_framed",
-        "_left",
-        "defaults",
-        "disconnected",
-        "keep_alive",
-        "more_body",
-        "response_complete",
-        "response_started",
-        "scope",
-        "task",
-        "transport",
-    )
+        "_body", "_ended", "_event", "_expects_continue", "_flow", "_has_news", "_head", "_is_chunked", "_is_framed",
+        "_left", "defaults", "disconnected", "keep_alive", "more_body", "response_complete", "response_started",
+        "scope", "task", "transport",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -156,7 +140,7 @@ class Cycle(AtOnce):
         if self._expects_continue and not self.transport.is_closing():
             self._expects_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if not self.disconnected and not self.response_complete:
+        if not (self.disconnected or self.response_complete):
             self._flow.resume_reading()
             if not self._has_news:
                 await self._wait()
@@ -200,12 +184,12 @@ class Cycle(AtOnce):
         self._complete()
         return True
 
-    def begin(self, status: int, headers: tuple[HeaderPair, ...]) -> bool:
+    def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
         """See ``AtOnce``."""
         if not self._start(status, headers, b"transfer-encoding: chunked\r\n"):
             return False
         self._is_chunked = True
-        self._write(b"")
+        self._write(_chunk(first))
         return True
 
     def write(self, data: bytes, *, last: bool) -> bool:
@@ -231,16 +215,15 @@ class Cycle(AtOnce):
         return True
 
     async def _wait(self) -> None:
-        event = self._event = self._event or asyncio.Event()
-        event.clear()
-        await event.wait()
+        self._event = self._event or asyncio.Event()
+        self._event.clear()
+        await self._event.wait()
 
     # --- the response -------------------------------------------------------------------------------------------
 
     def _send_head(self, status: int, headers: Iterable[HeaderPair]) -> None:
         # Anew, since a head that could not be sent may have been begun before.
-        self._is_framed = self._is_chunked = False
-        self._left = 0
+        self._is_framed, self._is_chunked, self._left = False, False, 0
         lines = [STATUS_LINE[status]]
         for name, value in (*self.defaults, *headers):
             if name.lower() not in _FRAMING or self._frame(name.lower(), value):
@@ -254,10 +237,9 @@ class Cycle(AtOnce):
         self.response_started = True
         self._expects_continue = False
         head = b"".join(lines)
-        if self._left:
-            self._head = head
-        else:
-            self.transport.write(head)
+        self._head = head
+        if not self._left:
+            self._write(b"")
 
     def _frame(self, name: bytes, value: bytes) -> bool:
         """Take note of a header that says how the body travels; tell whether it is to be written here."""
@@ -276,7 +258,7 @@ class Cycle(AtOnce):
         if self.scope["method"] == "HEAD":
             body, self._left = b"", 0
         elif self._is_chunked:
-            body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if more else _LAST_CHUNK)
+            body = _chunk(body) if more else _chunk(body) + _LAST_CHUNK
         else:
             self._left -= len(body)
             if self._left < 0 or (self._left and not more):
@@ -287,19 +269,23 @@ class Cycle(AtOnce):
 
     def _complete(self) -> None:
         self.response_complete = True
-        self.note()
+        if self._event is not None:
+            self.note()
         if not self.keep_alive:
             self.transport.close()
         self._ended()
 
     def _write(self, body: bytes) -> None:
         head, self._head = self._head, b""
-        if head and len(body) < _JOINED:
+        if head and len(body) >= _JOINED:
+            self.transport.write(head)
+            head = b""
+        if head or body:
             self.transport.write(head + body)
-            return
-        for piece in (head, body):
-            if piece:
-                self.transport.write(piece)
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
 def _nothing() -> None:

@@ -40,6 +40,10 @@ class MemoryEventStore:
         self._numbers: dict[str, list[int]] = {}
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
+        """See ``keep``."""
+        self.keep(stream, number, data)
+
+    def keep(self, stream: str, number: int, data: bytes) -> None:
         """Keep one event, and drop the oldest of all where there is no room."""
         self._events[stream, number] = data
         self._numbers.setdefault(stream, []).append(number)

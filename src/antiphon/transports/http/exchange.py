@@ -15,8 +15,9 @@ from msgspec import Struct
 from antiphon.channel import Frame
 from antiphon.protocol.http_rules import status_of
 from antiphon.transports.http.asgi import HeaderPair, Http, send_empty, send_json
+from antiphon.transports.http.carrier import Carrier
 from antiphon.transports.http.settings import Settings
-from antiphon.transports.http.stream import Carrier, Stream
+from antiphon.transports.http.stream import Stream
 
 __all__ = ["Exchange"]
 
@@ -122,14 +123,14 @@ class Exchange(Struct, eq=False):
         """Tell whether nothing is to be waited for, but what is on its way to the client."""
         if self.stream is not None:
             # A legacy call goes on without its client, and its stream with it.
-            return self.modern or self.stream.complete
+            return self.stream.complete or (self.modern and not self.stream.is_passed_through)
         return self.reply is not None or self._status is not None or self.gone
 
     async def respond(self, extra: tuple[HeaderPair, ...] = ()) -> None:
         """Send the reply, or wait until the stream has taken it to the client."""
         if self._pump is not None:
             await self._pump
-        elif self.gone:
+        elif self.gone or self.stream is not None:
             return
         elif self.reply is not None and self.reply.data:
             status = status_of(self.reply.code, modern=self.modern)
@@ -160,7 +161,9 @@ class Exchange(Struct, eq=False):
         loop = asyncio.get_running_loop()
         self._timer = None
         self._watch = loop.create_task(self._watch_client())
-        if not self._settings.json_only and self.stream is None:
+        if self.stream is not None:
+            self._end_silence()
+        elif not self._settings.json_only:
             self._timer = loop.call_later(self._settings.patience - _UNWATCHED, self._lose_patience)
 
     def start_stream(self) -> None:
@@ -169,20 +172,33 @@ class Exchange(Struct, eq=False):
         self.stream = self.new_stream()
         if self.gone:
             return
-        self._carrier = Carrier(self._http, self._settings.keep_alive)
-        self.stream.expect(self._carrier)
-        self._pump = asyncio.get_running_loop().create_task(self.stream.carry(self._carrier))
+        carrier = self._carrier = Carrier(self._http, self._settings.keep_alive)
+        if self.stream.pass_through(carrier, self._pump_on):
+            self._end_silence()
+            return
+        self.stream.expect(carrier)
+        self._pump = asyncio.get_running_loop().create_task(self.stream.carry(carrier))
+        self._finish()
+
+    def _end_silence(self) -> None:
+        """Have the stream kept alive, if nobody does yet, and the connection is watched as well: it takes its time."""
+        if self._watch is not None and self.stream is not None and self.stream.is_passed_through:
+            silence = max(0.0, self._settings.keep_alive - _UNWATCHED)
+            self._timer = asyncio.get_running_loop().call_later(silence, self.stream.slow_down)
+
+    def _pump_on(self) -> None:
+        """Have a task do what had to wait."""
+        assert self.stream is not None
+        assert self._carrier is not None
+        self._pump = asyncio.get_running_loop().create_task(self.stream.carry_on(self._carrier))
         self._finish()
 
     def release(self) -> None:
         """End the response, and not the stream: its client comes back for the rest."""
         if self.stream is None:
             self.start_stream()
-        elif self.stream.is_carried:
-            self.stream.let_go()
-        if self._carrier is not None:
-            # It may not have begun.
-            self._carrier.stop()
+        assert self.stream is not None
+        self.stream.let_go()
 
     def _lose_patience(self) -> None:
         # As long as nothing is sent, whoever is in between may think the connection dead.
@@ -197,7 +213,8 @@ class Exchange(Struct, eq=False):
         while (await self._http.receive())["type"] != "http.disconnect":
             pass
         self.gone = True
-        if self._carrier is not None:
+        if self._carrier is not None and self.stream is not None:
+            self.stream.slow_down()
             self._carrier.stop(lost=True)
         self.disconnected()
         self._finish()

@@ -18,11 +18,13 @@ from antiphon.channel import Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http_rules import is_priming, takes_batches
 from antiphon.transports.http.asgi import Http, RequestHeaders
+from antiphon.transports.http.carrier import Carrier
+from antiphon.transports.http.cursor import Cursor
 from antiphon.transports.http.event_store import EventStore
 from antiphon.transports.http.exchange import Exchange
 from antiphon.transports.http.settings import Settings
 from antiphon.transports.http.stateless import Connect
-from antiphon.transports.http.stream import Carrier, Cursor, Stream
+from antiphon.transports.http.stream import Stream
 from antiphon.wire.envelope import Envelope, RequestId
 
 __all__ = ["LegacyExchange", "Session"]

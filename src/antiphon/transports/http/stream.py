@@ -1,4 +1,4 @@
-"""One stream of server-sent events, and the HTTP responses that carry it.
+"""One stream of server-sent events, and which HTTP response carries it when.
 
 A stream outlives its carriers where the revision lets a client resume it (2025-11-25 basic/transports, "Resumability
 and Redelivery"): frames wait here while there is none. Which frames belong to a stream is decided by others.
@@ -6,27 +6,17 @@ and Redelivery"): frames wait here while there is none. Which frames belong to a
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable
-
-from msgspec import Struct
+from collections.abc import Awaitable, Callable
 
 from antiphon.protocol.sse import COMMENT, encode_event
-from antiphon.transports.http.asgi import HeaderPair, Http
-from antiphon.transports.http.event_store import EventStore
-from antiphon.transports.patience import at_once_or_within
+from antiphon.transports.http.carrier import Carrier, Lost
+from antiphon.transports.http.cursor import Cursor
 from antiphon.transports.room import Room
 
-__all__ = ["RETRY", "Carrier", "Cursor", "Stream"]
+__all__ = ["Stream"]
 
 log = logging.getLogger(__name__)
-
-RETRY = 1000
-"""Milliseconds a client should wait before it resumes a stream."""
-
-STALL = 30.0
-"""Seconds a client may read nothing before its connection counts as lost: its stream can be resumed."""
 
 _HIGH = 256 * 1024
 _LEAST = 64 * 1024
@@ -35,124 +25,11 @@ _MOST = 32 * 1024 * 1024
 _DETACHED_BYTES = 1024 * 1024
 _DETACHED_FRAMES = 1000
 
-_HEADERS: tuple[HeaderPair, ...] = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    # Asked for by 2026-07-28: else nginx holds events back until its buffer is full.
-    (b"x-accel-buffering", b"no"),
-)
-
-
-class Lost(Exception):
-    """The connection of a carrier is gone."""
-
-
-class Carrier:
-    """One HTTP response with server-sent events. ``stop`` may be called at any time, from any task."""
-
-    __slots__ = ("_at_once", "_ended", "_is_complete", "_keep_alive", "_loop", "_lost", "_send", "_wake", "stopped")
-
-    def __init__(self, http: Http, keep_alive: float) -> None:
-        self._send = http.send
-        self._at_once = http.at_once
-        self._keep_alive = keep_alive
-        self._loop = asyncio.get_running_loop()
-        self._wake: asyncio.Future[bool] | None = None
-        self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._lost = False
-        self._is_complete = False
-        self.stopped = False
-        """It shall carry nothing more."""
-
-    async def open(self) -> None:
-        """Send the head of the response."""
-        if not self._at_once.begin(200, _HEADERS):
-            await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
-
-    async def write(self, data: bytes, *, last: bool = False) -> None:
-        """Send bytes, the ``last`` with the end of the response.
-
-        Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
-        """
-        self._is_complete = last
-        if not self._at_once.write(data, last=last):
-            await self._put({"type": "http.response.body", "body": data, "more_body": not last})
-
-    async def end(self) -> None:
-        """End the response, if its connection is still there."""
-        self.stopped = True
-        try:
-            if not self._lost and not self._is_complete:
-                await self._put({"type": "http.response.body", "body": b""})
-        except Lost:
-            pass
-        finally:
-            if not self._ended.done():
-                self._ended.set_result(None)
-
-    async def pause(self) -> None:
-        """Wait for ``wake``; meanwhile show the client, and whoever is in between, that we live."""
-        while not self.stopped and not await self._woken():
-            await self.write(COMMENT)
-
-    def wake(self) -> None:
-        """Say that there is something to send."""
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(True)
-
-    def stop(self, *, lost: bool = False) -> None:
-        """Carry nothing more; ``lost``: the connection is gone."""
-        self._lost = self._lost or lost
-        self.stopped = True
-        self.wake()
-
-    async def wait_ended(self) -> None:
-        """Wait until nothing more is sent here."""
-        await asyncio.shield(self._ended)
-
-    async def _woken(self) -> bool:
-        wake = self._wake = self._loop.create_future()
-        timer = self._loop.call_later(self._keep_alive, _set, wake)
-        try:
-            return await wake
-        finally:
-            timer.cancel()
-            self._wake = None
-
-    async def _put(self, message: dict[str, object]) -> None:
-        try:
-            await at_once_or_within(STALL, self._send(message))
-        except (TimeoutError, OSError):
-            self.stop(lost=True)
-            raise Lost from None
-
-
-def _set(wake: asyncio.Future[bool]) -> None:
-    if not wake.done():
-        wake.set_result(False)
-
-
-class Cursor(Struct):
-    """Makes a stream resumable: where its events are kept, and how they are numbered."""
-
-    store: EventStore
-    key: str
-    """What the store knows the stream by."""
-    number: str
-    """What the client knows the stream by."""
-    priming: bool
-    """Whether a response begins with an event that has an id and no data."""
-    last: int = 0
-
-    def id(self, number: int) -> str:
-        """Write the id of an event: the stream, and its place in it."""
-        return f"{self.number}-{number}"
-
 
 class Stream:
     """Frames in order, and at most one carrier that takes them to the client."""
 
-    __slots__ = ("_backlog", "_carrier", "_frames", "_room", "complete", "cursor")
+    __slots__ = ("_backlog", "_carrier", "_frames", "_room", "_slow_down", "complete", "cursor")
 
     def __init__(self, cursor: Cursor | None = None) -> None:
         self.cursor = cursor
@@ -162,6 +39,8 @@ class Stream:
         self._frames: list[bytes] = []
         self._backlog = 0
         self._carrier: Carrier | None = None
+        self._slow_down: Callable[[], object] | None = None
+        """Given while frames are passed on without a task: has one made, for ``carry_on``."""
         self._room: Room | None = None
 
     @property
@@ -171,7 +50,7 @@ class Stream:
 
     def put(self, data: bytes, *, last: bool = False) -> Awaitable[None] | None:
         """Add a frame, as ``Channel.send`` does; after the ``last`` one the stream ends."""
-        if self.complete:
+        if self.complete or (self._slow_down is not None and self._pass_on(data, last)):
             return None
         self._frames.append(data)
         self._backlog += len(data)
@@ -190,11 +69,16 @@ class Stream:
     def finish(self) -> None:
         """Let it end without a last frame."""
         self.complete = True
+        if self._slow_down is not None and self._carrier is not None and self._carrier.pass_on(b"", last=True):
+            self._carrier = self._slow_down = None
+            return
+        self.slow_down()
         if self._carrier is not None:
             self._carrier.wake()
 
     def let_go(self) -> None:
         """End the response that carries it now, if any; the client is to come back for the rest."""
+        self.slow_down()
         if self._carrier is not None:
             self._carrier.stop()
 
@@ -206,9 +90,57 @@ class Stream:
     def unexpect(self, carrier: Carrier) -> None:
         """Know that ``carry`` did not come after all, or has ended."""
         if self._carrier is carrier:
-            self._carrier = None
+            self._carrier = self._slow_down = None
             self._bound()
             self._open_room()
+
+    # --- without a task -----------------------------------------------------------------------------------------
+
+    def pass_through(self, carrier: Carrier, slow_down: Callable[[], object]) -> bool:
+        """Begin a response, and from now on pass on each frame at once, if that can be done in one step.
+
+        ``slow_down`` is called once, when something has to wait: it sees to it that ``carry_on`` runs. Returns
+        ``False``, with nothing done, where ``carry`` has to.
+        """
+        cursor = self.cursor
+        if cursor is not None and not cursor.is_instant:
+            return False
+        if self._frames or not carrier.begin(cursor.opening() if cursor is not None else b""):
+            return False
+        self._carrier, self._slow_down = carrier, slow_down
+        return True
+
+    @property
+    def is_passed_through(self) -> bool:
+        """Whether no task carries it, but a client reads it."""
+        return self._slow_down is not None
+
+    def slow_down(self) -> None:
+        """Have a task carry it, if none does and a client is there."""
+        slow_down, self._slow_down = self._slow_down, None
+        if slow_down is not None:
+            slow_down()
+
+    def _pass_on(self, data: bytes, last: bool) -> bool:
+        carrier, cursor = self._carrier, self.cursor
+        event = encode_event(data) if cursor is None else cursor.following(data)
+        if carrier is None or not carrier.pass_on(event, last=last):
+            self.slow_down()
+            return False
+        if cursor is not None:
+            cursor.keep_now(data)
+        if last:
+            self.complete = True
+            self._carrier = self._slow_down = None
+        return True
+
+    # --- in a task ----------------------------------------------------------------------------------------------
+
+    async def carry_on(self, carrier: Carrier) -> None:
+        """Send to a client, from a task, what ``pass_through`` could not."""
+        # Where there is nothing to send, it is the silence that has been too long.
+        first = b"" if self._frames or carrier.stopped or self.complete else COMMENT
+        await self._ending(carrier, self._flow(carrier, first))
 
     async def carry(self, carrier: Carrier, *, after: int | None = None) -> None:
         """Send this stream to a client until it is complete or the carrier stops; the carrier before is stopped.
@@ -216,12 +148,19 @@ class Stream:
         ``after``: send again what was sent after that event, first.
         """
         before, self._carrier = self._carrier, carrier
+        await self._ending(carrier, self._take_over(before, carrier, after))
+
+    async def _take_over(self, before: Carrier | None, carrier: Carrier, after: int | None) -> None:
+        if before is not None and before is not carrier:
+            self.slow_down()
+            before.stop()
+            await before.wait_ended()
+        await carrier.open()
+        await self._flow(carrier, await self._begin(after))
+
+    async def _ending(self, carrier: Carrier, carrying: Awaitable[None]) -> None:
         try:
-            if before is not None and before is not carrier:
-                before.stop()
-                await before.wait_ended()
-            await carrier.open()
-            await self._flow(carrier, await self._begin(after))
+            await carrying
         except Lost:
             log.debug("a client is gone from its stream")
         finally:
@@ -233,13 +172,7 @@ class Stream:
         cursor = self.cursor
         if cursor is None:
             return b""
-        events = b""
-        if cursor.priming:
-            events = encode_event(b"", id=cursor.id(cursor.last if after is None else after), retry=RETRY)
-        if after is not None:
-            kept = await cursor.store.after(cursor.key, after)
-            events += b"".join(encode_event(data, id=cursor.id(number)) for number, data in kept)
-        return events
+        return cursor.opening(after) + (await cursor.since(after) if after is not None else b"")
 
     async def _flow(self, carrier: Carrier, first: bytes) -> None:
         # What can travel together does, the end with the last event: a message of its own costs as much as a frame.
@@ -264,12 +197,7 @@ class Stream:
             data = self._frames.pop(0)
             size += len(data)
             self._backlog -= len(data)
-            if cursor is None:
-                events.append(encode_event(data))
-                continue
-            cursor.last += 1
-            events.append(encode_event(data, id=cursor.id(cursor.last)))
-            await cursor.store.append(cursor.key, cursor.last, data)
+            events.append(encode_event(data) if cursor is None else await cursor.keep(data))
         return b"".join(events)
 
     def _bound(self) -> None:
