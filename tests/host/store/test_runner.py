@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from antiphon.host.store.runner import SqliteRunner
+from tests.host.store.stores import Place
 
 
 @pytest.fixture
@@ -97,3 +98,20 @@ def test_a_loop_that_is_gone_hears_nothing(tmp_path: Path):
         return found
 
     assert asyncio.run(look()) == [1]
+
+
+@pytest.mark.postgres
+async def test_what_is_begun_at_a_server_is_finished_before_it_is_closed(tmp_path: Path):
+    """As with a file; and no connection is left open."""
+    place = Place("postgres", tmp_path)
+    async with place:
+        runner = place.runner()
+        await runner.run(lambda connection: connection.execute(text("CREATE TABLE t (n INTEGER)")))
+        begun = asyncio.ensure_future(runner.run(adding(1)))
+        await asyncio.sleep(0)
+        begun.cancel()
+        await runner.aclose()
+        again = place.runner()
+        assert await again.run(numbers, write=False) == [1]
+        await again.aclose()
+        assert begun.cancelled()

@@ -28,6 +28,8 @@ Work = Callable[[Connection], T]
 
 _BUSY = 10_000
 """Milliseconds SQLite waits for another process to finish its transaction; each takes about one."""
+_CLOSING = 10.0
+"""Seconds that closing waits for transactions at a server that have begun."""
 
 
 class Runner(Protocol):
@@ -36,6 +38,7 @@ class Runner(Protocol):
     def run(self, work: Work[T], *, write: bool = True) -> Awaitable[T]:
         """Run a function in a transaction: committed when it returns, undone when it raises.
 
+        What has begun is finished even if nobody waits for it any more.
         ``write=False`` promises that it only reads; nobody waits for it then.
         """
         ...
@@ -54,7 +57,7 @@ class SqliteRunner:
         self._connection: Connection | None = None
 
     def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
-        """See ``Runner.run``. It is begun at once, and finished even if nobody waits for it any more."""
+        """See ``Runner.run``. It is begun at once."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         # Told straight to the loop: ``run_in_executor`` needs a second future, and one more turn, for each transaction.
@@ -118,15 +121,25 @@ class PostgresRunner:
         from sqlalchemy.ext.asyncio import create_async_engine
 
         self._engine = create_async_engine(url, pool_size=4, pool_pre_ping=True)
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Work[T], *, write: bool = True) -> T:
         """See ``Runner.run``."""
-        async with self._engine.begin() as connection:
-            return await connection.run_sync(work)
+        # In a task of its own: given up halfway, it would leave a connection of which nobody knows how it stands.
+        transaction = asyncio.create_task(self._transact(work))
+        self._running.add(transaction)
+        transaction.add_done_callback(self._running.discard)
+        return await asyncio.shield(transaction)
 
     async def aclose(self) -> None:
         """See ``Runner.aclose``."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=_CLOSING)
         await self._engine.dispose()
+
+    async def _transact(self, work: Work[T]) -> T:
+        async with self._engine.begin() as connection:
+            return await connection.run_sync(work)
 
 
 def _succeed(done: asyncio.Future[T], result: T) -> None:
