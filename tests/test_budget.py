@@ -141,7 +141,7 @@ class Wire(asyncio.Transport):
 
     async def until(self, is_there: Callable[[bytes], bool]) -> None:
         """Wait until what was written, all of it, is what is waited for."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not is_there(b"".join(self.written)):
                 self._news.clear()
                 await self._news.wait()

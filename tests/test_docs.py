@@ -62,7 +62,7 @@ def run(block: Block, folder: Path) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr

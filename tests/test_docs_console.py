@@ -62,7 +62,7 @@ def played(session: Session, folder: Path) -> str:
         cwd=str(folder),
         env=environment(NO_COLOR="1", TERM="dumb"),
         encoding="utf-8",
-        timeout=10,
+        timeout=60,
         dimensions=(50, 100),
     )
     shown = ""

@@ -48,7 +48,7 @@ def test_every_example_is_known():
 def test_an_example_prints_what_it_should(name: str):
     """And nothing on standard error."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name], capture_output=True, text=True, timeout=15, check=False
+        [sys.executable, "-W", "error", EXAMPLES / name], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(PRINTED[name])

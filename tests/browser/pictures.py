@@ -337,7 +337,7 @@ class Album:
     async def _opened(self, **options: Any) -> AsyncIterator[Page]:
         context = await self._chromium.new_context(**{"locale": "en-GB", "reduced_motion": "reduce", **options})
         page = await context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         await page.goto(self._made.running.address())
         yield page
         await context.close()

@@ -88,7 +88,7 @@ async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Brows
     await page.wait_for_selector("#banner >> text=connection is lost")
     waiting = asyncio.create_task(queue.review(item(1)))
     async with running_page(store, port=port, access=access):
-        await page.wait_for_selector("#queue[data-pending='1']", timeout=15_000)
+        await page.wait_for_selector("#queue[data-pending='1']", timeout=30_000)
         await page.wait_for_selector("#banner", state="hidden")
         waiting.cancel()
         await page.wait_for_selector("#queue[data-pending='0']")
@@ -109,7 +109,7 @@ async def test_a_new_run_wants_its_own_address_and_has_the_queue(chromium: Brows
         await page.goto(running.address())
         await page.wait_for_selector("#queue[data-pending='1']")
     async with running_page(store, port=port) as again:
-        await page.wait_for_selector("#banner >> text=started anew", timeout=15_000)
+        await page.wait_for_selector("#banner >> text=started anew", timeout=30_000)
         await page.goto(again.address())
         await page.wait_for_selector("#queue[data-pending='1']")
         await context.close()

@@ -37,7 +37,7 @@ class Newcomer:
         self.actions += 1
         program, *words = shlex.split(command)
         return pexpect.spawn(
-            program, words, cwd=str(ROOT), env=self._env, encoding="utf-8", timeout=20, dimensions=(50, 160)
+            program, words, cwd=str(ROOT), env=self._env, encoding="utf-8", timeout=60, dimensions=(50, 160)
         )
 
     async def sees_the_page(self) -> None:
@@ -69,7 +69,7 @@ async def newcomer(chromium: Browser, folder: Path) -> AsyncIterator[Newcomer]:
     """Sit down."""
     context = await chromium.new_context(viewport=WIDE, locale="en-GB")
     page = await context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(30_000)
     yield Newcomer(page, folder)
     await context.close()
 

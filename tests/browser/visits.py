@@ -45,7 +45,7 @@ async def visit(chromium: Browser, desk: Desk, **more: object) -> AsyncIterator[
     context = await chromium.new_context(**options)
     watch = Watch(context, desk.running.origin)
     page = await context.new_page()
-    page.set_default_timeout(5_000)
+    page.set_default_timeout(30_000)
     await page.goto(desk.running.address())
     yield Visit(page, watch)
     await context.close()

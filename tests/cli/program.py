@@ -55,7 +55,7 @@ def in_process(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] 
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=60,
         check=False,
         start_new_session=True,  # no controlling terminal, wherever the tests are started from
     )
@@ -70,7 +70,7 @@ def at_terminal(*arguments: str, **env: str) -> pexpect.spawn[str]:
         cwd=str(ROOT),
         env=environment(**env),
         encoding="utf-8",
-        timeout=10,
+        timeout=60,
         dimensions=(40, 100),
     )
 

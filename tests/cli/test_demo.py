@@ -81,7 +81,7 @@ def test_a_shop_that_cannot_be_opened_is_wrong_usage(cli: Cli):
 def test_a_server_that_cannot_open_its_shop_says_so():
     """In one line, on standard error."""
     command = [sys.executable, "-m", "antiphon.cli.demo.server", "--store", "no/such/folder/shop.db"]
-    done = subprocess.run(command, capture_output=True, check=False, input="", text=True, timeout=15)
+    done = subprocess.run(command, capture_output=True, check=False, input="", text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, "no/such/folder/shop.db: unable to open database file\n")
 
 

@@ -91,7 +91,7 @@ def served(option: str, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]
 
 async def connected(url: str, revision: str, trusting: ssl.SSLContext | None = None) -> Client:
     """Connect as soon as somebody listens there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             client = Client(url, revision=revision, ssl=trusting)
             try:
@@ -118,7 +118,7 @@ async def test_a_server_is_served_over_a_network(option: str, url: str, revision
         assert client.server_info is not None
         assert client.server_info.name == "second"
         process.send_signal(signal.SIGINT)
-        _, err = await asyncio.to_thread(process.communicate, timeout=4)
+        _, err = await asyncio.to_thread(process.communicate, timeout=60)
         await client.close()
     assert process.returncode in (0, 130)
     assert f"at {place}" in err
@@ -151,7 +151,7 @@ async def test_a_server_is_served_with_tls(tmp_path: Path, monkeypatch: pytest.M
         assert client.server_info is not None
         await client.close()
         process.terminate()
-        _, err = await asyncio.to_thread(process.communicate, timeout=4)
+        _, err = await asyncio.to_thread(process.communicate, timeout=60)
     assert process.returncode == 0
     assert "with TLS" in err
 

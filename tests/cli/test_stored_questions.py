@@ -68,7 +68,7 @@ async def test_somebody_else_decides(place: Path, approves: bool, code: int, sai
         assert question.item.params.messages[0].text == "Describe tea"
         decision = Approve(digest=digest(question.item.params)) if approves else Deny()
         await queue.decide(question.id, decision, by="somebody")
-        out, err = await asyncio.to_thread(called.communicate, timeout=10)
+        out, err = await asyncio.to_thread(called.communicate, timeout=60)
     assert (called.returncode, said in out) == (code, True), err
     assert "antiphon review" in err
     records = [entry.record async for entry in Audit(store).entries()]
@@ -89,7 +89,7 @@ async def test_what_is_decided_after_the_process_was_killed_counts_when_it_asks_
     assert (left.id, left.waited_for) == (question.id, False)
     await Queue(later).decide(left.id, Approve(digest=digest(left.item.params)), by="somebody")
     with calling(place) as called:
-        out, err = await asyncio.to_thread(called.communicate, timeout=10)
+        out, err = await asyncio.to_thread(called.communicate, timeout=60)
     assert (called.returncode, out.strip()) == (0, "echo: [echo] Describe tea"), err
     assert [each.state for each in await Queue(later).history()] == ["done"]
     assert (await Audit(later).verify()).whole

@@ -272,7 +272,7 @@ async def test_answerers_may_call_the_server_that_asks(revision: str, at_once: i
         return number if kind == "inner" else (await client.call_tool("one", {"text": number})).text
 
     limits = RoundLimits(at_once=at_once)
-    async with Client(nesting(), sampling=answer, revision=revision, limits=limits) as client, asyncio.timeout(5):
+    async with Client(nesting(), sampling=answer, revision=revision, limits=limits) as client, asyncio.timeout(30):
         assert (await client.call_tool("many")).text == " ".join(map(str, range(20)))
 
 
@@ -295,7 +295,7 @@ async def test_answerers_of_two_clients_may_call_each_others_servers(revision: s
     async with (
         Client(nesting(), sampling=answerer(1), revision=revision, limits=limits) as first,
         Client(nesting(), sampling=answerer(0), revision=revision, limits=limits) as second,
-        asyncio.timeout(5),
+        asyncio.timeout(30),
     ):
         clients += [first, second]
         assert (await first.call_tool("one", {"text": "0"})).text == "4"
@@ -397,7 +397,7 @@ async def test_progress_may_be_told_to_a_coroutine_function(revision: str) -> No
     async with Client(stepping(), revision=revision) as client:
         await client.call_tool("steps", progress=lambda *report: plain.append(report))
         await client.call_tool("steps", progress=tell)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await told.wait()
     assert plain == [(1, 2, "half"), (2, 2, None)]
     assert sorted(awaited) == sorted(plain)
@@ -483,6 +483,6 @@ async def test_answers_given_at_once_stop_no_clock(revision: str) -> None:
 
     limits = RoundLimits(rounds=10_000, asks=10_000)
     async with Client(server, elicitation=refuse, revision=revision, limits=limits) as client:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             with pytest.raises(CallTimeout):
                 await client.call_tool("pester", timeout=0.1)

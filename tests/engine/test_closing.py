@@ -92,7 +92,7 @@ async def test_a_handler_may_close_its_own_connection(waits):
 
     async with linked(tool) as link:
         call = link.started()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             await ended.wait()
         with pytest.raises(ConnectionClosed):
             await call
@@ -113,7 +113,7 @@ async def test_an_answerer_may_close_its_own_client(waits):
     async with linked(tool, answer) as link:
         with pytest.raises(ConnectionClosed):
             await link.call()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             await link.client.close()
 
 
@@ -150,7 +150,7 @@ async def test_a_handler_that_closes_in_its_cleanup_does_not_wait_for_itself():
     async with linked(tool) as link:
         call = link.started()
         await settle()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             await link.server.close()
         order.append("closed")
         assert order == ["handler", "closed"]

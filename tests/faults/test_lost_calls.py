@@ -187,7 +187,7 @@ async def bare(request, seen):
 async def test_an_answer_that_is_none_is_an_error_at_once(revision, call, code):
     """A typed one, that names the address; and the client goes on."""
     async with serving(answering(call)) as site, Client(site.url, revision=revision) as client:
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(30):
             with pytest.raises(PeerError, match="http://127") as raised:
                 await client.call_tool("pay")
             await client.ping()
@@ -217,7 +217,7 @@ async def test_what_only_accepts_connections_opens_no_session(scheme, resets):
     server = await asyncio.start_server(meet, "127.0.0.1", 0)
     place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             with pytest.raises((CallTimeout, PeerError, ConnectionClosed)) as raised:
                 await Client(f"{scheme}://{place}/mcp", timeout=0.5).connect()
     finally:

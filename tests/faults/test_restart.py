@@ -81,7 +81,7 @@ async def test_a_server_is_killed_and_started_again(tmp_path, option, url, revis
             await reports.acquire()
             server.kill()
             await server.start()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 with pytest.raises((PeerError, ConnectionClosed), match=server.place) as raised:
                     await paying
                 server.go.touch()
@@ -104,7 +104,7 @@ async def test_a_server_that_stays_away_is_reported_until_it_is_back(tmp_path, o
             assert (await client.call_tool("pay", signal)).text == "done"
             server.kill()
             for _ in range(2):
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(30):
                     with pytest.raises((PeerError, ConnectionClosed), match=server.place) as raised:
                         await client.call_tool("pay", signal)
             assert isinstance(raised.value, ConnectionClosed) or raised.value.code == UNREACHABLE

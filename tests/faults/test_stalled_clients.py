@@ -83,7 +83,7 @@ async def is_served(url, revision="auto"):
 
 async def all_ended(slow):
     """Wait until every connection of these has ended."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await asyncio.gather(*(each.ended() for each in slow))
 
 
@@ -182,7 +182,7 @@ async def test_who_sends_a_body_a_byte_at_a_time_holds_up_nobody():
         dripping = asyncio.ensure_future(asyncio.gather(*map(drip, slow)))
         await is_served(f"http://{network.place}/mcp")
         assert not any(each.reader._buffer for each in slow)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert {(await each.response())[0] for each in slow} == {408}
             # What they send on is not read as a request, and takes no more time than a head may.
             while network.server_state.connections:

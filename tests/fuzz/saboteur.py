@@ -56,7 +56,7 @@ class Saboteur:
     async def settled(self) -> None:
         """Wait until the client has answered all it owes an answer for."""
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while self.ledger.missing():
                     self._changed.clear()
                     await self._changed.wait()

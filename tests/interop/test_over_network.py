@@ -32,7 +32,7 @@ async def listening(command: list[str], port: int) -> AsyncIterator[None]:
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, env=env, stdin=quiet, stdout=quiet, stderr=quiet)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while True:
                 with contextlib.suppress(OSError):
                     _, writer = await asyncio.open_connection("127.0.0.1", port)

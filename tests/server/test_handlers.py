@@ -293,6 +293,6 @@ async def test_a_call_past_its_deadline_here_is_cancelled_there() -> None:
     async with Client(server) as client:
         with pytest.raises(CallTimeout):
             await client.call_tool("hang", timeout=0.02)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await ended.wait()
     assert ended.is_set()

@@ -237,7 +237,7 @@ class Attacker:
 
     async def settle(self) -> None:
         """Wait for every reply that is owed."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while any(self.is_owed(line, id, call) and not line.replies[id] for line, id, call in self.sent):
                 self.line.arrived.clear()
                 await self.line.arrived.wait()

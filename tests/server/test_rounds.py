@@ -229,7 +229,7 @@ async def test_cancelling_the_retry_cancels_the_handler() -> None:
         round = await client.call("slow")
         id = client.modern("tools/call", name="slow", requestState=round["requestState"],
                            inputResponses={only(round)[0]: said("go")}, arguments={})  # fmt: skip
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await woken.wait()
             client.send({"method": "notifications/cancelled", "params": {"requestId": id}})
             await gone.wait()
@@ -262,7 +262,7 @@ async def test_a_parked_call_ends_with_its_time_to_live() -> None:
 
     async with raw_client(server) as client:
         round = await client.call("tidy")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await ended.wait()
         error = await client.error("tools/call", name="tidy", arguments={}, requestState=round["requestState"])
     assert error["message"] == refusal().message
@@ -295,7 +295,7 @@ async def test_a_handler_that_ends_while_its_round_is_out_keeps_its_result() -> 
 
     async with raw_client(server) as client:
         round = await client.call("impatient")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await ended.wait()
         result = await answered(client, "impatient", round, "too late")
     assert text(result) == "went on without you"

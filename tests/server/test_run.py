@@ -87,7 +87,7 @@ def test_a_signal_ends_a_server_cleanly(program: Path, number: signal.Signals) -
     """What it has begun is cleaned up, nothing looks like a crash, and stdout is the protocol's until all is over."""
     with started(program) as process:
         process.send_signal(number)
-        output, errors = process.communicate(timeout=10)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert errors.decode().split("\n") == ["opened", "closed", ""]
     assert output == b"after the end\n"
@@ -102,7 +102,7 @@ def test_a_signal_ends_the_handlers_too(program: Path) -> None:
         process.stdin.flush()
         assert b'"id":1' in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        output, errors = process.communicate(timeout=10)
+        output, errors = process.communicate(timeout=60)
     assert errors.decode().split("\n") == ["opened", "cleaned up", "closed", ""]
     assert output == b"after the end\n"
 
@@ -110,7 +110,7 @@ def test_a_signal_ends_the_handlers_too(program: Path) -> None:
 def test_a_server_ends_with_its_input(program: Path) -> None:
     """The client has gone: it cleans up and ends well."""
     with started(program) as process:
-        output, errors = process.communicate(timeout=10)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert errors.decode().split("\n") == ["opened", "closed", ""]
     assert output == b"after the end\n"

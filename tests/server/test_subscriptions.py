@@ -33,7 +33,7 @@ def shop() -> Server:
 async def listen(client: RawClient, **wanted: Any) -> int:
     """Open a stream and wait for its acknowledgement."""
     id = client.modern("subscriptions/listen", notifications=wanted)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not any(m["params"].get("_meta", {}).get(ID) == id for m in client.notifications):
             await client.step()
     return id
@@ -41,7 +41,7 @@ async def listen(client: RawClient, **wanted: Any) -> int:
 
 async def told(client: RawClient, count: int) -> list[tuple[str, Any]]:
     """Wait for some notifications and return method and subscription of each."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while len(client.notifications) < count:
             await client.step()
     return [(m["method"], m["params"]["_meta"][ID]) for m in client.notifications]
@@ -148,7 +148,7 @@ async def test_a_change_made_in_a_thread_is_told() -> None:
 
     async with Client(server) as client, client.listen(tools=True) as changes:
         await client.call_tool("grow")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             change = await anext(changes)
     assert change.kind == "tools"
 

@@ -48,5 +48,5 @@ def listens(place):
 
 async def ended(process):
     """Wait for the end; return the exit code and what was said on the way."""
-    _, err = await asyncio.to_thread(process.communicate, timeout=10)
+    _, err = await asyncio.to_thread(process.communicate, timeout=60)
     return process.returncode, err

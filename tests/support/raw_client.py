@@ -48,7 +48,7 @@ class RawClient:
 
     async def reply(self, id: Any) -> dict[str, Any]:
         """Wait for the reply to a request."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while id not in self._replies:
                 await self.step()
         return self._replies.pop(id)
@@ -75,7 +75,7 @@ class RawClient:
 
     async def asked(self) -> dict[str, Any]:
         """Wait for a request of the server's and return it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not self.requests:
                 await self.step()
         return self.requests.pop(0)

@@ -97,7 +97,7 @@ class RawServer:
 
     async def answer(self, id: Any) -> Json:
         """Wait for the client's answer to a request."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while id not in self.answers:
                 self.news.clear()
                 await self.news.wait()
@@ -105,7 +105,7 @@ class RawServer:
 
     async def request(self, method: str) -> Json:
         """Wait for a message of this method, and return it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while True:
                 found = next((one for one in self.received if one.get("method") == method), None)
                 if found is not None:

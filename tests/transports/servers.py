@@ -55,6 +55,6 @@ def run(loop: str, body: str, sent: bytes = b"", **files) -> tuple[list[bytes], 
     """Run a server to its end; return the lines it answered and its stderr."""
     process = start(loop, body, **files)
     with process:
-        out, err = process.communicate(sent, timeout=10)
+        out, err = process.communicate(sent, timeout=60)
     assert process.returncode == 0, err.decode()
     return (out or b"").splitlines(), err.decode()

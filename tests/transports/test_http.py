@@ -58,7 +58,7 @@ class Endpoint:
     async def open(self, message, **headers):
         """Post a message and give the response as soon as it begins."""
         sent = {**ACCEPT, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        async with asyncio.timeout(10), self.http.post(self.url, json=message, headers=sent) as response:
+        async with asyncio.timeout(30), self.http.post(self.url, json=message, headers=sent) as response:
             yield response
 
     async def post(self, message, **headers):
@@ -307,7 +307,7 @@ async def test_a_modern_client_that_leaves_cancels_the_handler(endpoint, tool):
     """Its work ends; the server goes on."""
     endless = Endless(endpoint.server)
     calling = asyncio.ensure_future(endpoint.modern("tools/call", tool, arguments={}))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await endless.started.wait()
         calling.cancel()
         await endless.cancelled.wait()
@@ -320,7 +320,7 @@ async def test_a_legacy_call_is_cancelled_by_a_notification(endpoint, tool):
     endless = Endless(endpoint.server)
     session = await endpoint.initialize()
     calling = asyncio.ensure_future(endpoint.post(request(9, "tools/call", name=tool, arguments={}), **session))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await endless.started.wait()
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
         assert (await endpoint.post(cancel, **session))[0] == 202
@@ -333,7 +333,7 @@ async def test_closing_ends_calls_that_do_not_end(endpoint, tool):
     """In either era; their clients get a response."""
     endless = Endless(endpoint.server)
     calling = asyncio.ensure_future(endpoint.modern("tools/call", tool, arguments={}))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await endless.started.wait()
         await endpoint.app.close()
         assert (await calling)[0] == 503

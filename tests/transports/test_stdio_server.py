@@ -79,7 +79,7 @@ def test_the_streams_are_given_back(loop):
     with start(loop, main(body)) as process:
         os.write(process.stdin.fileno(), b"{}\n")
         assert process.stdout.readline() == b"given back\n"
-        out, err = process.communicate(b"line", timeout=10)
+        out, err = process.communicate(b"line", timeout=60)
     assert (out, err) == (b"own line\n", b"")
 
 
@@ -116,7 +116,7 @@ def test_it_can_be_opened_again_but_not_twice(loop):
     with start(loop, main(body)) as process:
         assert b"already belong to another channel of this process" in process.stdout.readline()
         assert process.stdout.readline() == b"{}\n"
-        out, _ = process.communicate(b"[]\n", timeout=10)
+        out, _ = process.communicate(b"[]\n", timeout=60)
     assert out == b"[]\n"
 
 

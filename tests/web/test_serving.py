@@ -41,7 +41,7 @@ async def test_a_taken_port_is_said():
 
 async def test_open_streams_end_with_the_page():
     """A browser that listens does not hold the end up."""
-    async with asyncio.timeout(10), desk() as page, page.client.stream("GET", "/live") as stream:
+    async with asyncio.timeout(30), desk() as page, page.client.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         await anext(lines)
         page.running.page.site.closing.set()

@@ -118,7 +118,7 @@ async def test_the_stream_tells_of_every_change():
 
 async def test_asking_whether_one_may_listen_holds_no_connection():
     """A stream without a reader would never end, and a browser has six connections to a server."""
-    async with asyncio.timeout(5), desk() as page:
+    async with asyncio.timeout(30), desk() as page:
         for _ in range(10):
             assert (await page.client.head("/live")).status_code == 200
 

@@ -64,7 +64,7 @@ async def test_a_request_of_another_process_is_approved_on_the_page(tmp_path: Pa
             assert done.json()["done"] == "Approved."
             assert (await asked).text == "one"
             process.send_signal(signal.SIGINT)
-            _, said = await asyncio.to_thread(process.communicate, timeout=10)
+            _, said = await asyncio.to_thread(process.communicate, timeout=60)
             assert (process.returncode, "Traceback" in said) == (130, False)
 
 

@@ -127,7 +127,7 @@ class Reviewing:
 
     async def until(self, is_so: Callable[[], object], pause: float = 0.01) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(12):
+        async with asyncio.timeout(30):
             while not is_so():
                 await moment(pause)
 

@@ -35,7 +35,7 @@ async def broken(app: ReviewApp) -> None:
         raise ZeroDivisionError
 
     app.stage.queue.get = fail
-    async with app.run_test() as pilot, asyncio.timeout(4):
+    async with app.run_test() as pilot, asyncio.timeout(30):
         while app.failure is None:
             await pilot.pause(0.01)
 

@@ -64,7 +64,7 @@ async def test_a_person_denies_at_a_terminal(desk: Waiting):
 
 def _press(child: pexpect.spawn, key: str, until: str) -> None:
     """Press a key until it counts: nothing is decided before it has been seen."""
-    for _ in range(40):
+    for _ in range(120):
         child.send(key)
         if child.expect_exact([until, pexpect.TIMEOUT], timeout=0.25) == 0:
             return

@@ -25,7 +25,7 @@ class Screenful:
 
     async def expect(self, text: str) -> str:
         """Wait until this appears behind what was awaited before; return what stood between."""
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(30):
             while (found := self.seen.find(text, self._at)) < 0:
                 await self._more()
         between, self._at = self.seen[self._at : found], found + len(text)

@@ -39,7 +39,7 @@ def start(tmp_path: Path) -> Iterator[Spawn]:
         }
         program = [str(Path(__file__).with_name("driver.py")), json.dumps(asks)]
         child = pexpect.spawn(
-            sys.executable, program, env=environment, encoding="utf-8", timeout=15, dimensions=(24, columns)
+            sys.executable, program, env=environment, encoding="utf-8", timeout=60, dimensions=(24, columns)
         )
         child.delaybeforesend = None
         started.append(child)

@@ -105,7 +105,7 @@ FIND = "import os; from antiphon.host.terminal.tty import find_terminal; print('
 
 def at_a_terminal(command: str) -> str:
     """Run a shell command at a terminal of its own and return what it found."""
-    child = pexpect.spawn("/bin/sh", ["-c", f"{command}; :"], encoding="utf-8", timeout=15)
+    child = pexpect.spawn("/bin/sh", ["-c", f"{command}; :"], encoding="utf-8", timeout=60)
     child.expect(r"FOUND ([^\r\n]*)\r")
     found = child.match[1]
     child.close(force=True)

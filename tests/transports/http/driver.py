@@ -54,7 +54,7 @@ class Response:
 
     async def until(self, text: bytes) -> None:
         """Wait until the body has this in it."""
-        async with asyncio.timeout(5), self._arrived:
+        async with asyncio.timeout(30), self._arrived:
             await self._arrived.wait_for(lambda: text in self.body)
 
 
@@ -103,7 +103,7 @@ class Open:
         self._inbox.put_nowait({"type": "http.disconnect"})
 
     async def done(self) -> Response:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await self.task
         return self.response
 

@@ -21,7 +21,7 @@ async def test_a_stream_that_is_open_does_not_hold_up_the_end():
         await asyncio.wait([running], timeout=0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}/mcp"
-    async with asyncio.timeout(10), aiohttp.ClientSession() as http:
+    async with asyncio.timeout(30), aiohttp.ClientSession() as http:
         async with http.post(url, json=initialize()) as opened:
             headers = {"mcp-session-id": opened.headers["mcp-session-id"]}
         async with http.get(url, headers=headers) as listening:

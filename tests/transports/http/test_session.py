@@ -159,7 +159,7 @@ async def test_a_call_that_is_released_is_polled(bench):
     await bench.waiting.wait()
     bench.peer.channel.release(1)
     first = calling.response
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await first.complete.wait()
     assert [(event.data, event.id, event.retry) for event in first.events] == [(b"", "1-0", 1000)]
     polling = listen(bench.app, **session, last_event_id="1-0")

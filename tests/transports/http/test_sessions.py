@@ -31,7 +31,7 @@ async def test_a_session_that_nobody_uses_is_ended():
     sessions = Sessions(10, 0.01)
     session = Idle(b"a")
     sessions.add(session)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await session.ended.wait()
     assert sessions.find(b"a", None) is None
     assert len(sessions) == 0
@@ -45,7 +45,7 @@ async def test_a_session_that_is_busy_is_not():
     busy.is_busy = True
     sessions.add(busy)
     sessions.add(idle)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await idle.ended.wait()
     assert not busy.is_over
     await sessions.close()

@@ -273,8 +273,10 @@ class ReviewStage(Screen[None]):
             pieces = draw(shown, self.words, raw=self._raw, model=self.models.get(shown.id))
         elif question is not None:
             pieces = kept_only(question, self.words)
-        else:
+        elif self.looked:
             pieces = iter([ours(self.words("queue.empty_long"), "dim")])
+        else:
+            pieces = iter(())
         await self.panes.rows.show(pieces, keep_place=keep_place)
         self.shown = shown
         self._draw_head()
