@@ -288,6 +288,18 @@ async def test_what_is_passed_through_needs_no_task():
     assert data_of(again) == [b"1", b"2"]
 
 
+async def test_the_first_frame_goes_with_the_head():
+    """One write, and it can be had again like every other."""
+    stream, server = resumable(priming=True), Server()
+    assert stream.pass_through(carrier_to(server.send), list, b"1")
+    opening = b"id: 1-0\nretry: 1000\ndata: \n\n"
+    assert server.sent[1:] == [(opening + b"id: 1-1\ndata: 1\n\n", False)]
+    stream.put(b"2", last=True)
+    _, again, task = carry(stream, after=0)
+    await task
+    assert data_of(again) == [b"1", b"2"]
+
+
 async def test_what_cannot_be_passed_on_is_carried_by_a_task():
     """In order, once, and without a sign of life that nobody needs."""
     stream = resumable()

@@ -75,7 +75,8 @@ class Exchange(Struct, eq=False):
                 return None
             if self._settings.json_only and not self.must_stream():
                 return self.aside(frame)
-            self.start_stream()
+            if self.start_stream(frame.data):
+                return None
         assert self.stream is not None
         if not frame.data:
             self.stream.finish()
@@ -166,19 +167,20 @@ class Exchange(Struct, eq=False):
         elif not self._settings.json_only:
             self._timer = loop.call_later(self._settings.patience - _UNWATCHED, self._lose_patience)
 
-    def start_stream(self) -> None:
-        """Answer with server-sent events from now on."""
+    def start_stream(self, data: bytes = b"") -> bool:
+        """Answer with server-sent events from now on; tell whether the first frame is sent with it."""
         self.waits()
         self.stream = self.new_stream()
         if self.gone:
-            return
+            return False
         carrier = self._carrier = Carrier(self._http, self._settings.keep_alive)
-        if self.stream.pass_through(carrier, self._pump_on):
+        if self.stream.pass_through(carrier, self._pump_on, data):
             self._end_silence()
-            return
+            return bool(data)
         self.stream.expect(carrier)
         self._pump = asyncio.get_running_loop().create_task(self.stream.carry(carrier))
         self._finish()
+        return False
 
     def _end_silence(self) -> None:
         """Have the stream kept alive, if nobody does yet, and the connection is watched as well: it takes its time."""

@@ -96,17 +96,21 @@ class Stream:
 
     # --- without a task -----------------------------------------------------------------------------------------
 
-    def pass_through(self, carrier: Carrier, slow_down: Callable[[], object]) -> bool:
-        """Begin a response, and from now on pass on each frame at once, if that can be done in one step.
+    def pass_through(self, carrier: Carrier, slow_down: Callable[[], object], data: bytes = b"") -> bool:
+        """Begin a response with a frame, and from now on pass on each at once, if that can be done in one step.
 
-        ``slow_down`` is called once, when something has to wait: it sees to it that ``carry_on`` runs. Returns
-        ``False``, with nothing done, where ``carry`` has to.
+        ``slow_down`` is called once, when something has to wait: it sees to it that ``carry_on`` runs. ``data``: the
+        first frame, if it is there already. Returns ``False``, with nothing done, where ``carry`` has to.
         """
         cursor = self.cursor
-        if cursor is not None and not cursor.is_instant:
+        if self._frames or (cursor is not None and not cursor.is_instant):
             return False
-        if self._frames or not carrier.begin(cursor.opening() if cursor is not None else b""):
+        first = b"" if cursor is None else cursor.opening()
+        # With the head: a frame of its own costs a write.
+        if not carrier.begin(first + self._event(data) if data else first):
             return False
+        if data and cursor is not None:
+            cursor.keep_now(data)
         self._carrier, self._slow_down = carrier, slow_down
         return True
 
@@ -123,8 +127,7 @@ class Stream:
 
     def _pass_on(self, data: bytes, last: bool) -> bool:
         carrier, cursor = self._carrier, self.cursor
-        event = encode_event(data) if cursor is None else cursor.following(data)
-        if carrier is None or not carrier.pass_on(event, last=last):
+        if carrier is None or not carrier.pass_on(self._event(data), last=last):
             self.slow_down()
             return False
         if cursor is not None:
@@ -133,6 +136,9 @@ class Stream:
             self.complete = True
             self._carrier = self._slow_down = None
         return True
+
+    def _event(self, data: bytes) -> bytes:
+        return encode_event(data) if self.cursor is None else self.cursor.following(data)
 
     # --- in a task ----------------------------------------------------------------------------------------------
 
