@@ -28,10 +28,15 @@ async def read_all(file):
     return frames
 
 
+def silent():
+    """Make the reader of a peer that has said nothing."""
+    return FrameReader(1 << 20, lambda _: None)
+
+
 async def write_all(file, frames, *, threaded=False):
     """Write frames, close, and wait until the file is let go."""
     lost = asyncio.Event()
-    writer = FrameWriter(lambda _: lost.set())
+    writer = FrameWriter(lambda _: lost.set(), silent())
     await connect_writer(file, writer, threaded=threaded)
     for frame in frames:
         room = writer.send(Frame(frame))

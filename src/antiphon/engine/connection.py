@@ -52,6 +52,9 @@ MAX_SERVED = 1_000
 
 Reading never stops for it: among the frames behind may be the replies that these requests wait for."""
 
+_TOGETHER = 64
+"""Most messages that are looked at each in a task, after one whose handler waits."""
+
 _STALL = 60.0
 """Seconds a peer may leave our output unread before it counts as gone."""
 
@@ -193,9 +196,22 @@ class Connection(Generic[S]):
                     await self._peer_ended()
                     return
                 self._arrived.extend(frames)
-        except Exception:
-            log.exception("the connection failed")
-            self._end(lambda: ConnectionClosed("The connection failed; the log says why"))
+        except Exception as error:
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        log.error("the connection failed", exc_info=error)
+        self._end(lambda: ConnectionClosed("The connection failed; the log says why"))
+
+    async def _serve_one(self, frame: bytes | Oversized) -> None:
+        try:
+            event = self._event(frame)
+            if type(event) is Request:
+                await self.serving.serve(event)
+            elif (wait := self._act(event)) is not None:
+                await self.drained(wait)
+        except Exception as error:
+            self._failed(error)
 
     async def _peer_ended(self) -> None:
         gone = self.gone = self.channel.closed_error
@@ -339,6 +355,9 @@ class Connection(Generic[S]):
     def hand_over(self, task: asyncio.Task[Any]) -> None:
         """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
         if self._reader is task and self._over is None:
+            # What came with this one may wait as well: each in a task now, all of them begin in one pass of the loop.
+            for _ in range(min(len(self._arrived), _TOGETHER)):
+                self.tasks.start(self._serve_one(self._arrived.popleft()))
             self._read_on()
 
     def stop_clocks(self) -> Sequence[Waiter]:

@@ -29,6 +29,8 @@ class FrameReader(asyncio.Protocol):
         sift: Callable[[Frames], Frames] | None = None,
     ) -> None:
         self.inbox = Inbox(self._pause, self._resume)
+        self.several = False
+        """Whether the last read brought more than one frame: the peer does not wait for each reply."""
         self._splitter = LineSplitter(max_frame)
         self._on_lost = on_lost
         self._sift = sift
@@ -44,6 +46,7 @@ class FrameReader(asyncio.Protocol):
         if self._sift is not None:
             frames = self._sift(frames)
         if frames:
+            self.several = len(frames) > 1
             self.inbox.put(frames)
 
     def connection_lost(self, exc: Exception | None) -> None:

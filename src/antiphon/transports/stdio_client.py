@@ -63,7 +63,7 @@ class StdioClientChannel:
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._reader = FrameReader(max_frame, lambda _: self._sign("output"), self._sift)
-        self._writer = FrameWriter(lambda _: self._sign("input"))
+        self._writer = FrameWriter(lambda _: self._sign("input"), self._reader)
         self._stderr = stderr
         child.on_exit = lambda: self._sign("exit")
         stderr.on_lost = lambda: self._sign("stderr")

@@ -46,7 +46,7 @@ class StdioServerChannel:
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._reader = FrameReader(max_frame, self._input_lost)
-        self._writer = FrameWriter(self._output_lost)
+        self._writer = FrameWriter(self._output_lost, self._reader)
 
     @classmethod
     async def open(cls, *, max_frame: int = MAX_FRAME, parent_check: float = PARENT_CHECK) -> StdioServerChannel:
