@@ -23,8 +23,9 @@ RUNS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pyt
 PROGRAM = '''
 from antiphon import Context, Server
 
-# What a call that asked came to is kept for its retry: here briefly, so that there are soon as many as there will be.
-server = Server("busy", version="1", parked_for=2)
+# What a call that asked came to is kept for its retry: here briefly, so that there are soon as many as there will be;
+# yet longer than a client takes for a round where 200 of them share a core.
+server = Server("busy", version="1", parked_for=10)
 
 
 @server.tool
