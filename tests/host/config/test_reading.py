@@ -179,3 +179,17 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(line: str):
     with pytest.raises(ConfigError, match=r"line 4.*environment") as error:
         read(f"[models.a]\nprovider='openai'\nmodel='x'\n{line}", "f")
     assert "abcdef" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[servers.x]\nreview = "sometimes"', "line 2: servers.x.review: .*'sometimes'; there are: never, ask, refuse"),
+        ('[[policy.rules]]\neffect = "maybe"', r"line 2: policy.rules\[0\].effect: .*; there are: deny, ask, allow"),
+        ('[models.a]\nprovider = "echo"\nmodel = "e"\ninputs = ["smell"]', "line 4: .*; there are: text, image, audio"),
+    ],
+)
+def test_a_word_that_is_none_is_told_with_those_there_are(text: str, told: str):
+    """So that nobody need look them up."""
+    with pytest.raises(ConfigError, match=told):
+        read(text, "f")

@@ -133,7 +133,8 @@ class _Reader:
             return msgspec.convert({**table, **(added or {})}, kind)
         except msgspec.ValidationError as error:
             problem, _, path = str(error).partition(" - at ")
-            self._fail((*place, *_steps(path)), problem)
+            steps = _steps(path)
+            self._fail((*place, *steps), problem + _choices(kind, steps, problem))
 
     def _check_table(self, table: Table, kind: type[msgspec.Struct], place: Place) -> None:
         """Refuse members that there are not, at any depth: a misspelt limit would otherwise be no limit."""
@@ -208,6 +209,23 @@ def _struct_in(kind: object) -> type[msgspec.Struct] | None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     return next((found for inner in get_args(kind) if (found := _struct_in(inner)) is not None), None)
+
+
+def _choices(kind: object, steps: list[str | int], problem: str) -> str:
+    """Say which words there are, where another one was written."""
+    if not problem.startswith("Invalid enum value"):
+        return ""
+    for step in steps:
+        struct = _struct_in(kind)
+        fields = {field.name: field.type for field in msgspec.structs.fields(struct)} if struct else {}
+        kind = fields.get(str(step), kind) if isinstance(step, str) else kind
+    return f"; there are: {', '.join(_words_in(kind))}"
+
+
+def _words_in(kind: object) -> Iterator[str]:
+    """Find the words and figures of a ``Literal``, wherever it is in a type."""
+    for inner in get_args(kind):
+        yield from (str(inner),) if isinstance(inner, str | int) else _words_in(inner)
 
 
 def _steps(path: str) -> list[str | int]:
