@@ -24,7 +24,7 @@ from antiphon.host import (
 )
 from antiphon.host.budget import Amount, input_estimate
 from antiphon.host.choosing import Chosen
-from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import Tool
@@ -164,7 +164,7 @@ async def test_what_was_denied_costs_nothing():
 
 async def test_a_provider_that_said_no_took_nothing():
     """One that was cut off in the middle may have taken everything."""
-    host = Host(Metered(RuntimeError("no")), choose=choose, **ALONE)
+    host = Host(Metered(ProviderFailure("unavailable", "no")), choose=choose, **ALONE)
     with pytest.raises(InternalError):
         await host(request(), origin())
     assert await spent(host) == Amount()
@@ -172,6 +172,17 @@ async def test_a_provider_that_said_no_took_nothing():
     with pytest.raises(InternalError):
         await hanging(request(), origin())
     assert (await spent(hanging)).money == input_estimate(request()) + 100
+
+
+@pytest.mark.parametrize("failed", ["invalid", "refused", "timeout", "connection", None])
+async def test_an_answer_that_cannot_be_used_counts(failed):
+    """The model was at work: whoever asks for what comes out unusable would otherwise spend without end."""
+    failure = RuntimeError("?") if failed is None else ProviderFailure(failed, "no")
+    host = Host(Metered(failure), choose=choose, **ALONE)
+    with pytest.raises(InternalError):
+        await host(request(), origin())
+    assert (await spent(host)).money == input_estimate(request()) + 100
+    assert [record.outcome for record in host.audit.records() if record.step == "settled"] == ["unknown"]
 
 
 class Hanging(Metered):

@@ -18,7 +18,7 @@ from antiphon.host.elicit import fields_of
 from antiphon.host.grants import Grant
 from antiphon.host.limits import Pass
 from antiphon.host.policy import decide
-from antiphon.host.providers.base import Usage, completion_of, text_answer
+from antiphon.host.providers.base import ProviderFailure, Usage, completion_of, text_answer
 from antiphon.host.reserving import hold, reserve
 from antiphon.host.review import Answer, Approve, Choice, Edit, ElicitItem, Regenerate, ReviewItem, digest
 from antiphon.host.risk import Risk, assess, assess_elicitation
@@ -198,8 +198,9 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
     except TimeoutError:
         raise case.failure("the provider took too long") from None
     except Exception as error:
-        # It said no, and did not complete: nothing was used.
-        case.usage = Usage(input_tokens=0, output_tokens=0)
+        if isinstance(error, ProviderFailure) and not error.charged:
+            # It said no, and did not complete: nothing was used. Of anything else nobody knows.
+            case.usage = Usage(input_tokens=0, output_tokens=0)
         raise case.failure(f"the provider failed: {type(error).__name__}: {error}") from None
     case.completed(completion, cleared.params)
     return answer_without_secrets(case, _sound(case, completion.result, cleared.params))

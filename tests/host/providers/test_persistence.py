@@ -27,9 +27,9 @@ class Tries:
         return await persist(self, Patience(**patience), sleep=self.sleep, chance=lambda: 0.0)
 
 
-def failed(kind="unavailable", after=None) -> ProviderFailure:
+def failed(kind="unavailable", after=None, charged=None) -> ProviderFailure:
     """Make a failure."""
-    return ProviderFailure(kind, "no", retry_after=after)
+    return ProviderFailure(kind, "no", retry_after=after, charged=charged)
 
 
 async def test_success_needs_one_attempt():
@@ -40,7 +40,7 @@ async def test_success_needs_one_attempt():
 
 async def test_what_may_pass_is_tried_again():
     """After waits that double."""
-    tries = Tries(failed("unavailable"), failed("connection"), failed("timeout"))
+    tries = Tries(failed("unavailable"), failed("connection", charged=False), failed("timeout", charged=False))
     assert (await tries.run(attempts=4), tries.waits) == ("done", [0.5, 1.0, 2.0])
 
 
@@ -65,6 +65,17 @@ async def test_what_will_not_pass_is_not_tried_again(kind):
     with pytest.raises(ProviderFailure):
         await tries.run()
     assert tries.made == 1
+
+
+@pytest.mark.parametrize("kind", ["connection", "timeout"])
+async def test_what_may_have_been_charged_is_not_tried_again(kind):
+    """One attempt is what was reserved; a model may have been at work when the connection was lost."""
+    tries = Tries(failed(kind))
+    with pytest.raises(ProviderFailure):
+        await tries.run()
+    assert tries.made == 1
+    assert not may_stand_in(failed(kind))
+    assert may_stand_in(failed(kind, charged=False))
 
 
 async def test_attempts_end():

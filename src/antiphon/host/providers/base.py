@@ -41,6 +41,9 @@ FailureKind = Literal[
 ``invalid`` an answer that we cannot use."""
 
 
+_AT_WORK: frozenset[FailureKind] = frozenset({"timeout", "connection", "refused", "invalid"})
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a completion took, as the provider counts them."""
 
@@ -63,9 +66,14 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 class ProviderFailure(AntiphonError):
     """A provider did not complete. The text is ours throughout: nothing that came over the wire, no key, no address."""
 
-    def __init__(self, kind: FailureKind, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, kind: FailureKind, message: str, *, retry_after: float | None = None, charged: bool | None = None
+    ) -> None:
+        """``charged`` is by default so for the kinds where a model may have been at work."""
         super().__init__(message)
         self.kind: FailureKind = kind
+        self.charged = kind in _AT_WORK if charged is None else charged
+        """Whether the service may want money for it all the same: it then counts as spent, and is not tried again."""
         self.retry_after = retry_after
         """Seconds the service asks us to wait."""
 

@@ -41,8 +41,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_stand_in(failure: ProviderFailure) -> bool:
-    """Tell whether another model may do better."""
-    return failure.kind not in _OF_THE_REQUEST
+    """Tell whether another model may do better, and what is held for the request is still there to pay it with."""
+    return failure.kind not in _OF_THE_REQUEST and not failure.charged
 
 
 async def persist(
@@ -54,6 +54,7 @@ async def persist(
 ) -> T:
     """Call ``attempt`` until it succeeds, fails for good, or patience is at its end; the last failure is raised.
 
+    An attempt that may have been charged is the last one: what is held for a request pays for one.
     ``patience.longest_wait`` bounds each wait; the deadline over all of them is the caller's to enforce.
     """
     wait = patience.first_wait
@@ -63,7 +64,7 @@ async def persist(
         except ProviderFailure as failure:
             # By chance a little less: clients that failed together do not come back together.
             pause = wait * (1 - chance() / 5) if failure.retry_after is None else failure.retry_after
-            if left == 0 or failure.kind not in _PASSING or pause > patience.longest_wait:
+            if left == 0 or failure.charged or failure.kind not in _PASSING or pause > patience.longest_wait:
                 raise
         await sleep(max(pause, 0.0))
         wait *= 2

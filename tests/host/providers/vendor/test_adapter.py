@@ -133,7 +133,7 @@ async def test_an_error_has_a_kind(vendor, status, kind):
     async with serving(vendor, failing(status, vendor.error("no", status))) as site:
         with pytest.raises(ProviderFailure) as failure:
             await asked(vendor, site)
-    assert failure.value.kind == kind
+    assert (failure.value.kind, failure.value.charged) == (kind, False)
 
 
 @every_vendor
@@ -157,7 +157,7 @@ async def test_a_cut_connection_is_a_failure(vendor):
     async with serving(vendor, cut) as site:
         with pytest.raises(ProviderFailure) as failure:
             await asked(vendor, site)
-    assert failure.value.kind == "connection"
+    assert (failure.value.kind, failure.value.charged) == ("connection", True)
 
 
 @every_vendor
@@ -167,7 +167,7 @@ async def test_nobody_there_is_a_failure(vendor):
         pass
     with pytest.raises(ProviderFailure) as failure:
         await asked(vendor, site)
-    assert failure.value.kind == "connection"
+    assert (failure.value.kind, failure.value.charged) == ("connection", False)
 
 
 @every_vendor

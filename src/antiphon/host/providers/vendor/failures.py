@@ -7,7 +7,9 @@ only its kind, its HTTP status and its code, if that is a plain word, are told.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+import httpx2
 from pydantic_ai import exceptions as theirs
 
 from antiphon.host.catalogue import Model
@@ -36,6 +38,7 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind, str], ...] = (
     (OSError, "connection", "the connection failed"),
 )
 _STATUS: dict[int, FailureKind] = {408: "timeout", 429: "rate-limit", 401: "auth", 403: "auth", 404: "not-found"}
+_UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, ConnectionRefusedError)
 _PLAIN_WORD = re.compile(r"[a-z]+(?:_[a-z]+){0,4}")
 """``insufficient_quota`` passes; nothing with the digits, capitals and hyphens of a key does."""
 _LONGEST_WORD = 48
@@ -56,6 +59,8 @@ def failure(error: BaseException, model: Model) -> ProviderFailure:
 def _made(kind: FailureKind, meaning: str, error: BaseException, model: Model) -> ProviderFailure:
     after: object = getattr(error, "retry_after", None)
     status: object = getattr(error, "status_code", None)
+    # Whoever answers with an error, and whoever was never reached, has not let a model work on it.
+    unworked = isinstance(status, int) or any(isinstance(one, _UNREACHED) for one in _causes(error))
     details = [f"HTTP {status}"] if isinstance(status, int) else []
     words = (_word(error, name) for name in ("provider_error_type", "provider_error_code"))
     details += [word for word in words if word]
@@ -64,7 +69,18 @@ def _made(kind: FailureKind, meaning: str, error: BaseException, model: Model) -
         kind,
         f"{model.name} at {model.provider}: {meaning}{told}",
         retry_after=float(after) if isinstance(after, int | float) else None,
+        charged=False if unworked else None,
     )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Follow an error to what it came from; a few steps, since a chain may be a ring."""
+    at: BaseException | None = error
+    for _ in range(10):
+        if at is None:
+            return
+        yield at
+        at = at.__cause__ or at.__context__
 
 
 def _word(error: BaseException, name: str) -> str | None:
