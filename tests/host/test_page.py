@@ -12,6 +12,7 @@ import pytest
 
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Host, MemoryStore, NoReviewer, Queue, Scripted
+from antiphon.host.notify import Webhook
 from antiphon.host.page import PageReviewer, page_opener
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
@@ -115,6 +116,25 @@ async def test_a_host_opens_the_real_page(monkeypatch: pytest.MonkeyPatch, capsy
         await host.aclose()
         with pytest.raises(httpx.ConnectError):
             await client.get(address)
+
+
+async def test_a_page_tells_of_its_questions():
+    """``notify``: the webhook hears that something waits, and ends with the page."""
+    told: asyncio.Queue[bytes] = asyncio.Queue()
+    store, webhook = MemoryStore(), Webhook("https://hooks.example", send=lambda url, body: told.put(body))
+    reviewer = PageReviewer(store, Pages(), notify=webhook)
+    asked = asyncio.create_task(Host(Scripted(["ok"]), reviewer=reviewer, store=store)(request(), origin()))
+    assert b'"kind":"request"' in await told.get()
+    await decided(Queue(store))
+    assert (await asked).text == "ok"
+    await reviewer.aclose()
+
+
+def test_a_host_with_a_page_takes_an_address_for_notices():
+    """Without a page there is nothing to tell of."""
+    assert isinstance(Host(web=True, notify="https://hooks.example").reviewer, PageReviewer)
+    with pytest.raises(ConfigError, match="needs web=True"):
+        Host(reviewer=None, notify="https://hooks.example")
 
 
 def test_a_host_asks_in_one_place():

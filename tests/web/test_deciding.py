@@ -154,6 +154,21 @@ def test_what_is_left_empty_is_left_out():
         filled(Form([("action", "accept"), ("field-0", "")]), form_item())
 
 
+def test_a_default_can_be_taken_out():
+    """The form came with it; a field that was emptied is left out, and one that is needed is asked for."""
+    number = {"type": "integer", "default": 7}
+    for required in ([], ["age"]):
+        form = ElicitRequestParams.form("Age?", {"properties": {"age": number}, "required": required})
+        item = ElicitItem(origin=origin(), params=form)
+        emptied = Form([("action", "accept"), ("field-0", " ")])
+        if required:
+            with pytest.raises(Refused) as refused:
+                filled(emptied, item)
+            assert "a value is needed" in refused.value.detail
+        else:
+            assert filled(emptied, item).content == {}
+
+
 @pytest.mark.parametrize("field", [("field-0", "A"), ("field-1", "-1"), ("field-4", "green"), ("field-5", "milk")])
 def test_what_does_not_fit_is_refused(field: tuple[str, str]):
     """With the field named."""

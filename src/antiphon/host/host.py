@@ -77,6 +77,7 @@ class Host:
         choose: Choose | None = None,
         keep_content: bool = False,
         web: bool = False,
+        notify: str | None = None,
     ) -> None:
         """Choose the parts.
 
@@ -90,14 +91,17 @@ class Host:
         ``keep_content`` keeps what was asked and answered in the audit as well, for whoever can read the store.
         ``web=True`` asks in the browser instead: a review page is served on this machine as soon as there is a
         question, its address printed to standard error and opened; ``aclose`` ends it. Needs ``antiphon[host]``.
+        ``notify`` is a web address that is told when a question waits on that page: never what is asked, nor by whom.
 
         Raises:
-            ConfigError: no such provider, reviewer or review mode; or two reviewers.
+            ConfigError: no such provider, reviewer or review mode; two reviewers; or ``notify`` without a page.
         """
         self.provider = named(provider) if isinstance(provider, str) else provider
         self.policy = _with_review(policy or Policy(), review)
         self.store = store or MemoryStore()
-        self._page = _page(reviewer, self.store) if web else None
+        if notify is not None and not web:
+            raise ConfigError("notify tells of questions on the page: it needs web=True")
+        self._page = _page(reviewer, self.store, notify) if web else None
         self.reviewer = self._page or _reviewer(reviewer)
         self.grants = Grants(self.store)
         self.audit = Audit(self.store, content=keep_content)
@@ -173,13 +177,14 @@ def _with_review(policy: Policy, review: str) -> Policy:
     return msgspec.structs.replace(policy, rules=rules, default="allow" if policy.default == "ask" else policy.default)
 
 
-def _page(reviewer: object, store: Store) -> PageReviewer:
+def _page(reviewer: object, store: Store, notify: str | None) -> PageReviewer:
     if reviewer != "terminal":
         raise ConfigError("web=True asks in the browser: leave reviewer out")
     # Imported here: it needs more than a host without a page does.
+    from antiphon.host.notify import Webhook
     from antiphon.host.page import PageReviewer
 
-    return PageReviewer(store)
+    return PageReviewer(store, notify=None if notify is None else Webhook(notify))
 
 
 def _reviewer(name: str | Reviewer | None) -> Reviewer | None:

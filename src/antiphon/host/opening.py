@@ -61,11 +61,15 @@ def _reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["te
         case "queue":
             return queue_in(store, config.notify)
         case "page":
-            return PageReviewer(store, config=config)
+            return PageReviewer(store, config=config, notify=_webhook(config.notify))
         case _:
             raise ConfigError(f'reviewer is "terminal", "page", "queue", a Reviewer or None, not {name!r}')
 
 
 def queue_in(store: Store, notify: Notify) -> Queue:
     """Make the queue of a store, which tells of arrivals where that is configured."""
-    return Queue(store, notify=None if notify.webhook is None else Webhook(notify.webhook))
+    return Queue(store, notify=_webhook(notify))
+
+
+def _webhook(notify: Notify) -> Webhook | None:
+    return None if notify.webhook is None else Webhook(notify.webhook)

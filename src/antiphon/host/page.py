@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.shape import Config
+from antiphon.host.notify import Webhook
 from antiphon.host.queue import Queue
 from antiphon.host.review import Decision, ElicitItem, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
@@ -69,15 +70,25 @@ def page_opener() -> Opener:
 class PageReviewer:
     """A queue with a page of its own, which is opened when the first question comes, and stays open."""
 
-    def __init__(self, store: Store, opener: Opener | None = None, *, config: Config | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        opener: Opener | None = None,
+        *,
+        config: Config | None = None,
+        notify: Webhook | None = None,
+    ) -> None:
         """Choose the page; ``opener`` is by default the one of this package. ``config`` is shown on it.
+
+        ``notify`` is told of each question, and closed with this.
 
         Raises:
             ConfigError: as ``page_opener``.
         """
         self._store = store
         self._config = config
-        self._queue = Queue(store)
+        self._notify = notify
+        self._queue = Queue(store, notify=notify)
         self._opener = opener or page_opener()
         self._serving: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
@@ -109,6 +120,8 @@ class PageReviewer:
             serving.cancel()
             with suppress(asyncio.CancelledError):
                 await serving
+        if self._notify is not None:
+            await self._notify.aclose()
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()

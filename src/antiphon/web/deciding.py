@@ -193,14 +193,17 @@ def _value(field: Field, name: str, form: Form) -> ElicitValue | None:
             return None
         if field.kind == "string":
             return _text(field, edited_text(form(name)))
-        return parse_value(field, form(name))
+        # The form came with the default in it: where nothing is left of it, it was taken out.
+        return _needed(field) if not form(name).strip() else parse_value(field, form(name))
     except ValueError as error:
         raise Refused("problem.field", f"{field.title}: {error}") from None
 
 
 def _text(field: Field, typed: str) -> ElicitValue | None:
-    if typed:
-        return check_value(field, typed)
+    return check_value(field, typed) if typed else _needed(field)
+
+
+def _needed(field: Field) -> None:
+    """Leave a field out."""
     if field.required:
         raise ValueError("a value is needed")
-    return None

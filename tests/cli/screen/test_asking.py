@@ -87,7 +87,7 @@ def test_a_server_s_form_is_asked_field_by_field():
         ("line", "1.5", []),
     ]
     made = dialog._check(Form([("field-0", "a"), ("field-1", ""), ("field-2", ""), ("field-3", "2")]))
-    assert made.content == {"must": "a", "agrees": False, "sum": 2}
+    assert made.content == {"must": "a", "sum": 2}
 
 
 def test_a_form_that_does_not_fit_is_refused():
