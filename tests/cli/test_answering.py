@@ -4,12 +4,14 @@ import io
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from antiphon.cli.answering import Answering, choose_host, configuration
+from antiphon.cli.answering import Answering, _taken, choose_host, configuration
 from antiphon.cli.telling import Teller
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Audit, open_store
+from antiphon.host.chain import Record
 from antiphon.host.queue import Queue
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -168,3 +170,15 @@ async def test_yes_confirms_no_call_of_a_tool(tmp_path: Path):
     denied = choose_host(yes=False, deny=True)
     with pytest.raises(Rejected):
         await denied.confirm(CallToolRequestParams.of("f"), ORIGIN)
+
+
+async def test_what_a_model_took_is_told(monkeypatch: pytest.MonkeyPatch):
+    """How long, of how many tokens, and for how much; a model that counts nothing took nothing."""
+    record = Record(at=1.0, ask="1", identity="x", method="m", step="generate")
+    settled = {"step": "settled", "input_tokens": 30, "output_tokens": 12}
+    priced = msgspec.structs.replace(record, at=2.5, **settled, money=2_000_000)
+    answered = msgspec.structs.replace(record, at=2.5, step="answered")
+    assert _taken([record, answered, priced]) == " in 1.5 s, 42 tokens, $0.002"
+    assert _taken([record, answered, msgspec.structs.replace(priced, money=0)]) == " in 1.5 s, 42 tokens"
+    assert _taken([record, answered, msgspec.structs.replace(priced, input_tokens=0, output_tokens=0)]) == ""
+    assert _taken([answered]) == ""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from antiphon.cli.arguments import read_arguments, read_texts, similar
@@ -111,3 +113,19 @@ def test_a_name_that_is_close_is_proposed():
     assert similar("ech", ["echo", "add"]) == "did you mean 'echo'?"
     assert similar("zzz", ["echo", "add"]) == "there are: echo, add"
     assert similar("zzz", []) == "there are: none"
+
+
+def test_a_file_of_arguments_is_bounded_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One that is not there, too large, no text or no object is told by its name."""
+    file = tmp_path / "a.json"
+    for data, message in (
+        (b"[1]", "a JSON object is needed"),
+        (b"\xff", "not UTF-8"),
+        (b"{}" + bytes(20), "larger than"),
+    ):
+        file.write_bytes(data)
+        monkeypatch.setattr("antiphon.cli.arguments._LARGEST", 20)
+        with pytest.raises(ConfigError, match=message):
+            read_arguments([f"@{file}"], {})
+    with pytest.raises(ConfigError, match="No such file"):
+        read_arguments(["@nowhere.json"], {})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,30 @@ def test_nothing_of_a_hostile_server_reaches_the_terminal():
     assert "\x1b]0;" not in printed
     assert "\x9b" not in printed
     assert "\u202e" not in printed
+
+
+def test_arguments_come_from_a_file_or_through_standard_input(shop: Cli, monkeypatch: pytest.MonkeyPatch):
+    """As one JSON object, beside which others may be typed."""
+    Path("tea.json").write_text('{"product": "tea", "pieces": 2}', encoding="utf-8")
+    assert shop("call", SHOP, "price", "@tea.json", "pieces=3").out == "tea: 3 at 0.0 off, standard\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"product": "jam", "pieces": 1}')))
+    assert shop("call", SHOP, "price", "-").out == "jam: 1 at 0.0 off, standard\n"
+
+
+def test_results_are_saved(shop: Cli):
+    """One to a file; several to a folder, under names of ours."""
+    assert shop("call", SHOP, "price", "product=tea", "pieces=1", "-o", "price.txt").out == ""
+    assert Path("price.txt").read_text(encoding="utf-8") == "tea: 1 at 0.0 off, standard"
+    Path("all").mkdir()
+    done = shop("call", SHOP, "everything", "--output", "all")
+    assert sorted(file.name for file in Path("all").iterdir()) == ["1.txt", "2.png", "3.txt"]
+    assert f"{Path('all', '2.png')} written" in done.err
+    assert shop("call", SHOP, "everything", "--output", "one.bin").code == 2
+
+
+def test_a_tool_that_lacks_an_argument_says_what_it_takes(shop: Cli):
+    """The server's words, and then the whole signature."""
+    done = shop("call", SHOP, "price", "product=tea")
+    assert done.code == 1
+    assert "it takes product: string, pieces: integer, discount?: number, express?: boolean" in done.err
+    assert "it takes" not in shop("call", SHOP, "refuse", "reason=no").err

@@ -7,6 +7,7 @@ import pytest
 
 from antiphon.cli import checks
 from antiphon.cli.checks import Finding, local_findings
+from antiphon.host import MemoryStore
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +86,19 @@ def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
     assert terminal.kind == "ok"
     assert "/dev/pts/7" in terminal.text
     assert "NO_COLOR" in terminal.text
+
+
+def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As the commands do it: in the user's own file, unless it is said otherwise; a password is not shown."""
+
+    def store(text: str) -> Finding:
+        file = tmp_path / "mine.toml"
+        file.write_text(text, encoding="utf-8")
+        return next(finding for finding in local_findings(file) if finding.subject == "store")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert store("") == Finding("ok", "store", str(tmp_path / "antiphon" / "host.db"))
+    assert store('[defaults]\nstore = "memory"').kind == "note"
+    assert "hunter22" not in store('[defaults]\nstore = "postgresql://me:hunter22@host/db"').text
+    monkeypatch.setattr("antiphon.cli.checks.usual_store", MemoryStore)
+    assert store("").kind == "note"

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from antiphon.cli.main import COMMANDS
 from tests.cli.conftest import Cli
+from tests.cli.program import COMMAND, environment
 
 
 @pytest.mark.parametrize("words", [["review"], ["audit"], ["policy"], ["policy", "grants"], ["policy", "blocks"]])
@@ -34,3 +37,20 @@ def test_the_help_keeps_the_order(cli: Cli):
     """Commands with commands of their own are not put last."""
     listed = [line.split()[0] for line in cli("--help").out.partition("Commands:\n")[2].splitlines() if line.strip()]
     assert listed == [*COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("antiphon au", ["audit"]),
+        ("antiphon audit sp", ["spend"]),
+        ("antiphon audit ", ["list", "show", "verify", "export", "spend"]),
+        ("antiphon call --pro", ["--provider"]),
+        ("antiphon models ex", ["explain"]),
+    ],
+)
+def test_a_shell_completes_commands_and_options(line: str, completed: list[str]):
+    """Those of a command that has commands, too; what is usual is not put in before anything is named."""
+    shell = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_ANTIPHON_COMPLETE": "complete_bash"}
+    done = subprocess.run(COMMAND, capture_output=True, check=True, env=environment() | shell, text=True, timeout=20)
+    assert done.stdout.split() == completed

@@ -83,3 +83,18 @@ def test_a_log_message_is_a_line():
     params = LoggingMessageNotificationParams(level="warning", data={"a": 1}, logger="db")
     assert log_line(params) == '[warning] db: {"a":1}'
     assert log_line(LoggingMessageNotificationParams(level="info", data="hi")) == "[info] hi"
+
+
+def test_a_file_that_runs_no_server_is_told_the_remedy(cli: Cli, tmp_path: Path):
+    """The newcomer's first mistake; of a command it is asked whether it is a server."""
+    (tmp_path / "only.py").write_text("from antiphon import Server\nserver = Server('x')\n", encoding="utf-8")
+    done = cli("tools", "only.py")
+    assert done.code == 1
+    assert "with server.run() at its end; or name the object, as in FILE.py:server" in done.err
+    assert "is it a server that speaks over standard input and output?" in cli("tools", "true").err
+
+
+def test_an_address_is_named_once(cli: Cli):
+    """With the reason in plain words."""
+    done = cli("tools", "http://127.0.0.1:9/mcp")
+    assert done.err.startswith("antiphon: cannot reach http://127.0.0.1:9/mcp: Connection refused")

@@ -65,3 +65,17 @@ def test_text_is_inert_on_a_terminal(capsys: pytest.CaptureFixture[str]):
 def test_a_cell_holds_the_first_line():
     """Of a description that may be missing."""
     assert [first_line("\n one\ntwo"), first_line(None)] == ["one", ""]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_narrow_terminal_cells_are_below_each_other(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Rather than with their words broken; an empty cell is left out, and a long word may be broken."""
+    monkeypatch.setenv("COLUMNS", "20")
+    items = [{"name": "first thing", "size": 10**9}, {"name": "x" * 30, "size": ""}]
+    print_list(items, COLUMNS | {"more": lambda item: "more words"}, as_json=False, nothing="none")
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:4] == ["name  first thing", "size  1000000000", "more  more words", ""]
+    assert lines[4:6] == ["name  " + "x" * 14, "      " + "x" * 14]
+    assert lines[-1] == "more  more words"

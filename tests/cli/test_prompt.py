@@ -18,10 +18,12 @@ def test_a_prompt_is_printed_as_json(shop: Cli):
 
 
 def test_an_unknown_prompt_is_named(shop: Cli):
-    """By the server."""
-    done = shop("prompt", SHOP, "steal")
-    assert done.code == 1
-    assert "Unknown prompt: steal" in done.err
+    """With what was probably meant; another mistake is told by the server."""
+    done = shop("prompt", SHOP, "sel")
+    assert done.code == 2
+    assert "the server has no prompt 'sel': did you mean 'sell'?" in done.err
+    done = shop("prompt", SHOP, "sell")
+    assert (done.code, "product" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

@@ -51,3 +51,9 @@ def test_an_unknown_resource_is_named(shop: Cli):
     done = shop("read", SHOP, "shop://a/b/c")
     assert done.code == 1
     assert "shop://a/b/c" in done.err
+
+
+def test_a_resource_that_is_nearly_there_is_proposed(shop: Cli):
+    """After the server's own words; nothing is made up where none is close."""
+    assert "did you mean shop://list?" in shop("read", SHOP, "shop://lst").err
+    assert "did you mean" not in shop("read", SHOP, "other:///elsewhere/a/b").err

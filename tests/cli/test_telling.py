@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 
 import pytest
@@ -76,4 +77,31 @@ def test_a_pipe_has_no_bar():
     asking = Teller(terminal)
     with asking.held():
         asking.progress(1, 3, "x")
+    assert piped.getvalue() == terminal.getvalue() == ""
+
+
+async def test_a_call_that_takes_its_time_says_how_long(monkeypatch: pytest.MonkeyPatch):
+    """Every second, on a terminal, beside what the server says of it; it is taken away in the end."""
+    monkeypatch.setattr(telling, "_TICK", 0.001)
+    stream, told = Terminal(), asyncio.Event()
+    teller = Teller(stream)
+    async with teller.waiting("describe\x1b"):
+        monkeypatch.setattr(stream, "flush", told.set)
+        await told.wait()
+        assert "0 s" in stream.getvalue()
+        assert "describe⟦U+001B⟧" in stream.getvalue()
+        teller.progress(1, 4, "half")
+        assert "1/4" in stream.getvalue()
+    ended = stream.getvalue()
+    teller.say("line")
+    assert stream.getvalue() == f"{ended}line\n"
+
+
+async def test_a_pipe_is_not_told_how_long():
+    """Nor a terminal at which a person is asked."""
+    piped, terminal = io.StringIO(), Terminal()
+    asking = Teller(terminal)
+    with asking.held():
+        async with Teller(piped).waiting("x"), asking.waiting("x"):
+            asking._draw()
     assert piped.getvalue() == terminal.getvalue() == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from antiphon.host.chain import Head
 from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.base import Change, Decided, GrantRow, Settlement
 from antiphon.host.store.place import state_folder
+from antiphon.host.store.process import named
 from antiphon.host.store.runner import PostgresRunner, SqliteRunner
 from antiphon.host.store.sql import LEASE, SqlStore
 from tests.host.asks import origin, request
@@ -30,10 +32,14 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield place
 
 
-async def killed(place: Place, *changes: Change, reviews: bool = False) -> str:
+async def killed(place: Place, *changes: Change, reviews: bool = False, name: str | None = None) -> str:
     """Do something as a process that does not close its store. Returns its name."""
     store = place.make()
     assert isinstance(store, SqlStore)
+    if name is not None:
+        await store.recover()
+        store.host = name
+        await store.recover()
     for change in changes:
         assert await store.commit(change) is None
     if reviews:
@@ -84,6 +90,20 @@ async def test_what_was_sent_counts_as_spent(place: Place, later: bool):
         assert [balance.spent for balance in await store.balances()] == [Amount(money=10, tokens=5)]
         [entry] = await store.entries()
         assert (entry.record.outcome, entry.record.money, entry.record.input_tokens) == ("counted", 10, 5)
+
+
+def ended() -> int:
+    """Return the number of a process that was."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+async def test_a_process_that_runs_no_more_is_not_waited_for(place: Place):
+    """One of this machine that was killed: the next one puts in order at once what it left."""
+    await killed(place, Change(hold=hold()), name=f"{named().rpartition('-')[0]}-{ended()}")
+    async with place.open() as store:
+        assert await store.holds() == []
 
 
 async def test_a_living_process_keeps_what_it_holds(place: Place):
@@ -236,9 +256,24 @@ async def test_the_usual_store_is_made_when_it_is_used(tmp_path: Path, monkeypat
     assert not (tmp_path / "antiphon").exists()
     store = usual_store()
     await Host(Scripted(["ok"]), reviewer=None, review="never", store=store)(request(), origin())
-    assert (store.bounded, (await store.head()).seq > 0, len(store.host)) == (False, True, 12)
+    assert (store.bounded, (await store.head()).seq > 0, store.host[:12].isalnum()) == (False, True, True)
     await store.aclose()
     assert (tmp_path / "antiphon" / "host.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_usual_store_can_be_loaded_soon(tmp_path: Path):
+    """In the background, with what its first use needs; only for the database that it is, and nothing is made."""
+    code = (
+        "import sys, threading; from antiphon.host.store import usual_store; usual_store(soon=True); "
+        "[each.join() for each in threading.enumerate() if each.name == 'antiphon-store-load']; "
+        "print(*sys.modules)"
+    )
+    environ = os.environ | {"XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=True, text=True)
+    loaded = set(done.stdout.split())
+    assert {"antiphon.host.store.sql", "alembic.command"} <= loaded
+    assert "asyncpg" not in loaded
+    assert not (tmp_path / "antiphon").exists()
 
 
 @pytest.mark.parametrize("lacking", ["sqlalchemy", "alembic", "folder"])

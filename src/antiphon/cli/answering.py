@@ -6,7 +6,7 @@ Owns the choice of the host's parts by the options of a command. What a person s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +15,9 @@ import msgspec
 from antiphon.cli.options import ReviewAt
 from antiphon.cli.telling import Teller
 from antiphon.errors import ConfigError, Rejected
+from antiphon.host.budget import dollars
 from antiphon.host.catalogue import Catalogue
+from antiphon.host.chain import Record
 from antiphon.host.config import Config, load_config
 from antiphon.host.config.environment import model_of
 from antiphon.host.config.shape import Notify
@@ -65,6 +67,7 @@ def choose_host(
     config: Path | None = None,
     store: str | None = None,
     review: ReviewAt | None = None,
+    soon: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Configured:
     """Make the host: ``yes`` answers without asking, ``deny`` refuses, else it is as configured.
@@ -73,8 +76,8 @@ def choose_host(
     ``provider`` is ``"echo"``, ``"manual"`` or a vendor, and ``model`` then what the vendor calls it. ``config`` is the
     one configuration file to read. ``store`` is where the host keeps what outlives it, instead of where the
     configuration says; with neither it is the usual file. A person is asked at the terminal; with a store that was
-    named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``. Closing the
-    host closes the store.
+    named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``. ``soon`` says
+    that there will be questions, so that the usual store is loaded meanwhile. Closing the host closes the store.
 
     Raises:
         ConfigError: both were wanted, there is no such provider or model, or the configuration cannot be read.
@@ -94,7 +97,7 @@ def choose_host(
         provider=completes,
         reviewer=Defaults() if yes else _reviewer(opened, review, configured.notify),
         review="never" if yes else None,
-        store=opened or usual_store(),
+        store=opened or usual_store(soon=soon),
         closes_store=True,
     )
 
@@ -150,7 +153,8 @@ class Answering:
         except Rejected as error:
             self._teller.say(f"sampling request refused ({_reason(error)})", "yellow")
             raise
-        self._teller.say(f"sampling request answered by {result.model!r}", "green")
+        records = self.host.host(origin.identity).audit.records(origin.id)
+        self._teller.say(f"sampling request answered by {result.model!r}{_taken(records)}", "green")
         return result
 
     async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
@@ -159,6 +163,19 @@ class Answering:
             result = await self.host.elicit(params, origin)
         self._teller.say(f"elicitation: {result.action}", "green" if result.action == "accept" else "yellow")
         return result
+
+
+def _taken(records: Sequence[Record]) -> str:
+    """Say how long a model took, and what of; nothing where none was asked, or one that counts nothing."""
+    settled = [record for record in records if record.step == "settled" and record.input_tokens is not None]
+    sent = [at for at, record in enumerate(records[:-1]) if record.step == "generate"]
+    tokens = sum((each.input_tokens or 0) + (each.output_tokens or 0) for each in settled)
+    if not sent or not tokens:
+        return ""
+    # The next thing that was noted: whoever reviews an answer does so after it came.
+    seconds = records[sent[-1] + 1].at - records[sent[-1]].at
+    money = sum(each.money or 0 for each in settled)
+    return f" in {seconds:.1f} s, {tokens} tokens{f', {dollars(money)}' if money else ''}"
 
 
 def _reason(error: Rejected) -> str:

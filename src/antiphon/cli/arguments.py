@@ -1,5 +1,7 @@
 """Arguments as they are typed, read by a tool's input schema: ``key=value``, ``key:=JSON``, or one JSON object.
 
+An object may be in a file (``@FILE``) or come through standard input (``-``).
+
 Owns how a typed text becomes a value of the type the schema names. Whether the values fit is the server's decision.
 """
 
@@ -7,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -17,6 +21,9 @@ from antiphon.errors import ConfigError
 __all__ = ["read_arguments", "read_texts", "similar"]
 
 Schema = Mapping[str, Any]
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of the arguments in a file: as many as a message may have."""
 
 
 def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
@@ -29,8 +36,8 @@ def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for word in typed:
-        if word.lstrip().startswith("{"):
-            values.update(_object(word))
+        if word == "-" or word.startswith("@") or word.lstrip().startswith("{"):
+            values.update(_object(_given(word)))
             continue
         key, text, is_json = _split(word)
         wanted = _property(schema, key)
@@ -54,8 +61,33 @@ def similar(name: str, known: Sequence[str]) -> str:
 def _split(word: str) -> tuple[str, str, bool]:
     key, equals, text = word.partition("=")
     if not equals or not key.rstrip(":"):
-        raise ConfigError(f"{word!r}: an argument is written key=value, key:=JSON, or as one JSON object")
+        raise ConfigError(
+            f"{word!r}: an argument is written key=value, key:=JSON, or as one JSON object (or @FILE, or -)"
+        )
     return (key[:-1], text, True) if key.endswith(":") else (key, text, False)
+
+
+def _given(word: str) -> str:
+    """Return what a word stands for: a file, standard input, or itself.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        if word == "-":
+            data = sys.stdin.buffer.read(_LARGEST + 1)
+        elif word.startswith("@"):
+            with Path(word[1:]).open("rb") as file:
+                data = file.read(_LARGEST + 1)
+        else:
+            return word
+        if len(data) > _LARGEST:
+            raise ConfigError(f"{word}: larger than {_LARGEST} bytes")
+        return data.decode()
+    except OSError as error:
+        raise ConfigError(f"{word}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{word}: not UTF-8") from None
 
 
 def _object(text: str) -> dict[str, Any]:

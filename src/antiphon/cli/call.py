@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 import typer
@@ -30,8 +31,10 @@ from antiphon.cli.options import (
     Yes,
 )
 from antiphon.cli.output import print_json, print_text
+from antiphon.cli.saving import Output, parts_of, save
 from antiphon.cli.stored import StorePlace
 from antiphon.cli.telling import Teller
+from antiphon.cli.tools import signature
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
 from antiphon.wire.envelope import encode
@@ -54,6 +57,7 @@ def command(
     arguments: Arguments = None,
     *,
     as_json: Json = False,
+    output: Output = None,
     yes: Yes = False,
     deny: Deny = False,
     provider: Provider = None,
@@ -90,23 +94,34 @@ def command(
         roots=[_absolute(path) for path in roots or ()],
         log_level="info",
     )
-    return run(_call(reach, tool, arguments or [], as_json=as_json))
+    return run(_call(reach, tool, arguments or [], as_json=as_json, output=output))
 
 
-async def _call(reach: Reach, name: str, typed: list[str], *, as_json: bool) -> int:
+async def _call(reach: Reach, name: str, typed: list[str], *, as_json: bool, output: Path | None) -> int:
     teller = Teller(sys.stderr)
     async with opened(reach, teller) as client:
         tool = await _find(client, name)
         with placed(name):
             arguments = read_arguments(typed, tool.input_schema)
-            result = await client.call_tool(name, arguments, progress=teller.progress)
+            async with teller.waiting(name):
+                result = await client.call_tool(name, arguments, progress=teller.progress)
     if as_json:
         print_json(result)
-    else:
+    if output is not None and not result.is_error:
+        for file in save(parts_of(result.content), output):
+            teller.say(f"{file} written", "green")
+    elif not as_json:
         _show(result)
     if result.is_error:
-        teller.say(f"{name}: the tool reports a failure", "red")
+        teller.say(f"{name}: the tool reports a failure{_missing(tool, arguments)}", "red")
     return FAILED if result.is_error else 0
+
+
+def _missing(tool: Tool, arguments: Mapping[str, object]) -> str:
+    """Say what the tool takes, where something that it needs was not given."""
+    required: object = tool.input_schema.get("required")
+    needed = cast("list[object]", required) if isinstance(required, list) else []
+    return "" if all(name in arguments for name in needed) else f"; it takes {signature(tool)}"
 
 
 async def _find(client: Client, name: str) -> Tool:

@@ -13,6 +13,9 @@ from antiphon import __version__
 from antiphon.cli.config_files import config_paths, read_config
 from antiphon.errors import ConfigError
 from antiphon.host.config import load_config
+from antiphon.host.redact import mask
+from antiphon.host.store import MemoryStore, usual_store
+from antiphon.host.store.place import state_folder
 from antiphon.host.terminal.tty import find_terminal
 
 __all__ = ["Finding", "local_findings"]
@@ -116,6 +119,16 @@ def _settings(file: Path | None) -> Iterator[Finding]:
     files = ", ".join(map(str, config.files)) or "not there: what is built in holds"
     yield Finding("ok" if config.files else "note", "antiphon.toml", files)
     yield Finding("ok", "models", ", ".join(model.name for model in config.models))
-    yield Finding(
-        "ok" if config.store else "note", "store", config.store or "none: what is decided ends with the process"
-    )
+    yield _store(config.store)
+
+
+def _store(configured: str | None) -> Finding:
+    """Say where commands keep what is decided, and not what a program's own host does."""
+    if configured == "memory":
+        return Finding("note", "store", "memory: what is decided ends with the process")
+    usual = str(state_folder(os.environ) / "host.db")
+    if configured not in (None, "default"):
+        return Finding("ok", "store", mask(str(configured)))
+    if isinstance(usual_store(), MemoryStore):
+        return Finding("note", "store", f"{usual} cannot be: what is decided ends with the process")
+    return Finding("ok", "store", usual)

@@ -29,7 +29,10 @@ def placed(place: str) -> Generator[None]:
     try:
         yield
     except (AntiphonError, Failed) as error:
-        raise Failed(f"{place}: {explain(error)}", exit_code(error)) from error
+        told = explain(error)
+        # Whatever fails on the way to an address names it already.
+        said = told if "://" in place and place in told else f"{place}: {told}"
+        raise Failed(said, exit_code(error)) from error
 
 
 def exit_code(error: Exception) -> int:

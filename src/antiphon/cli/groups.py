@@ -24,7 +24,9 @@ class Group(TyperGroup):
     # The context is typer's or click's own, by the version of typer.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the usual command in where none is named."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        # Not for a line that is being completed: it is about to name one.
+        unnamed = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        if unnamed and not ctx.resilient_parsing:
             door = next((word for word in args if word in self.doors), "")
             args = [self.doors.get(door, self.usual), *(word for word in args if word != door)]
         return super().parse_args(ctx, args)

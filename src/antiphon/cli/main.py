@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ``arguments``: those of the process by default. With ``ANTIPHON_DEBUG=1`` in the environment an error is not caught.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given == ["--version"]:
+    if given in (["--version"], ["-V"]):
         print(f"antiphon {__version__}")
         return 0
     _let_text_through()
@@ -73,14 +73,16 @@ def _application(given: Sequence[str]) -> typer.Typer:
     application = typer.Typer(
         name="antiphon",
         cls=ordered(COMMANDS),
-        add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     application.callback()(root)
-    asked_for = next((word for word in given if not word.startswith("-")), None)
+    # A shell that completes a line hands it over in the environment.
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = given or line.split()[1:]
+    asked_for = next((word for word in words if not word.startswith("-")), None)
     for name in [asked_for] if asked_for in COMMANDS else COMMANDS:
         module = import_module(f"antiphon.cli.{COMMANDS[name]}")
         if hasattr(module, "commands"):

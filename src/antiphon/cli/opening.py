@@ -19,12 +19,18 @@ from antiphon.cli.options import Reach
 from antiphon.cli.targets import resolve_target
 from antiphon.cli.telling import Teller
 from antiphon.client.client import Client
+from antiphon.errors import ConnectionClosed
 from antiphon.host.queue import Queue
 from antiphon.transports.recording import Message, RecordingChannel
 from antiphon.wire.logging import LoggingMessageNotificationParams
 
 __all__ = ["INTERRUPTED", "log_line", "opened", "run"]
 
+_SILENT = (
+    "It ended without a word: a file that only makes a Server has to run it, with server.run() at its end; "
+    "or name the object, as in FILE.py:server"
+)
+_SILENT_COMMAND = "It ended without a word: is it a server that speaks over standard input and output?"
 INTERRUPTED = 130
 """What shells expect of a program that Ctrl-C ended: 128 and the number of the signal."""
 
@@ -83,6 +89,10 @@ async def opened(
         try:
             async with client:
                 yield client
+        except ConnectionClosed as error:
+            if error.exit_code == 0 and not error.stderr:
+                error.add_note(_SILENT if reach.target.endswith(".py") else _SILENT_COMMAND)
+            raise
         finally:
             told.clear()
             await host.aclose()

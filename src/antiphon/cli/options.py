@@ -25,6 +25,7 @@ __all__ = [
     "ReviewAt",
     "RevisionName",
     "TargetText",
+    "Texts",
     "Timeout",
     "Verbose",
     "Yes",
@@ -40,7 +41,8 @@ TargetText = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="A command line in quotes, a .py file (or FILE.py:NAME), or the name of a server in a configuration file.",
+        help="A URL, a command line in quotes, a .py file (or FILE.py:NAME), or the name of a server in a "
+        "configuration file.",
         show_default=False,
     ),
 ]
@@ -48,9 +50,13 @@ Arguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY=VALUE]...",
-        help="Arguments: key=value, key:=JSON, or one JSON object for all.",
+        help="Arguments: key=value, key:=JSON, or one JSON object for all: as it is, in a file (@FILE), or through "
+        "standard input (-).",
         show_default=False,
     ),
+]
+Texts = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Arguments: key=value.", show_default=False)
 ]
 Config = Annotated[
     Path | None,
@@ -123,7 +129,7 @@ class Reach(Struct, frozen=True, kw_only=True):
 
 def root(
     *,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Show the version and exit.", is_eager=True)] = False,
 ) -> None:
     """Speak the Model Context Protocol: serve, call, inspect, and answer what servers ask."""
     if version:

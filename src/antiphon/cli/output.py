@@ -10,14 +10,22 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from antiphon.host.visible import inert, inert_line, replace_hidden
 from antiphon.wire.envelope import encode
 
 __all__ = ["first_line", "is_terminal", "json_line", "print_json", "print_list", "print_text", "write_line"]
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 T = TypeVar("T")
+
+_GAP = 2
+"""Spaces between two columns."""
+_LONG_WORD = 24
+"""Characters of a word that may be broken: an address, or an identity."""
 
 
 def is_terminal() -> bool:
@@ -65,19 +73,54 @@ def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *,
 
 
 def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE
     from rich.console import Console
+
+    # Both: rich takes no width by itself where the terminal is a dumb one.
+    width, height = shutil.get_terminal_size()
+    inert_rows = [[inert_line(cell) for cell in row] for row in rows]
+    widths = _needed(titles, inert_rows)
+    fits = sum(widths) + _GAP * (len(widths) - 1) <= width
+    table = _side_by_side(titles, inert_rows, widths) if fits else _one_below_the_other(titles, inert_rows)
+    Console(width=width, height=height).print(table)
+
+
+def _needed(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return how wide each column must be, so that only very long words are broken."""
+    from rich.cells import cell_len
+
+    columns = zip(titles, *rows, strict=True)
+    longest = [max(cell_len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    return [min(each, _LONG_WORD) for each in longest]
+
+
+def _side_by_side(titles: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+    from rich.box import SIMPLE
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE, header_style="bold", pad_edge=False, show_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    table = Table(box=SIMPLE, header_style="bold", pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for title, width in zip(titles, widths, strict=True):
+        table.add_column(title, overflow="fold", min_width=width)
     for row in rows:
-        table.add_row(*(Text(inert_line(cell)) for cell in row))
-    # Both: rich takes no width by itself where the terminal is a dumb one.
-    width, height = shutil.get_terminal_size()
-    Console(width=width, height=height).print(table)
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _one_below_the_other(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Make a table for a narrow terminal: each cell on a line of its own, and an empty line between two rows."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, _GAP, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for at, row in enumerate(rows):
+        if at:
+            table.add_row("", "")
+        for title, cell in zip(titles, row, strict=True):
+            if cell:
+                table.add_row(title, Text(cell))
+    return table
 
 
 def print_text(text: str) -> None:

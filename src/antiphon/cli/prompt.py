@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from antiphon.cli.arguments import read_texts
+from antiphon.cli.arguments import read_texts, similar
 from antiphon.cli.contents import text_of_block
 from antiphon.cli.opening import opened, run
 from antiphon.cli.options import (
-    Arguments,
     Config,
     Deny,
     Json,
@@ -18,11 +17,14 @@ from antiphon.cli.options import (
     Reach,
     RevisionName,
     TargetText,
+    Texts,
     Timeout,
     Verbose,
     Yes,
 )
 from antiphon.cli.output import print_json, print_text
+from antiphon.client.client import Client
+from antiphon.errors import ConfigError, PeerError
 from antiphon.wire.prompts import GetPromptResult
 
 __all__ = ["command"]
@@ -31,7 +33,7 @@ __all__ = ["command"]
 def command(
     target: TargetText,
     name: Annotated[str, typer.Argument(metavar="PROMPT", show_default=False)],
-    arguments: Arguments = None,
+    arguments: Texts = None,
     *,
     as_json: Json = False,
     yes: Yes = False,
@@ -59,11 +61,21 @@ def command(
 
 async def _prompt(reach: Reach, name: str, arguments: dict[str, str], *, as_json: bool) -> None:
     async with opened(reach) as client:
-        result = await client.get_prompt(name, arguments)
+        try:
+            result = await client.get_prompt(name, arguments)
+        except PeerError:
+            await _check_there(client, name)
+            raise
     if as_json:
         print_json(result)
     else:
         print_text(_written(result))
+
+
+async def _check_there(client: Client, name: str) -> None:
+    names = [prompt.name async for prompt in client.prompts()]
+    if name not in names:
+        raise ConfigError(f"the server has no prompt {name!r}: {similar(name, names)}") from None
 
 
 def _written(result: GetPromptResult) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon.cli.contents import contents_text
-from antiphon.cli.failures import WRONG_USAGE, Failed
 from antiphon.cli.opening import opened, run
 from antiphon.cli.options import (
     Config,
@@ -25,14 +25,12 @@ from antiphon.cli.options import (
     Yes,
 )
 from antiphon.cli.output import is_terminal, print_json, print_text
+from antiphon.cli.saving import Output, data_of, part_of, save
+from antiphon.client.client import Client
+from antiphon.errors import AntiphonError, PeerError
 from antiphon.wire.content import ResourceContents
 
 __all__ = ["command"]
-
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the contents to a file.", show_default=False),
-]
 
 
 def command(
@@ -69,20 +67,27 @@ def command(
 
 async def _read(reach: Reach, uri: str, output: Path | None, *, as_json: bool) -> None:
     async with opened(reach) as client:
-        result = await client.read_resource(uri)
+        try:
+            result = await client.read_resource(uri)
+        except PeerError as error:
+            if close := await _close_to(client, uri):
+                error.add_note(f"did you mean {close}?")
+            raise
     if as_json:
         print_json(result)
     elif output is not None:
-        _save(result.contents, output)
+        save([part_of(contents) for contents in result.contents], output)
     else:
         for contents in result.contents:
             _show(contents)
 
 
-def _save(parts: Sequence[ResourceContents], output: Path) -> None:
-    if len(parts) != 1:
-        raise Failed(f"the resource has {len(parts)} parts, which do not fit one file: use --json", WRONG_USAGE)
-    output.write_bytes(_data(parts[0]))
+async def _close_to(client: Client, uri: str) -> str | None:
+    """Find what may have been meant; a server that cannot list its resources has said why already."""
+    with suppress(AntiphonError):
+        known = [resource.uri async for resource in client.resources()]
+        return None if uri in known else next(iter(difflib.get_close_matches(uri, known, 1)), None)
+    return None
 
 
 def _show(contents: ResourceContents) -> None:
@@ -90,12 +95,5 @@ def _show(contents: ResourceContents) -> None:
         print_text(contents_text(contents))
         return
     sys.stdout.flush()
-    sys.stdout.buffer.write(_data(contents))
+    sys.stdout.buffer.write(data_of(contents))
     sys.stdout.buffer.flush()
-
-
-def _data(contents: ResourceContents) -> bytes:
-    try:
-        return contents.bytes
-    except ValueError as error:
-        raise Failed(f"{contents.uri}: {error}") from None

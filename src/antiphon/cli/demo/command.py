@@ -81,6 +81,7 @@ def command(
         model=model,
         config=config,
         review="queue" if web else review,
+        soon=True,
         store=(configured_place(config) or "default") if web else None,
     )
     if not yes and (host.reviewer is None or not host.reviewer.available):

@@ -1,8 +1,8 @@
 """What a killed process leaves behind, and how it is put in order by the next one.
 
-A process says every few seconds that it is there; one that has been silent for longer than its lease is gone. What it
-had reserved and not sent is given back; what it had sent counts as spent, because nobody knows. What it had asked a
-person is asked again.
+A process says every few seconds that it is there; one that has been silent for longer than its lease is gone, and so
+is one of this machine that does not run any more. What it had reserved and not sent is given back; what it had sent
+counts as spent, because nobody knows. What it had asked a person is asked again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from antiphon.host.budget import Amount
 from antiphon.host.chain import Record
 from antiphon.host.store import money, questions, trail
 from antiphon.host.store.base import OPEN, HoldRow
+from antiphon.host.store.process import is_gone
 from antiphon.host.store.schema import accounts, grants, hosts, reviews
 
 __all__ = ["beat", "leave", "recover"]
@@ -38,6 +39,9 @@ def leave(connection: Connection, host: str) -> None:
 def recover(connection: Connection, host: str, now: float, lease: float) -> int:
     """Put in order what the processes left that are gone. Returns how many things there were."""
     end = trail.lock(connection)
+    others = connection.scalars(select(hosts.c.id).where(hosts.c.id != host)).all()
+    for killed in filter(is_gone, others):
+        leave(connection, killed)
     connection.execute(delete(hosts).where(hosts.c.id != host, hosts.c.seen <= now - lease))
     alive = select(hosts.c.id)
     left = [hold for hold in money.find_holds(connection) if hold.host not in set(connection.scalars(alive))]

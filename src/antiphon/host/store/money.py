@@ -28,7 +28,6 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from antiphon.host.budget import Account, Amount
 from antiphon.host.store.base import Balance, Hold, HoldRow
@@ -189,8 +188,16 @@ def _take(dialect: str, count: int) -> Prepared:
 
     Returns the keys of those that were. Both databases know it, but each under a construct of its own.
     """
-    statement = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(accounts)
-    statement = statement.from_select([column.name for column in _columns()], _wanted(count))
+    # Imported here: a dialect takes a while to load, and one of the two is never needed.
+    if dialect == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        upsert = sqlite.insert(accounts)
+    else:
+        from sqlalchemy.dialects import postgresql
+
+        upsert = postgresql.insert(accounts)
+    statement = upsert.from_select([column.name for column in _columns()], _wanted(count))
     new, old = statement.excluded, accounts.c
     held = {"held_money": old.held_money + new.held_money, "held_tokens": old.held_tokens + new.held_tokens}
     taken = statement.on_conflict_do_update(

@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 from antiphon.errors import ConfigError
@@ -48,16 +51,28 @@ def open_store(place: str | Path | None = None, *, keep_content: bool = False) -
     return SqlStore(SqliteRunner(path), keep_content=keep_content)
 
 
-def usual_store() -> Store:
+def usual_store(*, soon: bool = False) -> Store:
     """Make the store of a program about which nothing was said: ``host.db`` in the user's state folder.
 
     It is in memory where that cannot be: without the packages of ``antiphon[host]``, or in a home that cannot be
-    written to. The libraries of a database are imported when something is kept for the first time.
+    written to. The libraries of a database are imported when something is kept for the first time; ``soon`` has that
+    begin in a thread at once, for whoever has to wait for something else meanwhile.
     """
     folder = state_folder(os.environ)
     if find_spec("sqlalchemy") is None or find_spec("alembic") is None or not _can_be_written(folder):
         return MemoryStore()
+    if soon:
+        # A daemon: a program that comes to its end before does not wait for it.
+        Thread(target=_load, args=(folder / "host.db",), name="antiphon-store-load", daemon=True).start()
     return cast("Store", _Later(partial(open_store, "default")))
+
+
+def _load(file: Path) -> None:
+    """Import what opening a store will need. What fails here will fail again where it is told."""
+    with suppress(Exception):
+        import_module("antiphon.host.store.sql")
+        if not file.exists():
+            import_module("alembic.command")
 
 
 class _Later:

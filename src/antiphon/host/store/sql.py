@@ -12,13 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from secrets import token_hex
 from typing import Literal, TypeVar
 
 from sqlalchemy import Connection, bindparam, update
 
 from antiphon.host.chain import Entry, Head, Record
-from antiphon.host.store import leftovers, migrations, money, permits, questions, trail
+from antiphon.host.store import leftovers, migrations, money, permits, process, questions, trail
 from antiphon.host.store.base import (
     Balance,
     BlockRow,
@@ -62,7 +61,7 @@ class SqlStore:
         keep_content: bool = False,
     ) -> None:
         """Use a database. ``keep_content`` keeps what was reviewed when the review is over."""
-        self.host = token_hex(6)
+        self.host = process.named()
         self._runner = runner
         self._clock = clock
         self._lease = lease
@@ -182,6 +181,8 @@ class SqlStore:
             return
         async with self._opening:
             if self._heart is None:
+                if not process.is_own(self.host):
+                    self.host = process.named()
                 await self._runner.run(self._prepared)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 

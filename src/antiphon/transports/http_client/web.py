@@ -7,6 +7,7 @@ requests are made, and what their answers mean, is the business of the transport
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl as tls
 from collections.abc import Mapping, Sequence
@@ -244,6 +245,11 @@ def _said(error: Exception) -> str:
     """Return what an exception says. That of a response would show the whole address."""
     if isinstance(error, ClientResponseError):
         return f"HTTP {error.status} {error.message}"
+    cause = error.os_error if isinstance(error, ClientConnectorError) else None
+    number = None if cause is None or isinstance(cause, tls.SSLError) else cause.errno
+    if number is not None and number > 0:
+        # Its own text repeats the address, and names what nobody chose.
+        return os.strerror(number)
     return str(error) or type(error).__name__
 
 
