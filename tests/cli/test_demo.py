@@ -226,7 +226,7 @@ def test_a_newcomer_at_a_terminal_is_told_how_to_go_on():
 
 
 def test_a_killed_demonstration_finds_its_queue_again(tmp_path: Path):
-    """The page lists the products that wait; after a kill it lists them still, in the next run."""
+    """The page lists the products that wait; after a kill it lists them still, and once, in the next run."""
     command = [*COMMAND, "demo", "--web", "-n", "1", "--interval", "0.01", "--json", "--no-messages"]
     env = environment(BROWSER="", XDG_STATE_HOME=str(tmp_path))
     seen: list[list[str]] = []
@@ -247,3 +247,5 @@ def test_a_killed_demonstration_finds_its_queue_again(tmp_path: Path):
     first, second = seen
     assert len(first) == 1
     assert first[0] in second
+    # Elsewhere nobody knows so soon that the first run is gone, and its question is listed beside the new one.
+    assert second == first or sys.platform != "linux"

@@ -33,14 +33,15 @@ def test_an_address_stays_one(folder: Path):
 
 def test_a_python_file_is_run_by_this_python(folder: Path):
     """With its arguments, and whatever its name."""
-    assert resolve_target("shop.py") == [sys.executable, "shop.py"]
-    assert resolve_target("my shop.py") == [sys.executable, "my shop.py"]
-    assert resolve_target("shop.py --db x") == [sys.executable, "shop.py", "--db", "x"]
+    assert resolve_target("shop.py") == [sys.executable, str(Path("shop.py").absolute())]
+    assert resolve_target("my shop.py") == [sys.executable, str(Path("my shop.py").absolute())]
+    assert resolve_target("shop.py --db x") == [sys.executable, str(Path("shop.py").absolute()), "--db", "x"]
 
 
 def test_a_server_in_a_file_is_served(folder: Path):
     """FILE:NAME needs no call of run() in the file."""
-    assert resolve_target("shop.py:first") == [sys.executable, "-m", "antiphon", "serve", "shop.py:first"]
+    named = f"{Path('shop.py').absolute()}:first"
+    assert resolve_target("shop.py:first") == [sys.executable, "-m", "antiphon", "serve", named]
 
 
 def test_several_words_are_a_command_line(folder: Path):

@@ -145,3 +145,14 @@ def test_only_what_is_reached_over_http_can_be_too_old() -> None:
     assert not speaks_oldest(resolve(["server"]))(refusal)
     assert not speaks_oldest(resolve("ws://a.example"))(refusal)
     assert speaks_oldest(resolve("http://a.example"))(refusal)
+
+
+def test_a_file_in_another_folder_is_another_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By its whole name: what a host allows one of them holds for that one."""
+    found = []
+    for folder in (tmp_path / "mine", tmp_path / "theirs"):
+        folder.mkdir()
+        (folder / "shop.py").touch()
+        monkeypatch.chdir(folder)
+        found.append(resolve("shop.py"))
+    assert found == [Command(argv=[sys.executable, str(tmp_path / name / "shop.py")]) for name in ("mine", "theirs")]

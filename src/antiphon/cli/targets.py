@@ -29,7 +29,8 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
     words = [text] if text.endswith(".py") and Path(text).is_file() else _words(text)
     named = _OBJECT.fullmatch(text)
     if named is not None and Path(named["file"]).is_file():
-        return [sys.executable, "-m", "antiphon", "serve", text]
+        # In full, here and below: the same name in another folder is another server, with no grants of this one's.
+        return [sys.executable, "-m", "antiphon", "serve", f"{Path(named['file']).absolute()}:{named['name']}"]
     if words[0].endswith(".py"):
         return _program(words)
     return words if len(words) > 1 else _named(text, words, config)
@@ -59,7 +60,7 @@ def _words(text: str) -> list[str]:
 def _program(words: list[str]) -> list[str]:
     if not Path(words[0]).is_file():
         raise ConfigError(f"no such file: {words[0]}")
-    return [sys.executable, *words]
+    return [sys.executable, str(Path(words[0]).absolute()), *words[1:]]
 
 
 def _entry(entry: Entry, place: str) -> str | Mapping[str, object]:

@@ -64,7 +64,8 @@ def resolve(target: Target) -> Serves | Command | Address:
     if isinstance(target, Path) or (isinstance(target, str) and target.endswith(".py") and Path(target).is_file()):
         if not Path(target).is_file():
             raise ConfigError(f"no such file: {target}")
-        return Command(argv=[sys.executable, str(target)])
+        # In full: by its command line a host knows it, and the same name in another folder is another server.
+        return Command(argv=[sys.executable, str(Path(target).absolute())])
     if isinstance(target, str):
         scheme, mark, rest = target.partition("://")
         if mark and scheme.lower() in _SCHEMES:

@@ -16,7 +16,7 @@ import msgspec
 
 from antiphon.channel import Channel
 from antiphon.cli.demo.display import Display
-from antiphon.cli.demo.store import Product
+from antiphon.cli.demo.store import STORE_VARIABLE, Product
 from antiphon.cli.failures import FAILED, explain
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
@@ -78,9 +78,11 @@ class Demo:
         self._display.shelf(shelf)
 
     def _client(self, wanted: int, revision: str) -> Client:
-        program = [sys.executable, "-m", "antiphon.cli.demo.server"]
+        # Not in its arguments: by them a host knows it, and what is allowed to one run is allowed to the next.
+        environ = {STORE_VARIABLE: str(self._store.absolute())}
+        program = ["-m", "antiphon.cli.demo.server", "--interval", str(self._interval)]
         return Client(
-            [*program, "--store", str(self._store), "--interval", str(self._interval)],
+            {"command": sys.executable, "args": program, "env": environ},
             sampling=self.answer,
             revision=revision,
             timeout=_PATIENCE + wanted * self._interval * 2,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from antiphon.cli.demo.store import Product, Store, catalogue
+from antiphon.cli.demo.store import STORE_VARIABLE, Product, Store, catalogue
 from antiphon.errors import AntiphonError, Rejected, ResourceNotFound, ToolError
 from antiphon.server.app import Server
 from antiphon.server.context import Context
@@ -152,7 +153,8 @@ async def product(sku: str, ctx: Context) -> str:
 def serve() -> None:
     """Serve over stdio, as the command line says."""
     parser = argparse.ArgumentParser(description="The catalogue server of the demonstration.")
-    parser.add_argument("--store", required=True, help="SQLite file of the shop")
+    given = os.environ.get(STORE_VARIABLE)
+    parser.add_argument("--store", required=given is None, default=given, help="SQLite file of the shop")
     parser.add_argument("--interval", type=float, default=2.0, help="seconds between two new products, about")
     options = parser.parse_args()
     try:

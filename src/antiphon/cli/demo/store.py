@@ -15,7 +15,10 @@ from msgspec import Struct
 
 from antiphon.errors import ConfigError
 
-__all__ = ["Arrival", "Product", "Store", "catalogue"]
+__all__ = ["STORE_VARIABLE", "Arrival", "Product", "Store", "catalogue"]
+
+STORE_VARIABLE = "ANTIPHON_DEMO_STORE"
+"""Names the file of the shop to its server."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS products (
