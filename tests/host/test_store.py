@@ -156,17 +156,18 @@ async def test_a_question_that_nobody_asks_again_expires(place: Place):
 
 
 async def test_what_is_long_over_is_forgotten(place: Place):
-    """Accounts of calls after a day, reviews after three months, grants that have ended; the audit never."""
-    caps = {"call:h:1": Cap(), "day:x": Cap()}
+    """Accounts of calls after a day, reviews after three months, grants that ended and their sums; the audit never."""
+    caps = {"call:h:1": Cap(), "day:x": Cap(), "grant:g": Cap(), "grant:kept": Cap()}
     async with place.open() as store:
         await store.commit(Change(hold=hold(caps=caps), records=(record(),)))
         await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=1))))
         await store.put_review(review(host=store.host))
         await store.close_review("r", "withdrawn", keep_item=False)
         await store.add_grant(GrantRow(id="g", identity="x", body="{}", given=1.0, until=place.clock.now + 1))
+        await store.add_grant(GrantRow(id="kept", identity="x", body="{}", given=1.0))
         place.clock.now += 25 * 3600
         await store.recover()
-        assert [balance.key for balance in await store.balances()] == ["day:x"]
+        assert [balance.key for balance in await store.balances()] == ["day:x", "grant:kept"]
         assert len(await store.reviews(("withdrawn",))) == 1
         place.clock.now += 91 * 24 * 3600
         await store.recover()

@@ -149,3 +149,25 @@ def test_notices_go_where_the_user_says(place: Place):
 def test_without_a_word_there_is_no_store(place: Place):
     """Nothing outlives the process."""
     assert place.load().store is None
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("kind", ["folder", "broken link", "locked"])
+def test_a_file_that_cannot_be_read_does_not_pass_for_nothing(
+    place: Place, own: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Its rules would not hold, and nobody would be told."""
+    path = config_paths(place.environ, place.project)[0 if own else 1]
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "broken link":
+        path.symlink_to("nowhere")
+    else:
+        path.touch()
+
+        def locked(self: Path) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "lstat", locked)
+    with pytest.raises(ConfigError, match=r"antiphon\.toml: (is no file|Permission denied)"):
+        place.load()

@@ -46,7 +46,7 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
     if file is not None:
         found = _combined(_document(file), None, (file,))
     else:
-        documents = {path: _document(path) for path in (user, project) if path.is_file()}
+        documents = {path: _document(path) for path in (user, project) if _is_there(path)}
         found = _combined(documents.get(user, Document()), documents.get(project), tuple(documents))
         if project in documents:
             _check_project(documents[project], project)
@@ -54,6 +54,23 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
     config = msgspec.structs.replace(found, models=models)
     config.catalogue()  # a default or an order that names no model is found out here
     return config
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether there is a file to read. What is there and cannot be read must not pass for nothing said.
+
+    Raises:
+        ConfigError: it is a folder, a link to nowhere, or the like: rules that were written down would not hold.
+    """
+    try:
+        path.lstat()
+        if path.is_file():
+            return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    raise ConfigError(f"{path}: is no file that can be read, and what it should say would not hold")
 
 
 def _document(path: Path) -> Document:

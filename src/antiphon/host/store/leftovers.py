@@ -7,7 +7,7 @@ counts as spent, because nobody knows. What it had asked a person is asked again
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, and_, delete, or_, select, update
+from sqlalchemy import Connection, and_, delete, literal, or_, select, update
 
 from antiphon.host.budget import Amount
 from antiphon.host.chain import Record
@@ -85,3 +85,6 @@ def _tidy(connection: Connection, now: float) -> None:
     # Grants that ended by themselves.
     used_up = and_(grants.c.max_uses.is_not(None), grants.c.used >= grants.c.max_uses)
     connection.execute(delete(grants).where(or_(used_up, grants.c.until <= now)))
+    # And what was spent of their sums.
+    known = select(literal("grant:") + grants.c.id)
+    connection.execute(delete(accounts).where(accounts.c.key.startswith("grant:"), idle, accounts.c.key.not_in(known)))
