@@ -24,13 +24,13 @@ def write(path: Path, servers: object) -> Path:
     return path
 
 
-def test_the_file_of_the_project_comes_first(folder: Path):
-    """Then that of the user."""
-    write(folder / "home" / "antiphon" / "servers.json", {"a": {"command": "user"}, "b": {"command": "b"}})
-    write(folder / ".mcp.json", {"a": {"command": "project"}})
+def test_a_project_cannot_take_a_name_that_is_the_users(folder: Path):
+    """It may come from a stranger; a name of its own is found."""
+    write(folder / "home" / "antiphon" / "servers.json", {"a": {"command": "user"}})
+    write(folder / ".mcp.json", {"a": {"command": "project"}, "b": {"command": "b"}})
     first, second = find_entry("a", None), find_entry("b", None)
     assert first is not None
-    assert first.entry.command == "project"
+    assert first.entry.command == "user"
     assert second is not None
     assert second.path == config_paths()[1]
     assert find_entry("c", None) is None

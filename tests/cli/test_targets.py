@@ -59,7 +59,7 @@ def test_one_word_is_a_configured_server_or_a_program(folder: Path):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("nope", "'nope' is no program, no .py file, and no server named in .mcp.json"),
+        ("nope", "'nope' is no program, no .py file, and no server named in "),
         ("nope.py", "no such file: nope.py"),
         ("", "the target is empty"),
         ('npx "a', "cannot read the command line"),

@@ -45,9 +45,13 @@ class Found(NamedTuple):
 
 
 def config_paths() -> list[Path]:
-    """List the files that are looked at, whether they exist or not, the first to win first."""
+    """List the files that are looked at, whether they exist or not, the first to win first.
+
+    The user's own comes first: a project's came with the project, perhaps from a stranger, and a name that the user
+    knows must not become another program in it.
+    """
     home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    return [Path(".mcp.json"), home / "antiphon" / "servers.json"]
+    return [home / "antiphon" / "servers.json", Path(".mcp.json")]
 
 
 def read_config(path: Path) -> Mapping[str, Entry]:
