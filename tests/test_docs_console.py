@@ -38,7 +38,7 @@ class Session(NamedTuple):
 
 def _words(text: str) -> str:
     """Leave out how words are laid out: lines break elsewhere where a path is longer."""
-    return "".join(text.split())
+    return "".join(text.replace("┊", " ").split())
 
 
 def sessions() -> list[Session]:

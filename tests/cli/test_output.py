@@ -68,6 +68,13 @@ def test_a_cell_holds_the_first_line():
 
 
 @pytest.mark.usefixtures("terminal")
+def test_an_empty_column_is_left_out_of_a_table(capsys: pytest.CaptureFixture[str]):
+    """Into a pipe it has its place."""
+    print_list(ITEMS, COLUMNS | {"nothing": lambda item: ""}, as_json=False, nothing="none")
+    assert capsys.readouterr().out.splitlines()[0].split() == ["name", "size"]
+
+
+@pytest.mark.usefixtures("terminal")
 def test_on_a_narrow_terminal_cells_are_below_each_other(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -77,7 +77,10 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     # Both: rich takes no width by itself where the terminal is a dumb one.
     width, height = shutil.get_terminal_size()
-    inert_rows = [[inert_line(cell) for cell in row] for row in rows]
+    # A column in which nothing stands takes room from the others.
+    kept = [at for at in range(len(titles)) if any(row[at] for row in rows)]
+    titles = [titles[at] for at in kept]
+    inert_rows = [[inert_line(row[at]) for at in kept] for row in rows]
     widths = _needed(titles, inert_rows)
     fits = sum(widths) + _GAP * (len(widths) - 1) <= width
     table = _side_by_side(titles, inert_rows, widths) if fits else _one_below_the_other(titles, inert_rows)
