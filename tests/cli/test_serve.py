@@ -121,7 +121,7 @@ async def test_a_server_is_served_over_a_network(option: str, url: str, revision
         _, err = await asyncio.to_thread(process.communicate, timeout=60)
         await client.close()
     assert process.returncode in (0, 130)
-    assert f"at {place}" in err
+    assert f"at {url.format(place)}. Ctrl-C" in err
     assert "Traceback" not in err
     assert "ERROR" not in err
 
@@ -153,7 +153,7 @@ async def test_a_server_is_served_with_tls(tmp_path: Path, monkeypatch: pytest.M
         process.terminate()
         _, err = await asyncio.to_thread(process.communicate, timeout=60)
     assert process.returncode == 0
-    assert "with TLS" in err
+    assert f"at https://{place}/mcp" in err
 
 
 @pytest.mark.parametrize(
@@ -170,3 +170,10 @@ def test_options_that_cannot_be_served_are_named(arguments: list[str], message: 
     done = cli("serve", f"{SERVERS / 'two.py'}:second", *arguments)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_file_that_ends_itself_says_why(cli: Cli, tmp_path: Path):
+    """As it would by itself."""
+    (tmp_path / "ends.py").write_text("raise SystemExit('the database is missing')", encoding="utf-8")
+    done = cli("serve", "ends.py")
+    assert (done.code, done.err) == (1, "the database is missing\n")

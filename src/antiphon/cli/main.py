@@ -93,6 +93,9 @@ def _application(given: Sequence[str]) -> typer.Typer:
 
 
 def _code(end: SystemExit) -> int:
+    if isinstance(end.code, str):
+        # As Python does it: a file that is served may end itself, and says why.
+        print(end.code, file=sys.stderr)
     return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 

@@ -86,8 +86,8 @@ def command(
         kind, address = chosen[0]
         host, port = _address(address)
         options = _options(allow_host, allow_origin, tls_cert, tls_key)
-        secured = " with TLS" if tls_cert else ""
-        print(f"Serving {server.name!r} over {kind}{secured} at {host}:{port}. Ctrl-C ends it.", file=sys.stderr)
+        place = _url(kind, host, port, is_tls=tls_cert is not None)
+        print(f"Serving {server.name!r} at {place}. Ctrl-C ends it.", file=sys.stderr)
         server.run(kind, host=host, port=port, **options)
         return 0
     if allow_host or allow_origin or tls_cert or tls_key:
@@ -122,6 +122,13 @@ def _address(text: str) -> tuple[str, int]:
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _url(kind: str, host: str, port: int, *, is_tls: bool) -> str:
+    """Write where clients find it, to be copied; whoever lets the system choose a port knows it otherwise."""
+    scheme, path = {"http": ("http", "mcp"), "sse": ("http", "sse"), "websocket": ("ws", "ws")}[kind]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}{'s' if is_tls else ''}://{shown}:{port}/{path}"
 
 
 def _split(file: str) -> tuple[Path, str | None]:
