@@ -18,7 +18,7 @@ from antiphon.host.queue import Question
 from antiphon.host.redact import mask
 from antiphon.host.review import ElicitItem, ReviewItem, ToolItem, digest
 from antiphon.host.risk import Risk
-from antiphon.host.selection.record import Selection
+from antiphon.host.selection.record import Selection, kept_selection
 from antiphon.host.store.base import ReviewKind
 from antiphon.web.changes import Line, differences, pretty
 from antiphon.wire.content import (
@@ -199,7 +199,8 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
         changes=None if differing is None else tuple(differing),
         facts=tuple(_facts(params)),
         item=item,
-        selection=_selection(item),
+        # Of another chooser the record is shown with the raw data.
+        selection=kept_selection(item.selection),
     )
     if result is None:
         return shown
@@ -349,13 +350,3 @@ def _facts(params: CreateMessageRequestParams) -> Iterator[tuple[str, str]]:
 
 def _compact(value: object) -> str:
     return encode(value).decode("utf-8", "replace")
-
-
-def _selection(item: ReviewItem) -> Selection | None:
-    if item.selection is None:
-        return None
-    try:
-        return msgspec.convert(item.selection, Selection, strict=False)
-    except msgspec.ValidationError:
-        # Another chooser may keep another record: it is shown with the raw data.
-        return None

@@ -19,7 +19,7 @@ from antiphon.host.elicit import Field, fields_of
 from antiphon.host.queue import AnyItem, Question
 from antiphon.host.redact import mask
 from antiphon.host.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.selection.record import Candidate, Selection
+from antiphon.host.selection.record import Candidate, Selection, kept_selection
 from antiphon.host.terminal.editing import difference
 from antiphon.host.terminal.layout import Layout, wrap
 from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
@@ -187,11 +187,8 @@ def _cost(amount: Amount) -> str:
 
 
 def _selection(item: ReviewItem, layout: Layout) -> Iterator[str]:
-    if item.selection is None:
-        return
-    try:
-        selection = msgspec.convert(item.selection, Selection, strict=False)
-    except msgspec.ValidationError:
+    selection = kept_selection(item.selection)
+    if selection is None:
         return
     yield from layout.labelled("model", verdict(selection))
     columns = {title: cell for title, cell in cells(selection).items() if title not in ("eligible", "hints")}

@@ -13,7 +13,7 @@ import msgspec
 from antiphon.host.selection.hints import Match
 from antiphon.host.selection.needs import Needs
 
-__all__ = ["Candidate", "Obstacle", "ObstacleCode", "Scores", "Selection", "SelectionRule"]
+__all__ = ["Candidate", "Obstacle", "ObstacleCode", "Scores", "Selection", "SelectionRule", "kept_selection"]
 
 ObstacleCode = Literal[
     "not-allowed",
@@ -89,3 +89,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The dollars there were to spend; ``None`` for no limit."""
     candidates: tuple[Candidate, ...] = ()
     """Every model of the user, in the user's order."""
+
+
+def kept_selection(kept: object) -> Selection | None:
+    """Read what a review keeps of a choice; ``None`` where there was none, or another chooser keeps another record."""
+    if kept is None:
+        return None
+    try:
+        return msgspec.convert(kept, Selection, strict=False)
+    except msgspec.ValidationError:
+        return None
