@@ -98,3 +98,9 @@ def test_an_address_is_named_once(cli: Cli):
     """With the reason in plain words."""
     done = cli("tools", "http://127.0.0.1:9/mcp")
     assert done.err.startswith("antiphon: cannot reach http://127.0.0.1:9/mcp: Connection refused")
+
+
+def test_a_file_of_servers_that_is_not_there_is_named(cli: Cli):
+    """Also where the target is no name that would be looked up in it."""
+    done = cli("tools", SHOP, "--config", "none.json")
+    assert (done.code, done.err) == (2, "antiphon: none.json: No such file or directory\n")

@@ -62,3 +62,11 @@ async def test_a_store_that_breaks_is_a_failure(tmp_path: Path):
     with pytest.raises(Failed, match=r"x\.db: cannot be read: file is not a database$"):
         async with opened_store(str(tmp_path / "x.db"), None) as store:
             await store.reviews()
+
+
+def test_a_server_that_cannot_be_reached_is_named(cli):
+    """Without its password, and with why."""
+    done = cli("audit", "--store", "postgresql://me:hunter22@127.0.0.1:1/x")
+    assert done.code == 1
+    assert "postgresql://me:***@127.0.0.1:1/x: cannot be reached: " in done.err
+    assert "hunter22" not in done.err

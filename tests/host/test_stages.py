@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from pathlib import Path
 
 import pytest
 
 from antiphon.errors import InternalError, InvalidParams, Rejected
-from antiphon.host import Deny, Host, MemoryStore, Scripted
+from antiphon.host import Deny, Host, MemoryStore, Queue, Scripted, open_store
 from antiphon.host.stages import place_of
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.host.asks import Person, approve, origin, request
@@ -59,6 +61,19 @@ async def test_what_cannot_be_recorded_is_not_told():
     with pytest.raises(InternalError) as caught:
         await Host("echo", reviewer=None, review="never", store=Broken())(request(), origin())
     assert "secret" not in str(caught.value)
+
+
+async def test_a_store_that_fails_puts_no_content_into_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Its driver's word for it, but not the statement, nor what was to be kept."""
+    store = open_store(tmp_path / "host.db")
+    await store.reviews()
+    with sqlite3.connect(tmp_path / "host.db") as other:
+        other.execute("DROP TABLE reviews")
+    with pytest.raises(InternalError):
+        await Host(reviewer=Queue(store), store=store)(request("my diary"), origin())
+    await store.aclose()
+    assert "no such table: reviews" in caplog.text
+    assert not any(said in caplog.text for said in ("diary", "SELECT", "INSERT", "sqlalche.me"))
 
 
 async def test_what_is_withdrawn_is_recorded():

@@ -13,6 +13,7 @@ from typing import Any
 
 from antiphon.channel import Channel
 from antiphon.cli.answering import Answering, choose_host
+from antiphon.cli.config_files import read_config
 from antiphon.cli.failures import placed
 from antiphon.cli.frames import LEGEND, line
 from antiphon.cli.options import Reach
@@ -73,6 +74,9 @@ async def opened(
         told.say("what the server asks waits in the store: decide it with antiphon review", "yellow")
     answering = Answering(host, told)
     servers = None if reach.config is not None and reach.config.suffix == ".toml" else reach.config
+    if servers is not None:
+        # Also where the target is no name that would be looked up in it.
+        read_config(servers)
     client = Client(
         resolve_target(reach.target, servers),
         sampling=answering.sample,

@@ -36,7 +36,7 @@ def read_request(path: Path) -> CreateMessageRequestParams:
     """Read a sampling request; ``-`` is standard input.
 
     Raises:
-        ConfigError: it is none, or no valid one.
+        ConfigError: it cannot be read, is none, or no valid one.
     """
     return _sampling(path, _bytes(path))
 
@@ -72,11 +72,14 @@ def _sampling(path: Path, data: bytes) -> CreateMessageRequestParams:
 
 
 def _bytes(path: Path) -> bytes:
-    if str(path) == "-":
-        data = sys.stdin.buffer.read(_LARGEST + 1)
-    else:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+    try:
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(_LARGEST + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
     if len(data) > _LARGEST:
         raise ConfigError(f"{path}: larger than {_LARGEST} bytes")
     return data

@@ -64,6 +64,11 @@ async def opened_store(place: str | None, config: Path | None, *, make: bool = F
             await store.aclose()
     except SQLAlchemyError as error:
         raise Failed(f"{_shown(chosen)}: cannot be read: {_reason(error)}") from error
+    except OSError as error:
+        if chosen is None or "://" not in chosen or error.filename is not None:
+            raise
+        # Of a connection: it says nothing of where to.
+        raise Failed(f"{_shown(chosen)}: cannot be reached: {_reason(error)}") from error
 
 
 def configured(config: Path | None) -> Config:

@@ -41,6 +41,9 @@ TOOL = "tools/call"
 # 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
 _REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}
 
+_LONGEST_DETAIL = 300
+"""Characters of what is logged of a failure."""
+
 _log = logging.getLogger("antiphon.host")
 
 
@@ -205,5 +208,6 @@ class Case:
     def failure(self, detail: str) -> InternalError:
         """Log what went wrong on our side, masked, and make the error that says nothing of it."""
         self.note("failed")
-        _log.error("%s: %s", self.method, mask(detail))
+        # The first line alone: after it, errors of databases quote the statement, and what was to be kept.
+        _log.error("%s: %s", self.method, mask(detail.partition("\n")[0])[:_LONGEST_DETAIL])
         return InternalError("The client could not answer the request")

@@ -102,7 +102,7 @@ class SqliteRunner:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Made here for its mode; SQLite gives the same one to the files it keeps beside it.
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-        engine = create_engine(URL.create("sqlite", database=str(self._path)), poolclass=NullPool)
+        engine = create_engine(URL.create("sqlite", database=str(self._path)), poolclass=NullPool, hide_parameters=True)
         event.listen(engine, "connect", _prepare)
         self._connection = engine.connect()
         return self._connection
@@ -120,7 +120,7 @@ class PostgresRunner:
         # Here, because whoever has a file need not load it.
         from sqlalchemy.ext.asyncio import create_async_engine
 
-        self._engine = create_async_engine(url, pool_size=4, pool_pre_ping=True)
+        self._engine = create_async_engine(url, pool_size=4, pool_pre_ping=True, hide_parameters=True)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Work[T], *, write: bool = True) -> T:
