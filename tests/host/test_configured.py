@@ -57,6 +57,15 @@ async def test_a_server_may_be_refused():
     assert refused.value.data == {"reason": "policy"}
 
 
+async def test_to_answer_without_asking_answers_nobody_who_is_refused():
+    """``--yes`` stands in for a person, not for what was written down."""
+    shop = ServerEntry(target=tuple(SERVER), review="refuse")
+    host = Configured(Config(models=(echo("one"),), servers=(shop,)), {}, reviewer=Person(approve), review="never")
+    with pytest.raises(Rejected):
+        await host(request(), origin())
+    assert (await host(request("Hi"), origin("2", command=["other"]))).text == "[echo] Hi"
+
+
 async def test_caps_hold():
     """As limits of the host."""
     host = configured(settings=Settings(caps=Caps(max_tokens=10)))

@@ -55,8 +55,8 @@ class Configured:
     ) -> None:
         """Put the parts together; ``environ`` is where keys are looked up.
 
-        ``provider``: instead of the configured models. ``review``: instead of what is configured, for every server.
-        ``closes_store``: close the store with this; by default it is whoever's who made it.
+        ``provider``: instead of the configured models. ``review``: instead of what is configured, for every server that
+        is not refused. ``closes_store``: close the store with this; by default it is whoever's who made it.
 
         Raises:
             ConfigError: what is configured contradicts itself.
@@ -112,7 +112,8 @@ class Configured:
             await self.store.aclose()
 
     def _made(self, settings: Settings, reviewer: Reviewer | Literal["terminal"] | None) -> Host:
-        review = self._review or settings.review or "ask"
+        # Whoever answers without asking (``--yes``) does not thereby answer whom they refuse.
+        review = "refuse" if settings.review == "refuse" else self._review or settings.review or "ask"
         return Host(
             self.provider,
             policy=Policy(default="deny") if review == "refuse" else self.config.policy,
