@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -45,6 +47,30 @@ async def test_what_returns_is_committed(runner: SqliteRunner, tmp_path: Path):
     with sqlite3.connect(tmp_path / "host.db") as other:
         assert other.execute("SELECT n FROM t ORDER BY n").fetchall() == [(1,), (2,)]
     other.close()
+
+
+OTHER = """
+import sqlite3, sys
+other = sqlite3.connect(sys.argv[1])
+print([n for n, in other.execute("SELECT n FROM t ORDER BY n")])
+other.close()
+"""
+
+
+async def test_a_second_store_on_the_file_leaves_the_first_its_locks(runner: SqliteRunner, tmp_path: Path):
+    """Else another process that comes and goes would think itself alone, and take away the log that is written to."""
+    await runner.run(adding(1))
+    second = SqliteRunner(tmp_path / "host.db")
+    assert await second.run(numbers, write=False) == [1]
+    await second.aclose()
+
+    def seen_by_another() -> str:
+        command = [sys.executable, "-c", OTHER, str(tmp_path / "host.db")]
+        return subprocess.run(command, capture_output=True, check=True, text=True, timeout=60).stdout
+
+    assert await asyncio.to_thread(seen_by_another) == "[1]\n"
+    await runner.run(adding(2))
+    assert await asyncio.to_thread(seen_by_another) == "[1, 2]\n"
 
 
 async def test_what_raises_is_undone(runner: SqliteRunner):

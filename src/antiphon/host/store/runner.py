@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,6 +29,8 @@ Work = Callable[[Connection], T]
 
 _BUSY = 10_000
 """Milliseconds SQLite waits for another process to finish its transaction; each takes about one."""
+_OPENING = threading.Lock()
+"""Held while a file is made and opened, so that nobody has it open while ``_make`` closes it."""
 _CLOSING = 10.0
 """Seconds that closing waits for transactions at a server that have begun."""
 
@@ -99,18 +102,28 @@ class SqliteRunner:
         return result
 
     def _open(self) -> Connection:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Made here for its mode; SQLite gives the same one to the files it keeps beside it.
-        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         engine = create_engine(URL.create("sqlite", database=str(self._path)), poolclass=NullPool, hide_parameters=True)
         event.listen(engine, "connect", _prepare)
-        self._connection = engine.connect()
+        with _OPENING:
+            _make(self._path)
+            self._connection = engine.connect()
         return self._connection
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _make(path: Path) -> None:
+    """Make the file of a store for its mode, if it is not there; SQLite gives the same to those it keeps beside it.
+
+    A file that is there must not be opened and closed by hand: closing it drops the locks that this process has on it
+    through SQLite, and another process would then take away the log that we write to (sqlite.org/howtocorrupt.html).
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 class PostgresRunner:
