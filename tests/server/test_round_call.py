@@ -1,279 +1,264 @@
-"""A call that goes on in another process: run again over its journal, with the same result wherever the retry lands."""
+"""One modern call that asks: one body, several requests, and every way in which they can go wrong."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
+from typing import Any
 
 import pytest
 
 from antiphon import Context
-from antiphon.errors import CallTimeout
-from antiphon.server.round_call import RoundCall
-from tests.support.cluster import cluster, prompts
-from tests.support.raw_client import said, text
+from antiphon.server.sealed_state import refusal
+from tests.support.catalogue import answered, catalogue, only
+from tests.support.raw_client import raw_client, said, text
+
+Json = dict[str, Any]
 
 
-@pytest.mark.parametrize("route", [(0, 0, 0), (0, 1, 0), (0, 1, 2), (0, 1, 1), (0, 0, 1)])
-async def test_a_chain_of_asks_goes_on_anywhere(route: tuple[int, ...]) -> None:
-    """Each answer is used once, at its place, whichever processes the retries come to."""
-
-    async def tool(ctx: Context) -> str:
-        first = await ctx.sample("first?")
-        second = await ctx.sample(f"second after {first.text}?")
-        third = await ctx.sample(f"third after {second.text}?")
-        return f"{first.text}{second.text}{third.text}"
-
-    async with cluster(tool, 3) as processes:
-        round = await processes.begin()
-        for at, answer in zip(route, "abc", strict=True):
-            round = await processes.go_on(at, round, answer)
-    assert text(round) == "abc"
+async def test_a_call_that_asks_is_answered_with_its_question() -> None:
+    """The first reply carries the ask as a legacy server would have sent it, and a state."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("one", {"question": "why?"})
+        _, ask = only(round)
+    assert round["resultType"] == "input_required"
+    assert ask["method"] == "sampling/createMessage"
+    assert ask["params"]["messages"][0]["content"] == {"type": "text", "text": "why?"}
+    assert round["requestState"]
 
 
-async def test_a_replay_asks_nothing_twice() -> None:
-    """What was answered is not asked again."""
-    asked: list[str] = []
-
-    async def tool(ctx: Context) -> str:
-        return "".join([(await ctx.sample(f"{n}?")).text for n in range(6)])
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        for n in range(6):
-            asked += prompts(round).values()
-            round = await processes.go_on((n + 1) % 2, round, str(n))
-    assert (asked, text(round)) == ([f"{n}?" for n in range(6)], "012345")
+async def test_the_body_runs_once() -> None:
+    """The retry wakes the handler where it stood."""
+    server, done = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("one", {"question": "why?"})
+        result = await answered(client, "one", round, "because", arguments={"question": "why?"})
+    assert text(result) == "because"
+    assert result["resultType"] == "complete"
+    assert done == ["began", "ended"]
 
 
-async def test_branches_that_ask_the_same_get_their_own_answers() -> None:
-    """Two branches ask "ok?" in an order that differs from run to run; lanes tell them apart."""
-    delays = iter([[0, 12], [12, 0]])
-
-    async def tool(ctx: Context) -> str:
-        order = next(delays)
-
-        async def branch(passes: int) -> str:
-            for _ in range(passes):
-                await asyncio.sleep(0)
-            return (await ctx.sample("ok?")).text
-
-        x, y = await asyncio.gather(branch(order[0]), branch(order[1]))
-        return f"x={x} y={y}"
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        (key,) = round["inputRequests"]
-        later = await processes.go_on(0, round, {key: "for x"})
-        assert text(await processes.go_on(1, later, "for y")) == "x=for x y=for y"
+async def test_asks_raised_together_share_a_round() -> None:
+    """A ``gather`` costs one round, and each answer finds its ask."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("both")
+        asks = {ask["params"]["messages"][0]["content"]["text"]: key for key, ask in round["inputRequests"].items()}
+        result = await client.retry(round, "both", {asks["b"]: said("B"), asks["a"]: said("A")})
+    assert sorted(asks) == ["a", "b"]
+    assert text(result) == "AB"
 
 
-async def test_two_in_a_gather_share_a_round_and_replay() -> None:
-    """Both answers are delivered to the branch that asked."""
-
-    async def tool(ctx: Context) -> str:
-        both = await asyncio.gather(ctx.sample("a?"), ctx.sample("b?"))
-        return "".join(one.text for one in both) + (await ctx.sample("c?")).text
-
-    async with cluster(tool, 3) as processes:
-        round = await processes.begin()
-        answers = {key: words[0].upper() for key, words in prompts(round).items()}
-        assert len(answers) == 2
-        round = await processes.go_on(1, round, answers)
-        assert text(await processes.go_on(2, round, "C")) == "ABC"
+async def test_asks_one_after_another_take_a_round_each() -> None:
+    """Every round has a state of its own."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        first = await client.call("twice")
+        second = await answered(client, "twice", first, "one")
+        result = await answered(client, "twice", second, "two")
+    assert only(second)[1]["params"]["messages"][0]["content"]["text"] == "after one"
+    assert first["requestState"] != second["requestState"]
+    assert text(result) == "two"
 
 
-async def test_a_missing_answer_is_asked_again_elsewhere() -> None:
-    """Half an answer is kept; the rest is asked for under the same key."""
-
-    async def tool(ctx: Context) -> str:
-        both = await asyncio.gather(ctx.sample("a?"), ctx.sample("b?"))
-        return "".join(one.text for one in both)
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        first, second = round["inputRequests"]
-        again = await processes.go_on(1, round, {first: "A"})
-        assert list(again["inputRequests"]) == [second]
-        assert text(await processes.go_on(1, again, {second: "B"})) == "AB"
+async def test_a_missing_answer_is_asked_again() -> None:
+    """A partial retry gets a round with what is missing."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("both")
+        one, other = round["inputRequests"]
+        again = await client.retry(round, "both", {one: said("X")})
+        result = await client.retry(again, "both", {other: said("Y")})
+    assert list(again["inputRequests"]) == [other]
+    assert text(result) == "XY"
 
 
-async def test_an_answer_that_cannot_be_read_is_refused_elsewhere_too() -> None:
-    """The place is named, and a good answer may follow."""
-
-    async def tool(ctx: Context) -> str:
-        return (await ctx.sample("a?")).text
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        (key,) = round["inputRequests"]
-        assert f"inputResponses.{key}" in await processes.refused(1, round, {key: {"role": 7}})
-        assert text(await processes.go_on(1, round, "good")) == "good"
+async def test_answers_to_nothing_are_ignored() -> None:
+    """A client may send more than it was asked for."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("named")
+        result = await client.retry(round, "named", {"choice": said("this"), "junk": {"x": 1}, "more": said("no")})
+    assert text(result) == "this"
 
 
-async def test_keys_of_the_author_find_their_answers() -> None:
-    """A key= says which ask it is, wherever it comes from."""
-
-    async def tool(ctx: Context) -> str:
-        asks = [asyncio.Task(ctx.sample("same?", key=key)) for key in ("one", "two")]
-        return "".join([(await ask).text for ask in asks])
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        assert text(await processes.go_on(1, round, {"one": "1", "two": "2"})) == "12"
-
-
-async def test_a_task_that_no_factory_made_needs_a_key() -> None:
-    """Its place cannot be known, and answers are never guessed."""
-
-    async def tool(ctx: Context) -> str:
-        return (await asyncio.Task(ctx.sample("who?"))).text
-
-    async with cluster(tool) as processes:
-        result = await processes.begin()
-    assert result["isError"] and "give the ask a key=" in text(result)
+@pytest.mark.parametrize("bad", [12345, None, {}, {"role": "assistant"}, [said("x")], "text"])
+async def test_an_answer_that_cannot_be_read_leaves_the_call_as_it_was(bad: Any) -> None:
+    """It is -32602 that names the key, and the same state still works with a good answer."""
+    server, done = catalogue()
+    async with raw_client(server) as client:
+        arguments = {"question": "why?"}
+        round = await client.call("one", arguments)
+        key, _ = only(round)
+        params = {"name": "one", "arguments": arguments, "requestState": round["requestState"]}
+        error = await client.error("tools/call", **params, inputResponses={key: bad})
+        result = await client.retry(round, "one", {key: said("good")}, arguments=arguments)
+    assert error["code"] == -32602
+    assert key in error["message"]
+    assert text(result) == "good"
+    assert done == ["began", "ended"]
 
 
-async def test_an_answer_that_came_with_the_call_is_kept() -> None:
-    """Answers under the author's key need no state; a replay has them all the same."""
+async def test_cancelling_the_retry_cancels_the_handler() -> None:
+    """While a request is live, its cancellation is the handler's."""
+    server, done = catalogue()
+    woken, gone = asyncio.Event(), asyncio.Event()
 
-    async def tool(ctx: Context) -> str:
-        choice = await ctx.sample("which?", key="choice")
-        return choice.text + (await ctx.sample("sure?")).text
-
-    async with cluster(tool) as processes:
-        round = await processes.begin(inputResponses={"choice": said("red ")})
-        assert text(await processes.go_on(1, round, "yes")) == "red yes"
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a replay little time to come to what was answered."""
-    monkeypatch.setattr("antiphon.server.round_call._GRACE", 0.05)
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_another_ask_than_before_fails_and_says_which() -> None:
-    """A request that holds a clock: never a mixed-up answer, never an endless question."""
-    numbers = iter(range(100))
-
-    async def tool(ctx: Context) -> str:
-        return (await ctx.sample(f"run {next(numbers)}?")).text
-
-    async with cluster(tool) as processes:
-        message = await processes.diverges(1, await processes.begin())
-    assert "the handler asks for 1/sampling/createMessage/" in message
-    assert "did not ask for what was answered before: 1/sampling/createMessage/" in message
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_a_handler_that_catches_the_divergence_fails_all_the_same() -> None:
-    """What it makes of the wrong branch is worth nothing."""
-    numbers = iter(range(100))
-
-    async def tool(ctx: Context) -> str:
+    @server.tool
+    async def slow(ctx: Context) -> str:
+        await ctx.sample("?")
+        done.append("woken")
+        woken.set()
         try:
-            return (await ctx.sample(f"run {next(numbers)}?")).text
-        except Exception:
-            return "never mind"
-
-    async with cluster(tool) as processes:
-        assert "answered before" in await processes.diverges(1, await processes.begin())
-
-
-async def test_a_key_used_for_another_ask_fails_at_once() -> None:
-    """With a key= there is no need to wait."""
-    numbers = iter(range(100))
-
-    async def tool(ctx: Context) -> str:
-        return (await ctx.sample(f"run {next(numbers)}?", key="one")).text
-
-    async with cluster(tool) as processes:
-        assert "key 'one'" in await processes.diverges(1, await processes.begin())
-
-
-async def test_a_slow_branch_is_no_divergence() -> None:
-    """While a branch has not come to its answer, the others' new asks wait."""
-    slow = asyncio.Event()
-    runs = iter(range(100))
-
-    async def tool(ctx: Context) -> str:
-        if next(runs) == 0:
-            slow.set()
-
-        async def late() -> str:
-            await slow.wait()
-            return (await ctx.sample("late?")).text
-
-        async def early() -> str:
-            first = (await ctx.sample("early?")).text
-            asyncio.get_running_loop().call_later(0.05, slow.set)
-            return first + (await ctx.sample("next?")).text
-
-        return "".join(await asyncio.gather(late(), early()))
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        answers = {key: words[0].upper() for key, words in prompts(round).items()}
-        slow.clear()
-        round = await processes.go_on(1, round, answers)
-        assert text(await processes.go_on(1, round, "N")) == "LEN"
-
-
-@pytest.mark.parametrize("at", [0, 1])
-async def test_an_ask_that_ran_out_of_time_did_so_everywhere(at: int) -> None:
-    """The deadline of an ask travels with it: both processes take the same branch."""
-
-    async def tool(ctx: Context) -> str:
-        try:
-            return (await ctx.sample("quick?", timeout=0.02)).text
-        except CallTimeout:
-            return "too late, " + (await ctx.sample("slow?")).text
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        await asyncio.sleep(0.05)
-        again = await processes.go_on(at, round, "yes")
-        assert list(prompts(again).values()) == ["slow?"]
-        assert text(await processes.go_on(1 - at, again, "fine")) == "too late, fine"
-
-
-async def test_a_withdrawn_ask_is_withdrawn_again() -> None:
-    """The author's own timeout fires again in a replay; the answer that was not waited for is not missed."""
-
-    async def tool(ctx: Context) -> str:
-        try:
-            async with asyncio.timeout(0.02):
-                await ctx.sample("quick?")
-        except TimeoutError:
-            return "gave up, " + (await ctx.sample("slow?")).text
-        return "no"
-
-    async with cluster(tool) as processes:
-        round = await processes.begin()
-        await asyncio.sleep(0.05)
-        again = await processes.go_on(0, round, {})
-        assert text(await processes.go_on(1, again, "fine")) == "gave up, fine"
-
-
-async def test_a_call_that_has_ended_is_no_garbage() -> None:
-    """It is freed at once: in a busy server the collector would else be a twentieth of all work."""
-
-    async def tool(ctx: Context) -> str:
-        return (await ctx.sample("?")).text
-
-    async with cluster(tool) as processes:
-        gc.collect()
-        gc.disable()
-        try:
-            before = alive()
-            for _ in range(3):
-                await processes.go_on(0, await processes.begin(), "a")
-            assert alive() <= before
+            await asyncio.Event().wait()
         finally:
-            gc.enable()
+            gone.set()
+        return ""
+
+    async with raw_client(server) as client:
+        round = await client.call("slow")
+        id = client.modern("tools/call", name="slow", requestState=round["requestState"],
+                           inputResponses={only(round)[0]: said("go")}, arguments={})  # fmt: skip
+        async with asyncio.timeout(30):
+            await woken.wait()
+            client.send({"method": "notifications/cancelled", "params": {"requestId": id}})
+            await gone.wait()
+    assert done == ["woken"]
 
 
-def alive() -> int:
-    """Count the calls there are."""
-    return sum(type(each) is RoundCall for each in gc.get_objects())
+async def test_the_end_of_a_round_cancels_nothing() -> None:
+    """A late cancellation of a request that was answered with a round has no effect."""
+    server, done = catalogue()
+    async with raw_client(server) as client:
+        id = client.modern("tools/call", name="one", arguments={"question": "q"})
+        round = (await client.reply(id))["result"]
+        client.send({"method": "notifications/cancelled", "params": {"requestId": id}})
+        result = await answered(client, "one", round, "x", arguments={"question": "q"})
+    assert text(result) == "x"
+    assert done == ["began", "ended"]
+
+
+async def test_a_handler_that_ends_while_its_round_is_out_keeps_its_result() -> None:
+    """An ask with a timeout does not wait for the retry; the retry gets what came of it."""
+    ended = asyncio.Event()
+    server, _ = catalogue()
+
+    @server.tool
+    async def impatient(ctx: Context) -> str:
+        try:
+            return (await ctx.sample("?", timeout=0.01)).text
+        except TimeoutError:
+            ended.set()
+            return "went on without you"
+
+    async with raw_client(server) as client:
+        round = await client.call("impatient")
+        async with asyncio.timeout(30):
+            await ended.wait()
+        result = await answered(client, "impatient", round, "too late")
+    assert text(result) == "went on without you"
+
+
+async def test_a_failure_after_the_retry_is_a_tool_result() -> None:
+    """Errors stay on their plane whichever request they reach."""
+    server, _ = catalogue()
+
+    @server.tool
+    async def breaks(ctx: Context) -> str:
+        await ctx.sample("?")
+        raise ValueError("secret detail")
+
+    async with raw_client(server) as client:
+        result = await answered(client, "breaks", await client.call("breaks"), "x")
+    assert result["isError"] is True
+    assert "secret" not in text(result)
+
+
+async def test_an_answer_under_the_authors_key_needs_no_state() -> None:
+    """A key that is part of a tool's contract is input like any argument."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        result = await client.call("named", inputResponses={"choice": said("the red one")})
+    assert text(result) == "the red one"
+
+
+@pytest.mark.parametrize("unreadable", [12345, "text", None, {"role": "user"}])
+async def test_an_answer_that_came_unasked_and_cannot_be_read_is_asked_for(unreadable: Any) -> None:
+    """It is client input like any other: never taken for an answer, never fatal."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("named", inputResponses={"choice": unreadable})
+    assert list(round["inputRequests"]) == ["choice"]
+
+
+async def test_a_made_up_key_needs_its_state() -> None:
+    """Answers to keys of the engine's are worth nothing without the round they belong to."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        first = await client.call("one", {"question": "q"})
+        again = await client.call("one", {"question": "q"}, inputResponses={only(first)[0]: said("forged")})
+    assert again["resultType"] == "input_required"
+
+
+async def test_two_asks_may_not_have_one_key() -> None:
+    """The author learns at once."""
+    server, _ = catalogue()
+    problems: list[str] = []
+
+    @server.tool
+    async def clash(ctx: Context) -> str:
+        results = await asyncio.gather(ctx.sample("a", key="k"), ctx.sample("b", key="k"), return_exceptions=True)
+        problems.extend(str(one) for one in results if isinstance(one, Exception))
+        return "done"
+
+    async with raw_client(server) as client:
+        round = await client.call("clash")
+        await client.retry(round, "clash", {"k": said("x")})
+    assert len(problems) == 1
+    assert "'k'" in problems[0]
+
+
+async def test_progress_and_logs_go_to_the_request_that_is_live() -> None:
+    """Each request has its own token and log level; between rounds both are dropped."""
+    server, _ = catalogue()
+
+    @server.tool
+    async def chatty(ctx: Context) -> str:
+        await ctx.progress(1)
+        await ctx.info("before")
+        await ctx.sample("?")
+        await ctx.progress(2)
+        await ctx.info("after")
+        return "done"
+
+    level = {"io.modelcontextprotocol/logLevel": "info"}
+    async with raw_client(server) as client:
+        round = await client.call("chatty", meta={"progressToken": "first"})
+        await answered(client, "chatty", round, "x", meta={"progressToken": "second", **level})
+    progress = [m["params"] for m in client.notifications if m["method"] == "notifications/progress"]
+    logs = [m["params"]["data"] for m in client.notifications if m["method"] == "notifications/message"]
+    assert [(p["progressToken"], p["progress"]) for p in progress] == [("first", 1), ("second", 2)]
+    assert logs == ["after"]
+
+
+async def test_retries_that_wait_together_get_the_same_reply() -> None:
+    """A client may repeat a retry while the first still runs."""
+    server, _ = catalogue()
+    release = asyncio.Event()
+
+    @server.tool
+    async def gate(ctx: Context) -> str:
+        answer = await ctx.sample("?")
+        await release.wait()
+        return answer.text
+
+    async with raw_client(server) as client:
+        round = await client.call("gate")
+        retry: Json = {"name": "gate", "arguments": {}, "requestState": round["requestState"],
+                       "inputResponses": {only(round)[0]: said("x")}}  # fmt: skip
+        ids = [client.modern("tools/call", **retry) for _ in range(3)]
+        refused = [client.modern("tools/call", **retry) for _ in range(8)]
+        assert (await client.reply(refused[-1]))["error"]["message"] == refusal().message
+        release.set()
+        results = [(await client.reply(id))["result"] for id in ids]
+    assert [text(result) for result in results] == ["x"] * 3

@@ -1,7 +1,7 @@
 """One run of a handler: whose request it serves now, and how it asks the client back.
 
-``Call`` is the legacy and the plain case: one request, alive as long as the handler. ``rounds.RoundCall`` is the modern
-case, in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart.
+``Call`` is the legacy and the plain case: one request, alive as long as the handler. ``RoundCall`` is the modern case,
+in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 One process alone parks its calls and puts nothing of them into the state. With keys that other processes share, a state
 also carries the call's journal, and a retry that lands where the call is not parked *replays* the handler over it. Owns
-the table of calls, its bounds, and the meaning of states. What happens within one call is ``round_call``'s business.
+the table of calls, its bounds, and the meaning of states. What happens within one call is the business of
+``round_call`` and ``journalled_call``.
 
 Source: 2026-07-28 basic/patterns/mrtr; DESIGN 5.
 """
@@ -23,8 +24,8 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.journal import Journal
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.call import CallAbandoned, Handled
+from antiphon.server.journalled_call import JournalledCall
 from antiphon.server.kept_calls import EndedCall, KeptCalls, repeat
-from antiphon.server.lanes import use_lanes
 from antiphon.server.round_call import RoundCall
 from antiphon.server.sealed_state import MAX_STATE, OpenAsk, Seal, State, binding, refusal
 from antiphon.server.state_store import StateStore
@@ -85,14 +86,13 @@ class Rounds:
         if params.request_state is not None:
             self._retry(connection, request, handled, params.request_state)
             return LATER
-        self._start(RoundCall(self, connection, request, handled))
+        kind = JournalledCall if self.is_shared else RoundCall
+        self._start(kind(self, connection, request, handled))
         return LATER
 
     def _start(self, call: RoundCall) -> None:
         request = call.first
         request.on_cancel = lambda _reason: call.detach(request)
-        if self.is_shared:
-            use_lanes(asyncio.get_running_loop())
         self._running.add(call)
         call.start(call.handled.body(call))
 
@@ -144,7 +144,7 @@ class Rounds:
     def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
         if not journal or self.closed or (retry.handled.once and not run):
             raise refusal()
-        call = RoundCall(self, retry.connection, retry.request, retry.handled)
+        call = JournalledCall(self, retry.connection, retry.request, retry.handled)
         try:
             call.replay(retry.state, Journal.unpack(journal), run or os.urandom(8))
         except ValueError:
@@ -188,7 +188,7 @@ class Rounds:
             raise refusal()
         return self._seal.open_bytes(blob, bound_to + state.call)
 
-    async def check_not_overtaken(self, call: RoundCall) -> None:
+    async def check_not_overtaken(self, call: JournalledCall) -> None:
         """Raise ``CallAbandoned`` if another process is known to have gone on with a call."""
         if self._options.store is None:
             return
@@ -198,27 +198,35 @@ class Rounds:
 
     # --- parking ------------------------------------------------------------------------------------------------
 
-    def park(self, call: RoundCall, asked: int, open_asks: tuple[OpenAsk, ...]) -> str | Awaitable[str]:
+    def park(self, call: RoundCall) -> str:
         """Keep a call until its retry; return the sealed state the client is to bring back."""
-        call.identify()
-        call.bound_to = call.bound_to or self._binding(call.connection, call.first, call.handled)
-        self._live.pop(call.id, None)
-        self._kept.keep(call.id, call)
-        lasts = self._options.state_for if self.is_shared else self._options.parked_for
-        plain = State(call.id, call.generation, time.time() + lasts, call.run)
-        if call.journal is None:
-            return self._seal.seal(plain, call.bound_to)
+        state = self._keep(call, self._options.parked_for)
+        return self._seal.seal(state, call.bound_to)
+
+    def park_with_journal(
+        self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
+    ) -> str | Awaitable[str]:
+        """Keep a call until its retry; return the sealed state with what another process needs to go on."""
+        state = self._keep(call, self._options.state_for)
         packed = b"" if call.journal.is_full else call.journal.pack()
         store = self._options.store
         if store is not None and len(packed) > _STORED_FROM:
-            return self._store_journal(store, call, structs.replace(plain, asked=asked, open=open_asks), packed)
-        if not packed or len(packed) > _CARRIED:
+            return self._store_journal(store, call, structs.replace(state, asked=asked, open=open_asks), packed)
+        if packed and len(packed) <= _CARRIED:
+            state = structs.replace(state, asked=asked, open=open_asks, journal=packed)
+        else:
             self._warn_once(call)
-            return self._seal.seal(plain, call.bound_to)
-        full = structs.replace(plain, asked=asked, open=open_asks, journal=packed)
-        return self._seal.seal(full, call.bound_to)
+        return self._seal.seal(state, call.bound_to)
 
-    async def _store_journal(self, store: StateStore, call: RoundCall, state: State, packed: bytes) -> str:
+    def _keep(self, call: RoundCall, lasts: float) -> State:
+        """Keep a call; return its state without a journal. ``lasts``: seconds for which the state is accepted."""
+        call.id = call.id or os.urandom(16)
+        call.bound_to = call.bound_to or self._binding(call.connection, call.first, call.handled)
+        self._live.pop(call.id, None)
+        self._kept.keep(call.id, call)
+        return State(call.id, call.generation, time.time() + lasts, call.run)
+
+    async def _store_journal(self, store: StateStore, call: JournalledCall, state: State, packed: bytes) -> str:
         blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
         await store.put(_journal_key(call.id, state.generation, call.run), blob, self._options.state_for)
         return self._seal.seal(structs.replace(state, journal=b""), call.bound_to)

@@ -1,6 +1,6 @@
 """Steps: what a handler does once, though it may be run again. Calls the function and carries its result as JSON.
 
-Where a result is kept and found again is the call's business (``round_call``).
+Where a result is kept and found again is the call's business (``journalled_call``).
 """
 
 from __future__ import annotations
