@@ -1,7 +1,8 @@
-"""Arguments of a tool that travel in HTTP headers as well, and how text becomes a header value.
+"""What of a request's params travels in HTTP headers as well, and how text becomes a header value.
 
-2026-07-28 basic/transports/streamable-http, "Custom Headers from Tool Parameters" and "Value Encoding". Owns which
-annotations of a tool's ``inputSchema`` are valid, which headers a call gets, and the encoding in both directions.
+2026-07-28 basic/transports/streamable-http, "Standard Request Headers", "Custom Headers from Tool Parameters" and
+"Value Encoding". Owns which member of the params names a request, which annotations of a tool's ``inputSchema`` are
+valid, which headers a call gets, and the encoding in both directions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from msgspec import Struct
 
 from antiphon.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["PREFIX", "HeaderParam", "decode_value", "encode_value", "header_params", "param_headers"]
+__all__ = ["NAMED_BY", "PREFIX", "HeaderParam", "decode_value", "encode_value", "header_params", "param_headers"]
+
+NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Methods that need ``Mcp-Name``, and the member of ``params`` it repeats ("Standard Request Headers")."""
 
 PREFIX = "Mcp-Param-"
 """What the name of such a header begins with."""

@@ -30,6 +30,7 @@ from antiphon.errors import (
 )
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
 from antiphon.protocol.frames import error_frame, notification_frame, request_frame, result_frame
+from antiphon.protocol.remains import read_remains
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode, split_batch
 from antiphon.wire.failure import to_wire
@@ -50,18 +51,6 @@ _DEFINED = {HeaderMismatch.CODE, MissingCapability.CODE, UnsupportedVersion.CODE
 
 _MAX_ECHO = 100
 """Most characters of a peer's own text that an error repeats."""
-
-
-class _Remains(msgspec.Struct):
-    """What can still be read of a message that does not fit: whose it is, and whether it is a reply."""
-
-    id: Any = None
-    method: Any = None
-    result: Raw = Raw(b"")
-    error: Raw = Raw(b"")
-
-
-_decode_remains = msgspec.json.Decoder(_Remains).decode
 
 
 class Session:
@@ -126,13 +115,11 @@ class Session:
     def _unreadable(self, data: bytes, error: PeerError) -> Event:
         """Refuse a message that cannot be read. A reply is never answered: whoever waits for it is told instead."""
         try:
-            remains = _decode_remains(data)
-        except (msgspec.ValidationError, RecursionError):
-            remains = _Remains()
+            remains = read_remains(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as no_json:
             return self._refuse(None, ParseError(f"Parse error: {no_json}"))
-        id: RequestId | None = remains.id if type(remains.id) in (int, str) else None
-        if remains.method is not None or not (remains.result or remains.error):
+        id = remains.request
+        if not remains.is_reply:
             return self._refuse(id, error)
         outgoing = self._settle(id) if id is not None else None
         if outgoing is None:

@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Sequence
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol import http_rules as rules
-from antiphon.protocol.http_rules import Parameters, Refusal
+from antiphon.protocol.http_rules import Refusal
+from antiphon.protocol.modern_http import Parameters, is_modern, names_modern, read_modern
+from antiphon.protocol.remains import salvage_reply
 from antiphon.transports.http.asgi import Http, Likeness, Receive, Scope, Send, refuse, send_empty, unavailable
 from antiphon.transports.http.batch import MAX_BATCH, serve_batch
 from antiphon.transports.http.body import read_body
@@ -219,7 +221,7 @@ class HttpApp:
 
     async def _other(self, http: Http) -> None:
         method: str = http.scope["method"]
-        if method not in {"GET", "DELETE"} or rules.names_modern(http.headers):
+        if method not in {"GET", "DELETE"} or names_modern(http.headers):
             # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed."
             await refuse(http, Refusal(405, InvalidRequest("Method not allowed")), None, _ALLOW)
         else:
@@ -259,7 +261,7 @@ class HttpApp:
             envelope = decode_envelope(body)
         except PeerError as error:
             return self._not_a_message(http, body, error)
-        if rules.is_modern(http.headers, envelope, body):
+        if is_modern(http.headers, envelope, body):
             return self._post_modern(http, envelope)
         return self._post_legacy(http, envelope)
 
@@ -276,7 +278,7 @@ class HttpApp:
         refusal = rules.check_id(envelope)
         if refusal is not None:
             return refuse(http, refusal, rules.id_of(envelope))
-        params = rules.read_modern(http.headers, envelope, self._parameters)
+        params = read_modern(http.headers, envelope, self._parameters)
         if isinstance(params, Refusal):
             return refuse(http, params, rules.id_of(envelope))
         if self._draining:
@@ -344,7 +346,7 @@ class HttpApp:
             batch = None
         session = self._session(http)
         if batch is None:
-            reply = rules.salvage_reply(body)
+            reply = salvage_reply(body)
             if reply is not None and isinstance(session, Session):
                 await session.take(reply)
             await refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
@@ -354,7 +356,7 @@ class HttpApp:
             await refuse(http, session)
         elif not batch or len(batch) > MAX_BATCH:
             await refuse(http, _TOO_MANY if batch else _EMPTY)
-        elif not session.takes_batches or rules.names_modern(http.headers):
+        elif not session.takes_batches or names_modern(http.headers):
             await refuse(http, _NO_BATCHES)
         else:
             await self._post_batch(http, session, [bytes(each) for each in batch])

@@ -11,13 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from antiphon.protocol.param_headers import NAMED_BY
 from antiphon.wire.common import PROTOCOL_VERSION
 from antiphon.wire.envelope import ErrorObject, RequestId
 
 __all__ = ["Outgoing", "agreed_version", "error_of", "look_at", "replies_to"]
-
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""2026-07-28 basic/transports/streamable-http, "Standard Request Headers": where ``Mcp-Name`` comes from."""
 
 
 class Outgoing(Struct, frozen=True, kw_only=True):
@@ -99,7 +97,7 @@ def look_at(data: bytes) -> Outgoing:
     if method is None:
         return Outgoing()
     params = sent.params or _NO_PARAMS
-    source = _NAMED_BY.get(method)
+    source = NAMED_BY.get(method)
     name = getattr(params, source) if source is not None else None
     return Outgoing(
         id=sent.id,
