@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parent.parent.parent / "docs" / "reference"
 OPENED = ("Server", "Context", "Sample", "Elicited", "Client", "Host")
 """Classes whose members are listed as well."""
 
-OWN = {"tool_wait", "describe_failure", "name_of", "arguments_of"}
+OWN = {"tool_wait", "describe_failure", "has", "arguments_of"}
 """Members that only the library's own handlers call."""
 
 NEIGHBOURS = ("antiphon.host", "antiphon.testing")
@@ -120,7 +120,9 @@ def _members(kind: type) -> Iterator[str]:
 
 
 def _public(kind: type) -> Iterator[tuple[str, object]]:
-    for name, member in vars(kind).items():
+    ours = [each for each in reversed(kind.__mro__) if each.__module__.startswith("antiphon.")]
+    members = {name: member for each in ours for name, member in vars(each).items()}
+    for name, member in members.items():
         if name == "__call__":
             yield f"await {kind.__name__.lower()}{_signature(member)}", member
         if name.startswith("_") or name in OWN:

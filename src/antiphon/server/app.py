@@ -1,7 +1,7 @@
-"""``Server``: what an author builds. Decorators fill registries; a connection is opened for every client.
+"""``Server``: what an author builds and runs. A connection is opened for every client.
 
-Owns the server's identity, its registries and what all its connections share. Serving is ``handlers``' business, the
-meaning of a function's signature ``tools``', ``resources``' and ``prompts``'.
+Owns the server's identity, how long it is open, and what all its connections share. What it offers is ``features``',
+serving requests ``handlers``' business.
 """
 
 from __future__ import annotations
@@ -11,35 +11,28 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import watch
-from antiphon.errors import ConfigError
 from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Notified, Request
 from antiphon.protocol.offer import Offer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.completion import Completions
-from antiphon.server.context import Context
 from antiphon.server.fallback import Fallback, SamplingFallback
-from antiphon.server.handlers import Handlers, not_found
+from antiphon.server.features import Features
+from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate, RateLimiter
-from antiphon.server.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 from antiphon.server.pages import Pages
-from antiphon.server.prompts import Prompt
-from antiphon.server.registry import Registry
-from antiphon.server.resources import Resource, ResourceTemplate
 from antiphon.server.rounds import RoundOptions, Rounds
 from antiphon.server.sealed_state import Seal
 from antiphon.server.state_store import StateStore
 from antiphon.server.subscriptions import Changes, Subscriptions
-from antiphon.server.tools import Requirement, Tool
+from antiphon.server.tools import Requirement
 from antiphon.wire.common import Icon, Implementation
-from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
-from antiphon.wire.resources import ReadResourceResult
+from antiphon.wire.envelope import encode
 from antiphon.wire.revisions import REVISIONS, Revision
 
 if TYPE_CHECKING:
@@ -47,14 +40,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Server"]
 
-F = TypeVar("F", bound=Callable[..., Any])
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
 _GRACE = 2.0
 """Seconds that running handlers have to finish after a client has ended its side: a piped script's last answers."""
 
 
-class Server:
+class Server(Features):
     """An MCP server. Add features with the decorators, then ``run`` it.
 
     ``name`` and ``version`` say what it is; ``instructions`` tell a model how to use it. ``lifespan``: an async
@@ -103,16 +95,12 @@ class Server:
         sampling_fallback: SamplingFallback | None = None,
         revisions: Sequence[Revision] = REVISIONS,
     ) -> None:
+        super().__init__()
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
         self.name = name
         self.instructions = instructions
-        self.tools: Registry[Tool] = Registry("tool")
-        self.resources: Registry[Resource] = Registry("resource")
-        self.templates: Registry[ResourceTemplate] = Registry("resource template")
-        self.prompts: Registry[Prompt] = Registry("prompt")
-        self.completions = Completions(self.prompts, self.templates)
         self.subscriptions = Subscriptions()
         self._changes = Changes(self.subscriptions, self.offer)
         self.pages = Pages(self, page_size)
@@ -127,73 +115,6 @@ class Server:
         self.sampling_fallback = Fallback(sampling_fallback) if sampling_fallback is not None else None
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
         self._watch()
-
-    # --- decorators ---------------------------------------------------------------------------------------------
-
-    @overload
-    def tool(self, function: F, /) -> F: ...
-    @overload
-    def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
-    def tool(self, function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
-        """Make a function a tool: schema from its signature, description and argument docs from its docstring.
-
-        Use as ``@server.tool`` or ``@server.tool(title="...")``; see ``ToolOptions``.
-
-        Raises:
-            ConfigError: the signature cannot be a tool's; the message names the place and the remedy.
-        """
-        return _decorate(lambda given: self.add_tool(Tool.from_function(given, **options)), function)
-
-    def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Make a function a resource, or with ``{gaps}`` in the URI (RFC 6570) a family of resources.
-
-        The gaps are the function's parameters. See ``ResourceOptions``.
-
-        Raises:
-            ConfigError: the template is malformed, or its gaps and the parameters differ.
-        """
-        return lambda given: _decorate(lambda function: self._add_resource(function, uri, options), given)
-
-    @overload
-    def prompt(self, function: F, /) -> F: ...
-    @overload
-    def prompt(self, /, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
-    def prompt(self, function: F | None = None, /, **options: Unpack[PromptOptions]) -> F | Callable[[F], F]:
-        """Make a function a prompt: its parameters are the arguments, its result the messages.
-
-        Raises:
-            ConfigError: the signature cannot be a prompt's; the message names the place and the remedy.
-        """
-        return _decorate(lambda given: self.add_prompt(Prompt.from_function(given, **options)), function)
-
-    def complete(self, of: str, argument: str) -> Callable[[F], F]:
-        """Make a function complete an argument: ``of`` is a prompt's name or a template's URI.
-
-        The function takes what was typed so far and returns the values that fit, the best first.
-        """
-
-        def register(given: F) -> F:
-            self.completions.add(of, argument, given)
-            return given
-
-        return register
-
-    def add_tool(self, tool: Tool) -> None:
-        """Add a tool made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
-        self.tools.add(tool.name, tool)
-
-    def add_prompt(self, prompt: Prompt) -> None:
-        """Add a prompt made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
-        self.prompts.add(prompt.name, prompt)
-
-    def _add_resource(self, function: Callable[..., Any], uri: str, options: ResourceOptions) -> None:
-        if "{" not in uri:
-            self.resources.add(uri, Resource.from_function(function, uri, **options))
-            return
-        if "size" in options:
-            raise ConfigError(f"{uri}: a template has no size; leave size= out")
-        rest = cast("TemplateOptions", options)
-        self.templates.add(uri, ResourceTemplate.from_function(function, uri, **rest))
 
     # --- changes ------------------------------------------------------------------------------------------------
 
@@ -235,17 +156,6 @@ class Server:
         from antiphon.server.network import server_app
 
         return server_app(self, "http", options)
-
-    def capabilities(self) -> ServerCapabilities:
-        """Say what this server offers, from what has been added to it so far."""
-        has_resources = len(self.resources) + len(self.templates) > 0
-        return ServerCapabilities(
-            tools=ListChangedCapability(list_changed=True) if len(self.tools) else None,
-            prompts=ListChangedCapability(list_changed=True) if len(self.prompts) else None,
-            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
-            completions={} if len(self.completions) else None,
-            logging={},
-        )
 
     def offer(self) -> Offer:
         """Return the capabilities and what follows from them: the same object for all sessions, until they change."""
@@ -306,7 +216,7 @@ class Server:
         ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any.
         """
         session = ServerSession(self.offer())
-        told = watch(channel, over=None if headers is None else "tcp", knows=self._knows)
+        told = watch(channel, over=None if headers is None else "tcp", knows=self.has)
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:
             peer.watch, session.carries = told, told.carries
@@ -330,37 +240,12 @@ class Server:
             finally:
                 await peer.close()
 
-    # --- for the handlers ---------------------------------------------------------------------------------------
-
-    async def read_resource(self, uri: str, context: Context) -> ReadResourceResult:
-        """Read a resource of this server's: a fixed one, else the first template that fits.
-
-        Raises:
-            ResourceNotFound: nothing serves this URI.
-        """
-        fixed = self.resources.get(uri)
-        if fixed is not None:
-            return await fixed.read(uri, context)
-        for template in self.templates:
-            variables = template.match(uri)
-            if variables is not None:
-                return await template.read(uri, context)
-        raise not_found(uri)
-
-    def code_of_resource(self, uri: str) -> bytes:
-        """Return the digest of the code that serves a URI, empty if none does."""
-        fixed = self.resources.get(uri)
-        fitting = (template for template in self.templates if template.match(uri) is not None)
-        found = fixed or next(fitting, None)
-        return found.code if found is not None else b""
-
-    def _knows(self, method: str, name: str) -> bool:
-        return name in (self.tools if method == "tools/call" else self.prompts)
-
     def _left(self, peer: Connection[ServerSession]) -> None:
         self.subscriptions.leave(peer)
         if self._limiter is not None:
             self._limiter.forget(id(peer))
+
+    # --- for the handlers ---------------------------------------------------------------------------------------
 
     def tool_wait(self, peer: Connection[ServerSession]) -> float:
         """Take a place in the tool rate of a peer; return the seconds to wait for it."""
@@ -380,17 +265,10 @@ class Server:
         return f"{name} failed: {kind}: {error}" if self._error_details else f"{name} failed: {kind}"
 
     @staticmethod
-    def name_of(request: Request) -> str:
-        """Return what a request is about: a tool's or prompt's name, or a URI."""
-        return getattr(request.params, "name", None) or getattr(request.params, "uri", "")
-
-    @staticmethod
     def arguments_of(request: Request) -> bytes:
         """Return the arguments of a request as JSON bytes, empty if it has none."""
         arguments = getattr(request.params, "arguments", None)
         if isinstance(arguments, dict):
-            from antiphon.wire.envelope import encode
-
             return encode(arguments)
         return bytes(arguments or b"")
 
@@ -398,13 +276,3 @@ class Server:
 def _notified(peer: Connection[ServerSession], event: Notified) -> None:
     if event.method.name == "notifications/initialized":
         peer.ready.set()
-
-
-def _decorate(register: Callable[[F], object], function: F | None) -> Any:
-    """Register a function and give it back; without one, return the decorator that will."""
-
-    def decorate(given: F) -> F:
-        register(given)
-        return given
-
-    return decorate if function is None else decorate(function)
