@@ -8,10 +8,9 @@ import pytest
 
 from antiphon.engine.connection import LATER
 from antiphon.errors import ConnectionClosed
-from antiphon.transports.memory import memory_pair
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST
-from tests.support.linked import ANSWER, SAMPLE, Recorder, done, linked, settle
+from tests.support.linked import ANSWER, SAMPLE, done, linked, settle
 
 
 async def endless(_request, _peer):
@@ -349,21 +348,6 @@ async def test_the_owner_is_told_of_the_end_once():
         await link.client.wait_ended()
         await link.client.close()
     assert sorted(ended) == ["client", "server"]
-
-
-async def test_a_channel_that_fails_ends_the_connection(errors):
-    """A bug of a transport, or of ours: it is logged, and nobody waits for ever."""
-
-    async def fails():
-        raise OSError("broken")
-
-    ours, theirs = memory_pair()
-    broken = Recorder(ours)
-    broken.receive = fails
-    async with linked(endless, channels=(broken, theirs)) as link:
-        with pytest.raises(ConnectionClosed, match="the log says why"):
-            await link.call()
-    assert "broken" in str(errors.records[0].exc_info)
 
 
 async def test_later_requests_are_told_when_the_connection_closes():

@@ -17,7 +17,6 @@ from antiphon.errors import (
     Rejected,
     RemoteProtocolError,
 )
-from antiphon.transports.memory import memory_pair
 from antiphon.wire.content import AudioContent, TextContent
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS
 from antiphon.wire.tools import CallToolResult, ListToolsResult
@@ -258,24 +257,6 @@ async def test_handlers_that_clean_up_for_long_still_count():
         go.set()
 
 
-@pytest.mark.parametrize(
-    "data", [b"nonsense", b"[]", b"{}", b"[[[", b"\xff", frame(id=None, method="ping"), b"1" * 9_000]
-)
-async def test_bad_frames_do_not_end_a_connection(data):
-    """Each is answered, and the next good one as well."""
-    async with linked(echo) as link:
-        link.client.channel.send(Frame(data))
-        assert await link.call("still here") == "still here"
-
-
-async def test_a_frame_beyond_the_limit_is_refused():
-    """The transport has dropped it; the next one is served."""
-    async with linked(echo, channels=memory_pair(2_000), server={"max_frame": 2_000}) as link:
-        link.client.channel.send(Frame(b"x" * 3_000))
-        assert await link.call("still here") == "still here"
-        assert link.client.ignored == 1
-
-
 async def test_a_reply_that_cannot_be_read_fails_its_call_at_once():
     """Instead of leaving it to its deadline, or for ever."""
 
@@ -295,67 +276,3 @@ async def test_what_has_no_effect_is_counted():
             link.client.channel.send(Frame(data))
         await link.call()
         assert link.server.ignored == 3
-
-
-# --- callbacks ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("waits", [False, True])
-async def test_a_callback_that_raises_harms_nobody(waits, errors):
-    """For progress and for notifications, as a function and as a coroutine: it is logged, and the call goes on."""
-
-    async def fails_later(_event):
-        raise ValueError("callback")
-
-    def fails(_event):
-        raise ValueError("callback")
-
-    async def tool(request, peer):
-        peer.send(peer.session.progress(request, 1, None, None), request)
-        peer.send(frame(method="notifications/tools/list_changed"))
-        await asyncio.sleep(0)
-        return done()
-
-    callback = fails_later if waits else fails
-    async with linked(tool, client={"notified": callback}) as link:
-        assert await link.call(on_progress=callback) == "done"
-        await settle()
-    assert len(errors.records) == 2
-
-
-async def test_callbacks_hear_notifications_in_order():
-    """A function is called where they are read."""
-    seen = []
-    async with linked(echo, server={"notified": lambda event: seen.append(event.method.name)}) as link:
-        for _ in range(3):
-            link.client.channel.send(Frame(frame(method="notifications/roots/list_changed")))
-        await link.call()
-    assert seen == ["notifications/roots/list_changed"] * 3
-
-
-async def test_a_flood_of_notifications_does_not_pile_up_callbacks():
-    """Beyond a bound what a peer tells is dropped, and counted."""
-    go = asyncio.Event()
-
-    async def slow(_event):
-        await go.wait()
-
-    async with linked(echo, server={"notified": slow, "max_served": 10}) as link:
-        for _ in range(100):
-            link.client.channel.send(Frame(frame(method="notifications/roots/list_changed")))
-        assert await link.call() == "t"
-        assert len(link.server.tasks) <= 21
-        assert link.server.ignored >= 79
-        go.set()
-
-
-async def test_a_callback_at_the_end_that_raises_harms_nobody(errors):
-    """Closing is complete all the same."""
-
-    def fails():
-        raise ValueError("ended")
-
-    async with linked(echo, server={"ended": fails}) as link:
-        await link.server.close()
-        assert link.server.is_over
-    assert len(errors.records) == 1

@@ -1,7 +1,7 @@
 """A running session: one channel, one session, the tasks between them.
 
-Owns its life, the reading, and what is done about each message. Serving requests is ``serving``'s, making them
-``asking``'s, the rules are the session's. Closing works from any task, in any order, any number of times.
+Owns its life, and what is done about each message. Reading is ``reading``'s business, serving requests ``serving``'s,
+making them ``asking``'s, the rules are the session's. Closing works from any task, in any order, any number of times.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import CoroutineType
-from typing import Any, Generic, TypeVar, TypeVarTuple
+from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Related
+from antiphon.channel import MAX_FRAME, Channel, Frame
 from antiphon.engine.asking import Asking
+from antiphon.engine.callbacks import awaited, called
 from antiphon.engine.flag import Flag
+from antiphon.engine.reading import Reading
 from antiphon.engine.serving import LATER, Handler, Later, Serving
 from antiphon.engine.tasks import Tasks
 from antiphon.engine.telemetry import Watch
@@ -45,15 +46,11 @@ __all__ = ["LATER", "Connection", "Handler", "Later"]
 log = logging.getLogger("antiphon.connection")
 
 S = TypeVar("S", bound=Session)
-A = TypeVarTuple("A")
 
 MAX_SERVED = 1_000
 """Most requests of one peer that may be open at once; more are refused. Each holds a task and its frame.
 
 Reading never stops for it: among the frames behind may be the replies that these requests wait for."""
-
-_TOGETHER = 64
-"""Most messages that are looked at each in a task, after one whose handler waits."""
 
 _STALL = 60.0
 """Seconds a peer may leave our output unread before it counts as gone."""
@@ -67,7 +64,7 @@ class Connection(Generic[S]):
 
     ``handlers`` has one function for every request the session lets through: ``(request, connection)`` to a result,
     to a coroutine of one, or to ``LATER``. ``notified`` is called for each notification (and its result run, if it is
-    a coroutine), ``closing`` when ``close`` begins and replies can still be sent, ``ended`` once nothing can.
+    a coroutine), ``ended`` once nothing can be sent any more.
     ``stops_clock``: while a handler of ours waits, the deadlines of our own requests stand still (a client that
     answers asks; DESIGN 5, "Human time is free"). ``grace``: seconds that running handlers have to finish after the
     peer has ended.
@@ -80,7 +77,6 @@ class Connection(Generic[S]):
         handlers: Mapping[str, Handler],
         *,
         notified: Callable[[Notified], object] | None = None,
-        closing: Callable[[], object] | None = None,
         ended: Callable[[], object] | None = None,
         stops_clock: bool = False,
         grace: float = 0.0,
@@ -100,7 +96,8 @@ class Connection(Generic[S]):
         self.ready = Flag()
         """Set by the owner once the handshake is complete: asks of ours wait for it."""
         self.on_notified = notified
-        self.on_close = closing
+        self.on_close: Callable[[], object] | None = None
+        """Called when ``close`` begins and replies can still be sent."""
         self.on_end = ended
         self._stops_clock = stops_clock
         self._grace = grace
@@ -110,9 +107,8 @@ class Connection(Generic[S]):
         self.tasks = Tasks(self._loop)
         self.serving = Serving(self, session, handlers, max_served)
         self.asking = Asking(self, session, self._loop)
-        # What was received and not looked at yet. Made by ``start``: a connection that is handed its messages has none.
-        self._arrived: deque[bytes | Oversized]
-        self._reader: asyncio.Task[None] | None = None
+        self._reading: Reading | None = None
+        """Made by ``start``: a connection that is handed its messages has none."""
         self.gone: Callable[[], ConnectionClosed] | None = None
         """Why nothing will be received any more."""
         self._over: Callable[[], ConnectionClosed] | None = None
@@ -123,8 +119,7 @@ class Connection(Generic[S]):
 
     def start(self) -> None:
         """Begin to read."""
-        self._arrived = deque()
-        self._read_on()
+        self._reading = Reading(self, self.session, self._max_frame)
 
     async def wait_ended(self) -> None:
         """Wait until the peer has ended or ``close`` was called."""
@@ -138,7 +133,7 @@ class Connection(Generic[S]):
         caller = asyncio.current_task()
         if self._closed is None:
             if self.on_close is not None and self._over is None:
-                _guarded("the close of a connection", self.on_close)
+                called("the close of a connection", self.on_close)
             self._end(lambda: ConnectionClosed("The connection was closed"))
             self._closed = self._loop.create_task(self._close(caller))
         elif caller in self.tasks:
@@ -158,10 +153,12 @@ class Connection(Generic[S]):
         if self._over is not None:
             return
         self.gone = self._over = error
+        if self._reading is not None:
+            self._reading.end()
         self.asking.waiting.fail_all(error)
         for request in list(self.session.incoming.values()):
             if request not in self.serving.suspended and request.on_cancel is not None:
-                _guarded("a cancellation", request.on_cancel, "the connection has ended")
+                called("a cancellation", request.on_cancel, "the connection has ended")
             if request.on_end is not None:
                 request.on_end(request, None)
         caller = asyncio.current_task()
@@ -172,48 +169,10 @@ class Connection(Generic[S]):
         self.tasks.stop_all(spare=caller)
         self._ended.set()
         if self.on_end is not None:
-            _guarded("the end of a connection", self.on_end)
+            called("the end of a connection", self.on_end)
 
-    # --- reading ------------------------------------------------------------------------------------------------
-
-    def _read_on(self) -> None:
-        self._reader = self.tasks.start(self._read())
-
-    async def _read(self) -> None:
-        me = asyncio.current_task()
-        try:
-            while self._reader is me and self._over is None:
-                if self._arrived:
-                    event = self._event(self._arrived.popleft())
-                    # Most frames are requests whose handler never waits: they cost no coroutine but their own.
-                    if type(event) is Request:
-                        await self.serving.serve(event)
-                    elif (wait := self._act(event)) is not None:
-                        await self.drained(wait)
-                    continue
-                frames = await self.channel.receive()
-                if not frames:
-                    await self._peer_ended()
-                    return
-                self._arrived.extend(frames)
-        except Exception as error:
-            self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        log.error("the connection failed", exc_info=error)
-        self._end(lambda: ConnectionClosed("The connection failed; the log says why"))
-
-    async def _serve_one(self, frame: bytes | Oversized) -> None:
-        try:
-            event = self._event(frame)
-            if type(event) is Request:
-                await self.serving.serve(event)
-            elif (wait := self._act(event)) is not None:
-                await self.drained(wait)
-        except Exception as error:
-            self._failed(error)
-
-    async def _peer_ended(self) -> None:
+    async def peer_ended(self) -> None:
+        """Take note that nothing will be received any more: running handlers have the grace to finish."""
         gone = self.gone = self.channel.closed_error
         self.asking.waiting.fail_all(gone)
         if self._grace > 0:
@@ -224,15 +183,15 @@ class Connection(Generic[S]):
                 log.warning("the peer has ended; its requests are given up after %g s", self._grace)
         self._end(gone)
 
-    def _event(self, frame: bytes | Oversized) -> Event:
-        if isinstance(frame, Oversized):
-            return self.session.oversized(frame.size, self._max_frame)
-        event = self.session.receive(frame)
-        if type(frame) is Related and isinstance(event, Request):
-            event.related_to = frame.related_to
-        return event
+    def failed(self, error: Exception) -> None:
+        """End the connection for a fault of our own."""
+        log.error("the connection failed", exc_info=error)
+        self._end(lambda: ConnectionClosed("The connection failed; the log says why"))
 
-    def _act(self, event: Event) -> Awaitable[None] | None:
+    # --- what arrives -------------------------------------------------------------------------------------------
+
+    def act(self, event: Event) -> Awaitable[None] | None:
+        """Do what has to be done about an event that is no request; return what sending an answer returned."""
         if isinstance(event, Replied):
             self.asking.waiting.replied(event)
         elif isinstance(event, Notified):
@@ -250,9 +209,9 @@ class Connection(Generic[S]):
 
     def _notice(self, event: Notified) -> None:
         if isinstance(event.params, ProgressNotificationParams):
-            self._detach(_guarded(event.method.name, self.asking.waiting.progressed, event.params))
+            self._detach(called(event.method.name, self.asking.waiting.progressed, event.params))
         elif self.on_notified is not None:
-            self._detach(_guarded(event.method.name, self.on_notified, event))
+            self._detach(called(event.method.name, self.on_notified, event))
 
     def _detach(self, result: object) -> None:
         if not inspect.iscoroutine(result):
@@ -262,13 +221,13 @@ class Connection(Generic[S]):
             result.close()
             self.ignored += 1
             return
-        self.tasks.start(_logged(result))
+        self.tasks.start(awaited(result))
 
     def _withdrawn(self, event: Cancelled) -> None:
         request = event.request
         log.debug("%s was cancelled: %s", request.method.name, event.reason)
         if request.on_cancel is not None:
-            _guarded("a cancellation", request.on_cancel, event.reason)
+            called("a cancellation", request.on_cancel, event.reason)
         if request.on_end is not None:
             request.on_end(request, None)
         self.end_children(request)
@@ -284,7 +243,7 @@ class Connection(Generic[S]):
                 if frame is not None:
                     self.channel.send(Frame(frame))
             elif not isinstance(event, Request):
-                self._act(event)
+                self.act(event)
 
     # --- one message at a time (``channel.Peer``) ---------------------------------------------------------------
 
@@ -302,7 +261,7 @@ class Connection(Generic[S]):
         return self._acted(event)
 
     async def _acted(self, event: Event) -> None:
-        if (wait := self._act(event)) is not None:
+        if (wait := self.act(event)) is not None:
             await self.drained(wait)
 
     def withdraw(self, id: int | str, reason: str) -> None:
@@ -350,15 +309,12 @@ class Connection(Generic[S]):
         """Give up a request of ours: the peer is told to stop, whoever waits gets ``error``."""
         self.asking.abandon(id, error)
 
-    # --- for ``serving`` and ``asking`` -------------------------------------------------------------------------
+    # --- for ``reading``, ``serving`` and ``asking`` ----------------------------------------------------------
 
     def hand_over(self, task: asyncio.Task[Any]) -> None:
         """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
-        if self._reader is task and self._over is None:
-            # What came with this one may wait as well: each in a task now, all of them begin in one pass of the loop.
-            for _ in range(min(len(self._arrived), _TOGETHER)):
-                self.tasks.start(self._serve_one(self._arrived.popleft()))
-            self._read_on()
+        if self._reading is not None:
+            self._reading.hand_over(task)
 
     def stop_clocks(self) -> Sequence[Waiter]:
         """Let the deadlines of our own requests stand still, where a waiting handler does that."""
@@ -380,19 +336,3 @@ class Connection(Generic[S]):
                 await wait
         except TimeoutError:
             self._end(lambda: ConnectionClosed(f"The peer read nothing for {_STALL:g} s"))
-
-
-def _guarded(what: str, callback: Callable[[*A], object], *arguments: *A) -> object:
-    """Call what is not ours: if it fails, the log has it, and the connection goes on."""
-    try:
-        return callback(*arguments)
-    except Exception:
-        log.exception("a callback for %s failed", what)
-        return None
-
-
-async def _logged(work: Awaitable[object]) -> None:
-    try:
-        await work
-    except Exception:
-        log.exception("a callback failed")

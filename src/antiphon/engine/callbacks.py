@@ -1,0 +1,30 @@
+"""Calling what is not ours: whatever a callback does, the log has it, and the connection goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVarTuple
+
+__all__ = ["awaited", "called"]
+
+log = logging.getLogger("antiphon.connection")
+
+A = TypeVarTuple("A")
+
+
+def called(what: str, callback: Callable[[*A], object], *arguments: *A) -> object:
+    """Call a callback and return what it returns; ``None`` if it fails. ``what`` it is for, the log says."""
+    try:
+        return callback(*arguments)
+    except Exception:
+        log.exception("a callback for %s failed", what)
+        return None
+
+
+async def awaited(work: Awaitable[object]) -> None:
+    """Await what a callback returned."""
+    try:
+        await work
+    except Exception:
+        log.exception("a callback failed")

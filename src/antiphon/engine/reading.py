@@ -1,0 +1,120 @@
+"""The reading of a connection that is started: one frame after another, in one task at a time.
+
+Most frames are requests whose handler never waits, and the task that reads serves them itself. If it comes to belong to
+a handler that does, what arrived with that request is looked at in tasks of its own, and another goes on with the
+reading. Owns which task that is, and what has arrived and was not looked
+at yet. What is done about a frame is ``connection``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from antiphon.channel import Channel, Oversized, Related
+from antiphon.engine.serving import Serving
+from antiphon.engine.tasks import Tasks
+from antiphon.protocol.events import Event, Request
+from antiphon.protocol.session import Session
+
+__all__ = ["Reading"]
+
+_TOGETHER = 64
+"""Most messages that are looked at each in a task, after one whose handler waits."""
+
+
+class Owner(Protocol):
+    """The connection, as far as its reading needs it."""
+
+    channel: Channel
+    tasks: Tasks
+    serving: Serving
+
+    def act(self, event: Event) -> Awaitable[None] | None:
+        """Do what has to be done about an event that is no request."""
+        ...
+
+    async def drained(self, wait: Awaitable[None]) -> None:
+        """Wait until the peer has taken what it was sent."""
+        ...
+
+    async def peer_ended(self) -> None:
+        """Take note that nothing will be received any more."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """End the connection for a fault of our own."""
+        ...
+
+
+class Reading:
+    """Reads from one channel. ``limit``: bytes of the longest frame it takes, to tell a peer that sent a longer one."""
+
+    __slots__ = ("_arrived", "_limit", "_owner", "_reader", "_session")
+
+    def __init__(self, owner: Owner, session: Session, limit: int) -> None:
+        self._owner = owner
+        self._session = session
+        self._limit = limit
+        self._arrived: deque[bytes | Oversized] = deque()
+        """What was received and not looked at yet."""
+        self._reader: asyncio.Task[None] | None = None
+        """The task that reads; ``None`` once nothing more is to be read."""
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._reader = self._owner.tasks.start(self._read())
+
+    def hand_over(self, task: asyncio.Task[Any]) -> None:
+        """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
+        if self._reader is task:
+            # What came with this one may wait as well: each in a task now, all of them begin in one pass of the loop.
+            for _ in range(min(len(self._arrived), _TOGETHER)):
+                self._owner.tasks.start(self._take(self._arrived.popleft()))
+            self._go_on()
+
+    def end(self) -> None:
+        """Read nothing more; the task that reads is not stopped."""
+        self._reader = None
+
+    async def _read(self) -> None:
+        owner, me = self._owner, asyncio.current_task()
+        try:
+            while self._reader is me:
+                if self._arrived:
+                    event = self._event(self._arrived.popleft())
+                    # A request costs no coroutine but its handler's.
+                    if type(event) is Request:
+                        await owner.serving.serve(event)
+                    elif (wait := owner.act(event)) is not None:
+                        await owner.drained(wait)
+                    continue
+                frames = await owner.channel.receive()
+                if not frames:
+                    await owner.peer_ended()
+                    return
+                self._arrived.extend(frames)
+        except Exception as error:
+            owner.failed(error)
+
+    async def _take(self, frame: bytes | Oversized) -> None:
+        """Do with one frame what ``_read`` does."""
+        owner = self._owner
+        try:
+            event = self._event(frame)
+            if type(event) is Request:
+                await owner.serving.serve(event)
+            elif (wait := owner.act(event)) is not None:
+                await owner.drained(wait)
+        except Exception as error:
+            owner.failed(error)
+
+    def _event(self, frame: bytes | Oversized) -> Event:
+        if isinstance(frame, Oversized):
+            return self._session.oversized(frame.size, self._limit)
+        event = self._session.receive(frame)
+        if type(frame) is Related and isinstance(event, Request):
+            event.related_to = frame.related_to
+        return event

@@ -1,0 +1,104 @@
+"""Reading one frame after another: who reads while a handler waits, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from antiphon.channel import Frame
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.memory import memory_pair
+from tests.support.linked import Recorder, done, linked, settle
+from tests.support.pair import frame
+
+
+async def echo(request, _peer):
+    """Return the tool's name."""
+    return done(request.params.name)
+
+
+async def test_a_handler_that_never_waits_runs_in_the_task_that_reads():
+    """It costs no task."""
+    tasks = set()
+
+    async def tool(_request, _peer):
+        tasks.add(asyncio.current_task())
+        return done()
+
+    async with linked(tool) as link:
+        for _ in range(3):
+            await link.call()
+        assert len(tasks) == 1
+        assert len(link.server.tasks) == 1
+
+
+async def test_while_a_handler_waits_another_task_reads():
+    """And the first one does not read beside it when its handler is done."""
+    go, tasks = asyncio.Event(), []
+
+    async def tool(request, _peer):
+        tasks.append(asyncio.current_task())
+        if request.params.name == "slow":
+            await go.wait()
+        return done(request.params.name)
+
+    async with linked(tool) as link:
+        slow = link.started("slow")
+        await settle()
+        assert await link.call("quick") == "quick"
+        go.set()
+        assert await slow == "slow"
+        assert await link.call("again") == "again"
+        await settle()
+        assert len(link.server.tasks) == 1
+    assert tasks[0] is not tasks[1] is tasks[2]
+
+
+async def test_after_the_end_nothing_is_read():
+    """What has arrived by then has no effect."""
+
+    async def tool(request, peer):
+        if request.params.name == "last":
+            await peer.close()
+        return done(request.params.name)
+
+    async with linked(tool) as link:
+        last, lost = link.started("last"), link.started("lost")
+        for call in (last, lost):
+            with pytest.raises(ConnectionClosed):
+                await call
+        assert link.server.is_over
+
+
+@pytest.mark.parametrize(
+    "data", [b"nonsense", b"[]", b"{}", b"[[[", b"\xff", frame(id=None, method="ping"), b"1" * 9_000]
+)
+async def test_bad_frames_do_not_end_a_connection(data):
+    """Each is answered, and the next good one as well."""
+    async with linked(echo) as link:
+        link.client.channel.send(Frame(data))
+        assert await link.call("still here") == "still here"
+
+
+async def test_a_frame_beyond_the_limit_is_refused():
+    """The transport has dropped it; the next one is served."""
+    async with linked(echo, channels=memory_pair(2_000), server={"max_frame": 2_000}) as link:
+        link.client.channel.send(Frame(b"x" * 3_000))
+        assert await link.call("still here") == "still here"
+        assert link.client.ignored == 1
+
+
+async def test_a_channel_that_fails_ends_the_connection(errors):
+    """A bug of a transport, or of ours: it is logged, and nobody waits for ever."""
+
+    async def fails():
+        raise OSError("broken")
+
+    ours, theirs = memory_pair()
+    broken = Recorder(ours)
+    broken.receive = fails
+    async with linked(echo, channels=(broken, theirs)) as link:
+        with pytest.raises(ConnectionClosed, match="the log says why"):
+            await link.call()
+    assert "broken" in str(errors.records[0].exc_info)
