@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from antiphon.errors import InvalidParams, UnsupportedVersion
 from antiphon.protocol.offer import Offer
 from antiphon.wire.common import Implementation
 from antiphon.wire.lifecycle import ListChangedCapability, ServerCapabilities
@@ -36,8 +39,32 @@ def test_a_server_of_one_era_has_no_revision_of_the_other():
     """And says which it has, the newest first."""
     legacy = Offer(INFO, TOOLS, None, LEGACY)
     assert (legacy.modern, legacy.newest_legacy) == ({}, LATEST_LEGACY)
-    assert legacy.supported("x") == {"supported": [each.name for each in reversed(LEGACY)], "requested": "x"}
+    with pytest.raises(UnsupportedVersion) as caught:
+        legacy.modern_revision("x")
+    assert caught.value.data == {"supported": [each.name for each in reversed(LEGACY)], "requested": "x"}
     assert Offer(INFO, TOOLS, None, (LATEST,)).newest_legacy is None
+
+
+def test_a_handshake_agrees_on_what_was_requested_or_on_the_newest():
+    """Also where a modern revision was requested, which has no handshake."""
+    offer = Offer(INFO, TOOLS)
+    assert offer.legacy_revision(LEGACY[0].name) is LEGACY[0]
+    assert offer.legacy_revision("1999-01-01") is offer.legacy_revision(LATEST.name) is LATEST_LEGACY
+
+
+def test_a_modern_server_agrees_to_no_handshake():
+    """Its error says which revisions it speaks."""
+    with pytest.raises(UnsupportedVersion) as caught:
+        Offer(INFO, TOOLS, None, (LATEST,)).legacy_revision(LATEST_LEGACY.name)
+    assert caught.value.data == {"supported": [LATEST.name], "requested": LATEST_LEGACY.name}
+
+
+def test_a_request_names_its_revision():
+    """By text; everything else is no revision at all."""
+    offer = Offer(INFO, TOOLS)
+    assert offer.modern_revision(LATEST.name) is LATEST
+    with pytest.raises(InvalidParams, match="a string"):
+        offer.modern_revision(3)
 
 
 def test_discovery_tells_all_of_it():

@@ -1,4 +1,4 @@
-"""What both sides share: malformed input, correlation, replies, progress."""
+"""What both sides share: malformed input, replies, notifications."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from antiphon.errors import (
     LocalProtocolError,
     NotInRevision,
 )
-from antiphon.protocol.events import Answered, Cancelled, Ignored, Replied, Request
+from antiphon.protocol.events import Answered, Ignored, Replied, Request
 from antiphon.protocol.session import Session, shortened
-from antiphon.wire.common import EmptyResult, NotificationParams, RequestMeta
+from antiphon.wire.common import NotificationParams, RequestMeta
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, REVISIONS, Revision
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
@@ -138,22 +138,6 @@ def test_a_second_request_under_a_live_id_is_refused_and_the_first_goes_on():
     assert pair.reply(request, DONE).result is not None
 
 
-@pytest.mark.requirement("base.id-unique")
-def test_our_ids_never_repeat():
-    """Requests and asks are numbered for the life of a session, whatever became of them."""
-    pair = Pair.opened(LATEST_LEGACY)
-    seen: list[Any] = []
-    for _ in range(5):
-        outgoing, request = pair.call()
-        seen.append(outgoing.id)
-        pair.reply(request, DONE)
-    ids = [
-        message["id"] for side, message in pair.frames if side == "client" and "method" in message and "id" in message
-    ]
-    assert len(ids) == len(set(ids)) == 6
-    assert seen == ids[1:]
-
-
 @pytest.mark.requirement("base.no-reply-to-notification", "base.jsonrpc")
 @pytest.mark.parametrize(
     "members",
@@ -185,20 +169,7 @@ def test_a_request_whose_text_is_no_utf8_has_invalid_params():
     assert (reply["id"], reply["error"]["code"]) == (4, -32602)
 
 
-# --- correlation ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.requirement("base.reply-same-id", "base.reply-result-or-error")
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_replies_find_their_requests_in_any_order(revision):
-    """Ten requests answered backwards: each reply is reported with the request it belongs to."""
-    pair = Pair.opened(revision)
-    calls = [pair.call() for _ in range(10)]
-    for outgoing, request in reversed(calls):
-        replied = pair.reply(request, DONE)
-        assert replied.outgoing is outgoing
-        assert (replied.error, replied.problem) == (None, None)
-    pair.check_empty()
+# --- replies --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("base.error-code-message", "base.reply-result-or-error")
@@ -211,32 +182,6 @@ def test_an_error_reply_has_code_message_and_data(revision):
     assert replied.result is None
     assert replied.error is not None
     assert (replied.error.code, replied.error.message, replied.error.data) == (-32602, "the place", {"at": [1, 2]})
-
-
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"id": 77, "result": {}},
-        {"id": "1", "result": {}},
-        {"id": None, "error": {"code": -32600, "message": "?"}},
-        {"error": {"code": -32600, "message": "?"}},
-        {"id": 77, "result": 1, "error": 2},
-    ],
-)
-def test_a_reply_to_nothing_is_ignored(members):
-    """No id, an id never used, an id of another type: nobody waits, and nobody answers a reply."""
-    pair = Pair.opened(LATEST_LEGACY)
-    _outgoing, request = pair.call()
-    assert isinstance(pair.client.receive(frame(**members)), Ignored)
-    assert pair.reply(request, DONE).result is not None
-
-
-def test_a_second_reply_is_ignored():
-    """The first one settles the request."""
-    pair = Pair.opened(LATEST_LEGACY)
-    outgoing, request = pair.call()
-    pair.reply(request, DONE)
-    assert isinstance(pair.client.receive(frame(id=outgoing.id, result={})), Ignored)
 
 
 @pytest.mark.parametrize(
@@ -339,16 +284,6 @@ def test_a_session_takes_no_requests_by_itself():
     for data in (frame(id=1, method="ping"), frame(method="notifications/initialized")):
         with pytest.raises(AssertionError, match="each side defines"):
             Session().receive(data)
-
-
-def test_a_cancelled_request_reports_its_reason():
-    """The reason is for the log of whoever stops."""
-    pair = Pair.opened(LATEST_LEGACY)
-    outgoing, request = pair.call("tools/list")
-    event = pair.cancel(pair.client, outgoing, "the user left")
-    assert isinstance(event, Cancelled)
-    assert (event.request, event.reason, request.cancelled) == (request, "the user left", True)
-    assert pair.server.reply(request, EmptyResult()) is None
 
 
 def test_a_word_for_the_log_is_said_once() -> None:

@@ -1,7 +1,7 @@
 """What one server offers: who it is, what it can do, at which revisions. Worked out once, shared by all its sessions.
 
-Owns what follows from that for every client alike: which requests are served, how a result says who sends it, what
-discovery answers. What one client has agreed to is its session's.
+Owns what follows from that for every client alike: which revision is spoken with whom, which requests are served, how
+a result says who sends it, what discovery answers. What one client has agreed to is its session's.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from antiphon.errors import InvalidParams, UnsupportedVersion
 from antiphon.protocol.capabilities import servable
 from antiphon.protocol.results import ModernResults
-from antiphon.wire.common import Implementation
+from antiphon.wire.common import PROTOCOL_VERSION, Implementation
 from antiphon.wire.lifecycle import DiscoverResult, ServerCapabilities
 from antiphon.wire.revisions import REVISIONS, Revision
 
@@ -58,8 +59,33 @@ class Offer:
             return newer
         return Offer(newer.info, ServerCapabilities(**both), newer.instructions, tuple(newer.revisions.values()))
 
-    def supported(self, requested: str) -> dict[str, object]:
-        """Return the data of an error about a revision that is not spoken."""
+    def legacy_revision(self, requested: str) -> Revision:
+        """Choose the revision that a handshake agrees on: the one requested, or else the newest we speak.
+
+        Raises:
+            UnsupportedVersion: there is none with a handshake. 2026-07-28 basic/versioning: a modern server names the
+                versions it supports in its error to ``initialize``.
+        """
+        if self.newest_legacy is None:
+            raise UnsupportedVersion("This server speaks no revision with a handshake", data=self._supported(requested))
+        found = self.revisions.get(requested)
+        return found if found is not None and not found.modern else self.newest_legacy
+
+    def modern_revision(self, requested: object) -> Revision:
+        """Return the revision that a request names in its ``_meta``.
+
+        Raises:
+            InvalidParams: that is no name.
+            UnsupportedVersion: it is one we do not speak.
+        """
+        if not isinstance(requested, str):
+            raise InvalidParams(f"Invalid params: _meta must have {PROTOCOL_VERSION}, a string")
+        known = self.modern.get(requested)
+        if known is None:
+            raise UnsupportedVersion("Unsupported protocol version", data=self._supported(requested))
+        return known
+
+    def _supported(self, requested: str) -> dict[str, object]:
         return {"supported": list(self.revisions), "requested": requested}
 
     def discovered(self) -> DiscoverResult:

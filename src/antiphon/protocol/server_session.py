@@ -19,7 +19,6 @@ from antiphon.errors import (
     MissingCapability,
     NotInRevision,
     PeerError,
-    UnsupportedVersion,
 )
 from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
@@ -94,7 +93,8 @@ class ServerSession(Session):
             meta = given.meta
             if meta is None or meta.protocol_version is None:
                 return self._legacy(id, spec, given, envelope.params)
-            agreed = self._offer.modern.get(meta.protocol_version) or self._modern_revision(meta.protocol_version)
+            offer = self._offer
+            agreed = offer.modern.get(meta.protocol_version) or offer.modern_revision(meta.protocol_version)
             return self._modern(Request(id, spec, given, envelope.params, agreed, meta, meta.client_capabilities))
         except PeerError as error:
             return self._refuse(id, error)
@@ -123,7 +123,7 @@ class ServerSession(Session):
         name = spec.name
         if name == "initialize":
             return self._initialize(id, params)
-        agreed = self.revision or self._legacy_revision(name, params.meta)
+        agreed = self.revision or self._revision_before_handshake(name, params.meta)
         if name not in self._offer.servable[agreed.name]:
             self._check_discover(name)
             raise _not_found(name)
@@ -144,7 +144,7 @@ class ServerSession(Session):
             raise InvalidRequest("Already initialized")
         if not isinstance(params, InitializeRequestParams):
             raise InvalidParams("Invalid params of initialize")
-        agreed = self._negotiate(params.protocol_version)
+        agreed = self._offer.legacy_revision(params.protocol_version)
         self.phase, self.client, self.revision = following, params, agreed
         result = InitializeResult(
             protocol_version=agreed.name,
@@ -154,25 +154,7 @@ class ServerSession(Session):
         )
         return Answered(result_frame(id, encode(agreed.lower(result))), id)
 
-    def _negotiate(self, requested: str) -> Revision:
-        offer = self._offer
-        if offer.newest_legacy is None:
-            # 2026-07-28 basic/versioning: a modern server names the versions it supports in its error to initialize.
-            raise UnsupportedVersion("This server speaks no revision with a handshake", data=offer.supported(requested))
-        found = offer.revisions.get(requested)
-        return found if found is not None and not found.modern else offer.newest_legacy
-
-    # --- which era, and which revision, does a request belong to? -------------------------------------------------
-
-    def _modern_revision(self, requested: object) -> Revision:
-        if not isinstance(requested, str):
-            raise InvalidParams(f"{_NO_REVISION}, a string")
-        known = self._offer.modern.get(requested)
-        if known is None:
-            raise UnsupportedVersion("Unsupported protocol version", data=self._offer.supported(requested))
-        return known
-
-    def _legacy_revision(self, method: str, meta: RequestMeta | None = None) -> Revision:
+    def _revision_before_handshake(self, method: str, meta: RequestMeta | None = None) -> Revision:
         """Return the revision by which a request without one is served while no handshake has taken place."""
         self._check_discover(method)
         newest_legacy = self._offer.newest_legacy
@@ -194,9 +176,9 @@ class ServerSession(Session):
         except (msgspec.DecodeError, UnicodeDecodeError):
             meta = None
         if meta is not None and meta.protocol_version is not None:
-            agreed = self._modern_revision(meta.protocol_version)
+            agreed = self._offer.modern_revision(meta.protocol_version)
         else:
-            agreed = self.revision or self._legacy_revision(method)
+            agreed = self.revision or self._revision_before_handshake(method)
         if method not in self._offer.servable[agreed.name]:
             self._check_discover(method)
             raise _not_found(method)

@@ -1,14 +1,14 @@
-"""The rules both sides share: correlation, replies, cancellation, progress, malformed input, batches.
+"""The rules both sides share: what a frame means, malformed input and batches, replies and notifications.
 
 A session turns one frame into one event and one intention into one frame. It never waits, never reads a clock and
-never raises for what the peer sent. ``ServerSession`` and ``ClientSession`` add what only their side may do.
-After every call that returns bytes the caller must send them, in that order.
+never raises for what the peer sent. Which open request a message belongs to is ``correlation``'s; ``ServerSession`` and
+``ClientSession`` add what only their side may do. After every call that returns bytes the caller must send them, in
+that order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -28,8 +28,9 @@ from antiphon.errors import (
     UnsupportedVersion,
     UrlElicitationRequired,
 )
-from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
-from antiphon.protocol.frames import error_frame, notification_frame, request_frame, result_frame
+from antiphon.protocol.correlation import Correlation
+from antiphon.protocol.events import Answered, Batch, Event, Ignored, Notified, Replied, Request
+from antiphon.protocol.frames import error_frame, notification_frame, result_frame
 from antiphon.protocol.remains import read_remains
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode, split_batch
@@ -53,22 +54,18 @@ _MAX_ECHO = 100
 """Most characters of a peer's own text that an error repeats."""
 
 
-class Session:
+class Session(Correlation):
     """One peer, as seen from one side. Use ``ServerSession`` or ``ClientSession``."""
 
     side: ClassVar[Side]
     """Which side this is."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.revision: Revision | None = None
         """The agreed revision; ``None`` before the handshake. On a server modern requests carry their own."""
-        self.incoming: dict[RequestId, Request] = {}
-        """The peer's requests that are being served."""
-        self.outgoing: dict[RequestId, Outgoing] = {}
-        """Our requests that wait for a reply."""
         self.carries: Callable[[RequestId], dict[str, str]] | None = None
         """Says what a request of ours has in ``_meta`` beside what the protocol wants: the trace it belongs to."""
-        self._ids = count(1)
         self._said: set[str] = set()
 
     # --- what arrives -------------------------------------------------------------------------------------------
@@ -165,45 +162,6 @@ class Session:
     def _other_notification(self, event: Notified) -> Event:
         raise AssertionError("each side defines which notifications it takes")
 
-    def _cancel_arrived(self, params: CancelledNotificationParams) -> Event:
-        withdrawn = None if params.request_id is None else self.withdraw(params.request_id, params.reason)
-        return withdrawn or Ignored("cancelled: no such request, or answered already")
-
-    def withdraw(self, id: RequestId, reason: str | None) -> Cancelled | None:
-        """Take note that the peer no longer waits for a request; ``None`` if there is none, or it was answered."""
-        # 2025-11-25 basic/utilities/cancellation: "The initialize request MUST NOT be cancelled"; it is never in here.
-        request = self.incoming.pop(id, None)
-        if request is None:
-            return None
-        request.cancelled = True
-        return Cancelled(request, reason)
-
-    def _progress_arrived(self, spec: MethodSpec, params: ProgressNotificationParams, raw: Raw) -> Event:
-        outgoing = self.outgoing.get(params.progress_token)
-        if outgoing is None or not outgoing.wants_progress:
-            return Ignored("progress: unknown token, or the request has ended")
-        if outgoing.progress is not None and params.progress <= outgoing.progress:
-            return Ignored("progress: the value did not increase")
-        outgoing.progress = params.progress
-        return Notified(spec, params, raw)
-
-    def _reply_arrived(self, envelope: Envelope) -> Event:
-        if envelope.id is UNSET or envelope.id is None:
-            return Ignored("a reply without an id")
-        outgoing = self._settle(envelope.id)
-        if outgoing is None:
-            return Ignored("a reply to no request of ours, or a late one")
-        if envelope.error is not UNSET:
-            return Replied(outgoing, None, envelope.error)
-        return Replied(outgoing, envelope.result, None)
-
-    def _settle(self, id: RequestId) -> Outgoing | None:
-        """Take a request of ours out of the tables, or return ``None`` if it is in none."""
-        outgoing = self.outgoing.pop(id, None)
-        if outgoing is not None and outgoing.parent is not None and outgoing.parent.children is not None:
-            outgoing.parent.children.discard(id)
-        return outgoing
-
     # --- what we answer -----------------------------------------------------------------------------------------
 
     def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
@@ -251,25 +209,6 @@ class Session:
             return error_frame(request.id, to_wire(InternalError("Internal error")), null_id=False)
 
     # --- what we send -------------------------------------------------------------------------------------------
-
-    def _open(
-        self,
-        spec: MethodSpec,
-        params: bytes,
-        parent: Request | None,
-        *,
-        id: int | None = None,
-        wants_progress: bool = False,
-    ) -> Outgoing:
-        if id is None:
-            id = next(self._ids)
-        outgoing = Outgoing(id, spec, parent, wants_progress, request_frame(id, spec.name, params))
-        self.outgoing[id] = outgoing
-        if parent is not None:
-            if parent.children is None:
-                parent.children = set()
-            parent.children.add(id)
-        return outgoing
 
     def notify(self, spec: MethodSpec, params: Wire, request: Request | None = None) -> bytes:
         """Encode a notification at the revision of ``request``, or else of the session.
