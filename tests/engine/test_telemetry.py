@@ -11,7 +11,7 @@ import pytest
 from antiphon import Client, Context, CreateMessageResult, Server, TextContent
 from antiphon.engine import telemetry
 from antiphon.engine.telemetry import Watch, watch
-from antiphon.errors import CallTimeout, InvalidParams, PeerError, Rejected
+from antiphon.errors import CallTimeout, InvalidParams, Rejected
 from antiphon.wire.common import RequestMeta
 from tests.support.telemetry import Listener, id_of, listening, parent_of, trace_of
 
@@ -389,9 +389,3 @@ def test_a_session_is_told_by_a_digest_of_its_id():
     attributes = dict(heard.span("ping").attributes or {})
     assert attributes["mcp.session.id"] == hashlib.sha256(b"0123").hexdigest()[:32]
     assert (attributes["network.protocol.name"], attributes["server.port"]) == ("websocket", 8000)
-
-
-def test_an_error_is_told_by_its_kind():
-    """A code, a word, or the name of its class."""
-    kinds = [PeerError("x", code=-5), CallTimeout("x"), asyncio.CancelledError(), ValueError(SECRET)]
-    assert [telemetry._kind_of(error) for error in kinds] == ["-5", "timeout", "cancelled", "ValueError"]

@@ -1,36 +1,35 @@
 """Requests told to OpenTelemetry, by its conventions for MCP: those of a peer that are served, and our own.
 
-Owns their names and attributes. Whether anybody listens is asked once per connection, and where nobody does, a
-connection is made without any of this. Never told: arguments, results, URIs, texts of errors, ids of sessions.
+Owns their names and attributes; how each ended is ``told``'s. Whether anybody listens is asked once per connection, and
+where nobody does, a connection is made without any of this. Never told: arguments, results, URIs, texts of errors, ids
+of sessions.
 
 Source: OpenTelemetry, "Semantic conventions for Model Context Protocol (MCP)".
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.engine.serving import Handler
-from antiphon.errors import CallTimeout, PeerError
+from antiphon.engine.told import Told
 from antiphon.protocol.events import Request
 from antiphon.telemetry import current
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.revisions import Revision
-from antiphon.wire.rounds import InputRequiredResult
 
 if TYPE_CHECKING:
-    from antiphon.telemetry.operations import Attributes, Kind, Measure, Operation, Telemetry
+    from antiphon.telemetry.operations import Attributes, Kind, Operation, Telemetry
 
 __all__ = ["Watch", "watch"]
 
@@ -39,7 +38,6 @@ T = TypeVar("T")
 MAX_NAMES = 1_000
 """Names of tools and prompts that metrics of a process's own calls are kept by: servers think of the names."""
 
-_BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 _ENDLESS = frozenset({"subscriptions/listen"})
 """Requests that are served until somebody leaves: how long that was is no duration of an operation."""
 
@@ -48,8 +46,7 @@ _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _names: set[str] = set()
 
 
-class _Peek(Struct, rename="camel"):
-    is_error: bool = False
+class _Peek(Struct):
     name: str | None = None
 
 
@@ -113,7 +110,7 @@ class Watch:
         request.on_end = told.answered
         with told.operation.entered():
             outcome = handler(request, owner)
-        return _served(told, outcome) if isinstance(outcome, CoroutineType) else outcome
+        return told.served(outcome) if isinstance(outcome, CoroutineType) else outcome
 
     def answering(self, answer: Callable[..., Awaitable[T]], revision: Revision | None) -> Callable[..., Awaitable[T]]:
         """Return a function ``(method row, params, ...)`` that answers an ask which came in a round, watched."""
@@ -138,7 +135,7 @@ class Watch:
                 result = await made
         finally:
             self._calls.discard(told.operation)
-        told.ended(_first(result))
+        told.ended(result)
         return result
 
     @contextmanager
@@ -162,7 +159,7 @@ class Watch:
 
     def _begin(
         self, kind: Kind, method: str, name: str | None, revision: Revision | None, meta: RequestMeta | None
-    ) -> _Told:
+    ) -> Told:
         labels: Attributes = {"mcp.method.name": method, **self._where}
         if revision is not None:
             labels["mcp.protocol.version"] = revision.name
@@ -182,62 +179,7 @@ class Watch:
         only = next(iter(self._calls)) if kind == "server" and not carrier and len(self._calls) == 1 else None
         inside = only.context if only is not None else None
         operation = self._telemetry.begin(title, kind, facts, carrier=carrier, inside=inside)
-        return _Told(self._telemetry, operation, _measure(kind), labels)
-
-
-class _Told:
-    """One operation that is being told of, and how it ended."""
-
-    __slots__ = ("_labels", "_measure", "_telemetry", "operation")
-
-    def __init__(self, telemetry: Telemetry, operation: Operation, measure: Measure, labels: Attributes) -> None:
-        self.operation = operation
-        self._telemetry = telemetry
-        self._measure = measure
-        self._labels = labels
-
-    def answered(self, request: Request, outcome: object) -> None:
-        """End it with what a request came to (``Request.on_end``)."""
-        if outcome is None:
-            self._end("cancelled")
-        elif isinstance(outcome, BaseException):
-            self._end(str(request.code) if request.code is not None else _kind_of(outcome), request.code)
-        else:
-            self.ended(outcome)
-
-    def failed(self, error: BaseException) -> None:
-        """End it with an exception."""
-        self._end(_kind_of(error), error.code if isinstance(error, PeerError) else None)
-
-    def ended(self, result: object) -> None:
-        """End it with a result, which may say that a tool failed."""
-        if isinstance(result, InputRequiredResult):
-            self.operation.span.set_attribute("antiphon.asks", len(result.input_requests or ()))
-        self._end("tool_error" if self._labels["mcp.method.name"] == "tools/call" and _is_error(result) else None)
-
-    def _end(self, error: str | None, code: int | None = None) -> None:
-        labels = self._labels
-        if code is not None:
-            labels["rpc.response.status_code"] = str(code)
-            self.operation.span.set_attribute("rpc.response.status_code", str(code))
-        seconds = self.operation.end(error)
-        if seconds is not None:
-            if error is not None:
-                labels["error.type"] = error
-            self._telemetry.record(self._measure, seconds, labels, self.operation.context)
-
-
-async def _served(told: _Told, outcome: CoroutineType[Any, Any, T]) -> T:
-    # Never left: the context is a copy that ends with the handler (``engine.drive``).
-    told.operation.enter()
-    try:
-        return await outcome
-    except Exception:
-        raise
-    except BaseException as error:
-        # After this there may be no reply, and so nobody who says how it ended.
-        told.failed(error)
-        raise
+        return Told(self._telemetry, operation, kind, labels)
 
 
 def _address(url: str) -> Attributes:
@@ -249,15 +191,6 @@ def _address(url: str) -> Attributes:
         "server.address": parts.hostname or "",
         "server.port": parts.port or (443 if is_safe else 80),
     }
-
-
-def _measure(kind: Kind) -> Measure:
-    from antiphon.telemetry.operations import Measure
-
-    place = "sender" if kind == "client" else "receiver"
-    return Measure(
-        f"mcp.{kind}.operation.duration", "s", f"The duration of an MCP request as observed on the {place}.", _BOUNDS
-    )
 
 
 def _carrier(meta: RequestMeta | None) -> dict[str, str]:
@@ -281,32 +214,7 @@ def _named(params: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _first(result: object) -> object:
-    """Return the result itself of a call that is counted with its rounds."""
-    return cast("tuple[object, ...]", result)[0] if isinstance(result, tuple) else result
-
-
 def _is_counted(name: str) -> bool:
     if name not in _names and len(_names) < MAX_NAMES:
         _names.add(name)
     return name in _names
-
-
-def _kind_of(error: BaseException) -> str:
-    if isinstance(error, PeerError):
-        return str(error.code)
-    if isinstance(error, CallTimeout | TimeoutError):
-        return "timeout"
-    if isinstance(error, asyncio.CancelledError | GeneratorExit):
-        return "cancelled"
-    return type(error).__name__
-
-
-def _is_error(result: object) -> bool:
-    if isinstance(result, Raw):
-        # What a parked call came to is encoded already.
-        try:
-            return _peek(result).is_error
-        except msgspec.MsgspecError:
-            return False
-    return bool(getattr(result, "is_error", False))
