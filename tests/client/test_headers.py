@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from antiphon import Client
 from antiphon.client.headers import ToolHeaders
-from antiphon.errors import HeaderMismatch
 from antiphon.wire.tools import Tool
-from tests.support.web import result, serving
-
-INFO = {"name": "web", "version": "1"}
 
 
 def tool(name: str, header: str, kind: str = "string") -> Tool:
@@ -50,64 +42,3 @@ def test_a_tool_with_an_invalid_annotation_is_left_out(
     good = tool("good", "Region")
     assert ToolHeaders().learn([tool("bad", header, kind), good]) == [good]
     assert "'bad' cannot be used over HTTP" in caplog.text
-
-
-def site_of(tools: list[dict[str, Any]], calls: list[Any]) -> Any:
-    """Make a modern server that wants the header it announces, and notes each request."""
-
-    async def answers(_request: Any, seen: Any) -> Any:
-        from aiohttp import web
-
-        calls.append((seen.body["method"], seen.headers.get("Mcp-Param-Region")))
-        done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
-        if seen.body["method"] == "server/discover":
-            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
-            return result(seen.body["id"], {**done, **said})
-        if seen.body["method"] == "tools/list":
-            return result(seen.body["id"], {**done, "tools": tools})
-        if seen.headers.get("Mcp-Param-Region") != seen.body["params"]["arguments"]["region"]:
-            error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region is missing"}
-            text = json.dumps({"jsonrpc": "2.0", "id": seen.body["id"], "error": error})
-            return web.Response(status=400, text=text, content_type="application/json")
-        return result(seen.body["id"], {"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})
-
-    return answers
-
-
-def definition(name: str, header: str) -> dict[str, Any]:
-    """Make a tool as the wire has it."""
-    return {"name": name, "inputSchema": dict(tool(name, header).input_schema)}
-
-
-async def test_a_tool_called_without_being_listed_is_looked_up_and_called_again() -> None:
-    """Once, after the server has missed its header."""
-    calls: list[Any] = []
-    async with serving(site_of([definition("query", "Region")], calls)) as site, Client(site.url) as client:
-        assert (await client.call_tool("query", {"region": "eu"})).text == "ok"
-    assert calls[1:] == [("tools/call", None), ("tools/list", None), ("tools/call", "eu")]
-
-
-async def test_a_server_that_is_never_content_is_asked_twice_at_most() -> None:
-    """It announces nothing, and misses a header all the same."""
-    calls: list[Any] = []
-    plain = {"name": "query", "inputSchema": {"type": "object"}}
-    async with serving(site_of([plain], calls)) as site, Client(site.url) as client:
-        with pytest.raises(HeaderMismatch):
-            await client.call_tool("query", {"region": "eu"})
-    assert [method for method, _ in calls[1:]] == ["tools/call", "tools/list", "tools/call"]
-
-
-async def test_a_tool_that_is_not_there_is_not_called_again() -> None:
-    """The error of the server stands."""
-    calls: list[Any] = []
-    async with serving(site_of([], calls)) as site, Client(site.url) as client:
-        with pytest.raises(HeaderMismatch):
-            await client.call_tool("query", {"region": "eu"})
-    assert [method for method, _ in calls[1:]] == ["tools/call", "tools/list"]
-
-
-async def test_a_list_over_http_leaves_invalid_tools_out() -> None:
-    """2026-07-28: clients MUST exclude them."""
-    tools = [definition("bad", "not a token"), definition("good", "Region")]
-    async with serving(site_of(tools, [])) as site, Client(site.url) as client:
-        assert [each.name for each in (await client.list_tools()).tools] == ["good"]

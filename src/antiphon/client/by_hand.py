@@ -7,13 +7,14 @@ in ``pending``. Source: 2026-07-28 basic/patterns/mrtr.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from antiphon.client.calls import Calls
 from antiphon.client.link import Link
 from antiphon.client.pending import PendingRound
+from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import Rejected
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability, Wire
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult
@@ -23,7 +24,6 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 __all__ = ["BY_HAND", "ByHand", "Rounds"]
 
 R = TypeVar("R", bound=Wire)
-T = TypeVar("T")
 
 
 class ByHand:
@@ -47,14 +47,6 @@ class ByHand:
 BY_HAND = ByHand()
 
 
-class ToolCalls(Protocol):
-    """What a call of a tool needs around it: headers looked up, structured content checked."""
-
-    def __call__(self, name: str, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-        """Make the call."""
-        ...
-
-
 class Rounds:
     """The calls of a client, a step at a time. Reached as ``client.rounds``.
 
@@ -68,12 +60,10 @@ class Rounds:
         link: Link,
         tool_calls: ToolCalls,
         timeout: Callable[[float | UnsetType | None], float | None],
-        consent: Callable[[CallToolRequestParams], Awaitable[None]],
     ) -> None:
         self._link = link
         self._tool_calls = tool_calls
         self._timeout = timeout
-        self._consent = consent
 
     async def call_tool(
         self,
@@ -86,9 +76,9 @@ class Rounds:
     ) -> CallToolResult | PendingRound[CallToolResult]:
         """Call a tool, up to its first round."""
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
-        await self._consent(params)
+        await self._tool_calls.ask_consent(params)
         options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
-        return await self._tool_calls(
+        return await self._tool_calls.make(
             name, lambda: self._link.run(Calls.start, "tools/call", params, CallToolResult, **options)
         )
 
@@ -140,4 +130,6 @@ class Rounds:
             return self._link.run(Calls.resume, pending, answers, timeout=left, progress=progress)
 
         params = pending.round_params
-        return await (self._tool_calls(params.name, go_on) if isinstance(params, CallToolRequestParams) else go_on())
+        return await (
+            self._tool_calls.make(params.name, go_on) if isinstance(params, CallToolRequestParams) else go_on()
+        )

@@ -46,6 +46,10 @@ class Cache:
             del self._kept[next(iter(self._kept))]
         self._kept[method, subject] = (self._clock() + ttl / 1000, result)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+
     def drop(self, *methods: str, subject: str | None = None) -> None:
         """Forget all results of some methods, or only those about one subject."""
         for key in [key for key in self._kept if key[0] in methods and subject in (None, key[1])]:

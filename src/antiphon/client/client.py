@@ -1,34 +1,35 @@
 """``Client``: one server, its typed calls, and the answers to what it asks.
 
-Owns the life of the connection and the public calls. How a target is reached is ``connect``'s, how an ask is answered
-``answer``'s, how a call goes on through rounds ``rounds``' business.
+Owns the life of the connection and the public calls. How a target is reached is ``connect``'s, what goes around the
+call of a tool ``tool_calls``', how an ask is answered ``answer``'s, how a call goes on through rounds ``rounds``'
+business.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl as tls
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, UnsetType
 
 from antiphon.channel import Channel
 from antiphon.client.answer import Answers, Elicitor, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
 from antiphon.client.cache import Cache
 from antiphon.client.calls import Calls
-from antiphon.client.connect import Address, Command, Serves, Target, resolve
+from antiphon.client.connect import Target, resolve, with_options
 from antiphon.client.consent import Confirmer, Confirming, Consent
 from antiphon.client.headers import ToolHeaders
 from antiphon.client.link import Link, Settings
 from antiphon.client.notices import Notices, OnLog
 from antiphon.client.opening import allowed_revisions
-from antiphon.client.outputs import Outputs
 from antiphon.client.pages import iterate
 from antiphon.client.rounds import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.subscriptions import Listening
-from antiphon.errors import ConfigError, HeaderMismatch, LocalProtocolError
+from antiphon.client.tool_calls import ToolCalls
+from antiphon.errors import LocalProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (
     CacheableResult,
@@ -66,7 +67,6 @@ OnProgress = Callable[[float, float | None, str | None], object]
 """Called with progress, total and message; may be a coroutine function."""
 
 C = TypeVar("C", bound=CacheableResult)
-T = TypeVar("T")
 
 
 class Client:
@@ -111,15 +111,12 @@ class Client:
         self.timeout = timeout
         self._answers = Answers(sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout)
         self._notices = Notices(on_log)
-        self._outputs = Outputs()
-        self._headers = ToolHeaders()
-        self._consent = Consent(confirm, answer_timeout)
-        self._notices.on_tools_changed = self._forget_tools
-        self._cache: Cache | None = None
+        self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         self._log_level: LoggingLevel | None = log_level
+        tool_headers = ToolHeaders()
         self._link = Link(
             Settings(
-                where=_with_options(resolve(target), headers, ssl, proxy),
+                where=with_options(resolve(target), headers, ssl, proxy),
                 allowed=allowed_revisions(revision),
                 answers=self._answers,
                 limits=limits,
@@ -127,13 +124,16 @@ class Client:
                 log_level=log_level,
                 timeout=timeout,
                 notices=self._notices,
-                headers=self._headers,
+                headers=tool_headers,
                 errlog=errlog,
                 inherit_env=inherit_env,
                 wrap=wrap,
             )
         )
-        self.rounds = Rounds(self._link, self._tool_call, self._timeout, self._ask_consent)
+        consent = Consent(confirm, answer_timeout)
+        self._tool_calls = ToolCalls(self._link, self._cache, tool_headers, consent, self.tools)
+        self._notices.on_tools_changed = self._tool_calls.forget
+        self.rounds = Rounds(self._link, self._tool_calls, self._timeout)
         """The same calls a step at a time, for whoever wants to go through the rounds by hand."""
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -157,8 +157,7 @@ class Client:
         """
         if self._link.is_open:
             raise LocalProtocolError("This client is connected already")
-        self._cache = Cache(asyncio.get_running_loop().time)
-        self._notices.cache = self._cache
+        self._cache.clear()
         await self._link.open()
         if self._log_level is not None and self.server_capabilities.logging is not None:
             await self.set_log_level(self._log_level)
@@ -221,46 +220,15 @@ class Client:
             ConnectionClosed: the server ended meanwhile.
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
-        await self._ask_consent(params)
+        await self._tool_calls.ask_consent(params)
         options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
-        return await self._tool_call(
+        return await self._tool_calls.make(
             name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
         )
 
-    async def _ask_consent(self, params: CallToolRequestParams) -> None:
-        await self._consent.ask(params, self._link.calls.origin_of, self.tools)
-
-    def _forget_tools(self) -> None:
-        self._outputs.forget()
-        self._consent.forget()
-
-    async def _tool_call(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
-        try:
-            result = await call()
-        except HeaderMismatch:
-            # The tool wants arguments in headers, and we did not know, or no longer: look it up, and try once more.
-            if not await self._look_up(name):
-                raise
-            result = await call()
-        if isinstance(result, CallToolResult) and result.structured_content is not None and not result.is_error:
-            await self._outputs.check(name, result.structured_content, self.tools)
-        return result
-
     async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
         """Fetch one page of the tools, the first without a cursor."""
-        page = await self._page("tools/list", cursor, ListToolsResult)
-        if self._link.is_http and self._link.calls.is_modern:
-            page = structs.replace(page, tools=self._headers.learn(page.tools))
-        self._outputs.learn(page.tools)
-        self._consent.learn(page.tools)
-        return page
-
-    async def _look_up(self, name: str) -> bool:
-        """List the tools anew; tell whether this one is there and its headers could matter."""
-        if not self._link.is_http or self._cache is None:
-            return False
-        self._cache.drop("tools/list")
-        return name in [tool.name async for tool in self.tools()]
+        return self._tool_calls.learn(await self._page("tools/list", cursor, ListToolsResult))
 
     def tools(self) -> AsyncIterator[Tool]:
         """Iterate over all tools."""
@@ -290,14 +258,14 @@ class Client:
         Raises:
             ResourceNotFound: the server has none with this URI.
         """
-        kept = self._kept("resources/read", uri)
+        kept = self._cache.get("resources/read", uri)
         if isinstance(kept, ReadResourceResult):
             return kept
         params = ReadResourceRequestParams(uri=uri)
         result, rounds = await self._link.run(
             Calls.counted, "resources/read", params, ReadResourceResult, timeout=self._timeout(timeout)
         )
-        if self._cache is not None and rounds == 0:
+        if rounds == 0:
             self._cache.put("resources/read", uri, result)
         return result
 
@@ -379,32 +347,13 @@ class Client:
     def _timeout(self, given: float | UnsetType | None) -> float | None:
         return self.timeout if isinstance(given, UnsetType) else given
 
-    def _kept(self, method: str, subject: str) -> CacheableResult | None:
-        return self._cache.get(method, subject) if self._cache is not None else None
-
     async def _page(self, method: str, cursor: str | None, kind: type[C]) -> C:
-        kept = self._kept(method, cursor or "")
+        kept = self._cache.get(method, cursor or "")
         if isinstance(kept, kind):
             return kept
         page = await self._link.run(Calls.plain, method, PaginatedParams(cursor=cursor), kind, timeout=self.timeout)
-        if self._cache is not None:
-            self._cache.put(method, cursor or "", page)
+        self._cache.put(method, cursor or "", page)
         return page
-
-
-def _with_options(
-    where: Serves | Command | Address,
-    headers: Mapping[str, str] | None,
-    ssl: tls.SSLContext | bool | None,
-    proxy: str | None,
-) -> Serves | Command | Address:
-    """Add what only an address has a use for."""
-    if headers is None and ssl is None and proxy is None:
-        return where
-    if not isinstance(where, Address):
-        raise ConfigError("headers=, ssl= and proxy= are for a URL; this target is none")
-    merged = {**(where.headers or {}), **(headers or {})}
-    return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
 
 
 def _this_library() -> Implementation:

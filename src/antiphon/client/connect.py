@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError, convert, structs
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 
-__all__ = ["Address", "Command", "Opened", "Serves", "Target", "reach", "resolve", "speaks_oldest"]
+__all__ = ["Address", "Command", "Opened", "Serves", "Target", "reach", "resolve", "speaks_oldest", "with_options"]
 
 
 @runtime_checkable
@@ -81,6 +81,21 @@ def resolve(target: Target) -> Serves | Command | Address:
     raise ConfigError(
         f"cannot connect to {target!r}: give a Server, a URL, a command line, a .py file or a configuration entry"
     )
+
+
+def with_options(
+    where: Serves | Command | Address,
+    headers: Mapping[str, str] | None,
+    ssl: tls.SSLContext | bool | None,
+    proxy: str | None,
+) -> Serves | Command | Address:
+    """Add what only an address has a use for; ``ConfigError`` if the target is none."""
+    if headers is None and ssl is None and proxy is None:
+        return where
+    if not isinstance(where, Address):
+        raise ConfigError("headers=, ssl= and proxy= are for a URL; this target is none")
+    merged = {**(where.headers or {}), **(headers or {})}
+    return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
 
 
 def _split(line: str) -> list[str]:

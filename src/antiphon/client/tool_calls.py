@@ -1,0 +1,84 @@
+"""What goes around each call of a tool: consent before it, headers looked up if they lack, the result checked.
+
+Owns who learns from a list of the server's tools, and who forgets when it changes. The call itself is made by whoever
+brings it: ``client`` as a whole, ``by_hand`` round by round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from msgspec import structs
+
+from antiphon.client.cache import Cache
+from antiphon.client.consent import Consent
+from antiphon.client.headers import ToolHeaders
+from antiphon.client.link import Link
+from antiphon.client.outputs import Outputs
+from antiphon.errors import HeaderMismatch
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
+
+__all__ = ["ToolCalls"]
+
+T = TypeVar("T")
+
+
+class ToolCalls:
+    """The calls of one server's tools. ``tools`` lists them all, and lets them be learnt."""
+
+    def __init__(
+        self,
+        link: Link,
+        cache: Cache,
+        headers: ToolHeaders,
+        consent: Consent,
+        tools: Callable[[], AsyncIterator[Tool]],
+    ) -> None:
+        self._link = link
+        self._cache = cache
+        self._headers = headers
+        self._consent = consent
+        self._outputs = Outputs()
+        self._tools = tools
+
+    def learn(self, page: ListToolsResult) -> ListToolsResult:
+        """Learn from a page of the list; return it with the tools that may be used here."""
+        if self._link.is_http and self._link.calls.is_modern:
+            page = structs.replace(page, tools=self._headers.learn(page.tools))
+        self._outputs.learn(page.tools)
+        self._consent.learn(page.tools)
+        return page
+
+    def forget(self) -> None:
+        """Forget what was learnt: the server's tools have changed."""
+        self._outputs.forget()
+        self._consent.forget()
+
+    async def ask_consent(self, params: CallToolRequestParams) -> None:
+        """Return if a call may be made; see ``Consent.ask``."""
+        await self._consent.ask(params, self._link.calls.origin_of, self._tools)
+
+    async def make(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, a second time if it lacked headers, and check the structured content of its result.
+
+        Raises:
+            ResultInvalid: that does not fit the tool's output schema.
+        """
+        try:
+            result = await call()
+        except HeaderMismatch:
+            # The tool wants arguments in headers, and we did not know, or no longer: look it up, and try once more.
+            if not await self._look_up(name):
+                raise
+            result = await call()
+        if isinstance(result, CallToolResult) and result.structured_content is not None and not result.is_error:
+            await self._outputs.check(name, result.structured_content, self._tools)
+        return result
+
+    async def _look_up(self, name: str) -> bool:
+        """List the tools anew; tell whether this one is there and its headers could matter."""
+        if not self._link.is_http:
+            return False
+        self._cache.drop("tools/list")
+        return name in [tool.name async for tool in self._tools()]
