@@ -73,31 +73,6 @@ async def test_many_calls_at_once_get_each_its_own_reply():
         link.check_empty()
 
 
-async def test_what_came_with_a_call_that_waits_begins_at_once():
-    """All of it in one pass of the event loop, in the order of its coming; the peer does not pay a pass for each."""
-    loop, passes, begun, gate = asyncio.get_running_loop(), 0, [], asyncio.Event()
-
-    def count():
-        nonlocal passes
-        passes += 1
-        if not gate.is_set():
-            loop.call_soon(count)
-
-    async def tool(request, _peer):
-        begun.append((request.params.name, passes))
-        await gate.wait()
-        return done(request.params.name)
-
-    async with linked(tool) as link:
-        calls = [link.started(name) for name in "abcd"]
-        count()
-        await settle()
-        gate.set()
-        assert await asyncio.gather(*calls) == [*"abcd"]
-    assert [name for name, _ in begun] == [*"abcd"]
-    assert len({at for _, at in begun[1:]}) == 1
-
-
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("error", [InvalidParams("here", data=[1]), Rejected("no"), PeerError("own", code=1234)])
 async def test_a_peer_error_of_a_handler_is_the_reply(error, waits):

@@ -11,7 +11,7 @@ from antiphon.errors import NotInRevision, ResourceNotFound, UrlElicitationRequi
 from antiphon.wire.common import SUBSCRIPTION_ID, ClientCapabilities, RequestMeta, RequestParams, Result
 from antiphon.wire.envelope import ErrorObject, encode
 from antiphon.wire.methods import METHODS
-from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, MODERN, REVISIONS, Revision, negotiate, revision
+from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, MODERN, REVISIONS, Revision, revision
 from antiphon.wire.subscriptions import SubscriptionsListenResult
 from antiphon.wire.unknown import decode
 from tests.support import mcp_schema
@@ -110,18 +110,6 @@ def test_batches_are_of_one_revision():
 def test_errors_without_a_readable_id():
     """Before 2025-11-25 they carry null, since then no id."""
     assert [each.name for each in REVISIONS if each.null_id] == ["2024-11-05", "2025-03-26", "2025-06-18"]
-
-
-@pytest.mark.parametrize("name", NAMES[:-1])
-def test_negotiation_grants_what_is_spoken(name):
-    """A legacy revision that we speak is what the client gets."""
-    assert negotiate(name).name == name
-
-
-@pytest.mark.parametrize("name", ["2026-07-28", "1999-01-01", "2099-01-01", "", "DRAFT"])
-def test_negotiation_offers_the_newest_legacy_revision_else(name):
-    """An unknown version gets it, and so does the modern one, which has no handshake."""
-    assert negotiate(name) is LATEST_LEGACY
 
 
 def test_an_unknown_revision_is_not_found():

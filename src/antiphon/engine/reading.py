@@ -2,8 +2,8 @@
 
 Most frames are requests whose handler never waits, and the task that reads serves them itself. If it comes to belong to
 a handler that does, what arrived with that request is looked at in tasks of its own, and another goes on with the
-reading. Owns which task that is, and what has arrived and was not looked
-at yet. What is done about a frame is ``connection``'s.
+reading. Owns which task that is, and what has arrived and was not looked at yet. What is done about a frame is
+``connection``'s.
 """
 
 from __future__ import annotations

@@ -59,12 +59,10 @@ class _Worker:
         self._loop = asyncio.get_running_loop()
         self._file = file
         self._work = work
-        self._ended: Callable[[Exception | None], None] | None = None
         self.alarm = _Alarm(file, events)
 
     def start(self, ended: Callable[[Exception | None], None]) -> None:
         """Start working; ``ended`` is called in the loop, with the error if there was one."""
-        self._ended = ended
         threading.Thread(target=self._run, args=(ended,), name="antiphon-stdio", daemon=True).start()
 
     def post(self, call: Callable[..., None], *args: object) -> None:

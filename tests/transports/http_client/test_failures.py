@@ -19,7 +19,6 @@ from antiphon.transports.http_client.failures import (
     is_unreachable,
     printable,
     remedy,
-    was_never_sent,
 )
 from antiphon.transports.http_client.message import error_of
 from antiphon.wire.failure import from_wire
@@ -35,15 +34,12 @@ def arrived(failure) -> PeerError:
 @pytest.mark.parametrize(
     ("failure", "yes"),
     [
-        (HttpFailure(UNREACHABLE, "m"), {was_never_sent, is_unreachable, is_refused_outright}),
+        (HttpFailure(UNREACHABLE, "m"), {is_unreachable, is_refused_outright}),
         (HttpFailure(BROKEN, "m"), {is_broken}),
         (HttpFailure(UNUSABLE, "m"), set()),
         (HttpFailure.of_status("u", 404, "Not Found", ""), {is_not_streamable}),
-        (
-            HttpFailure.of_status("u", 404, "Not Found", "", gone=True),
-            {is_not_streamable, was_never_sent, has_session_gone},
-        ),
-        (HttpFailure.session_gone("u"), {is_not_streamable, was_never_sent, has_session_gone}),
+        (HttpFailure.of_status("u", 404, "Not Found", "", gone=True), {is_not_streamable, has_session_gone}),
+        (HttpFailure.session_gone("u"), {is_not_streamable, has_session_gone}),
         (HttpFailure.of_status("u", 405, "", ""), {is_not_streamable}),
         (HttpFailure.of_status("u", 401, "", ""), {is_refused_outright}),
         (HttpFailure.of_status("u", 403, "", ""), {is_refused_outright}),
@@ -53,7 +49,7 @@ def arrived(failure) -> PeerError:
 )
 def test_each_failure_is_recognised(failure, yes):
     """By the questions that a client has."""
-    questions = {was_never_sent, is_broken, is_not_streamable, has_session_gone, is_unreachable, is_refused_outright}
+    questions = {is_broken, is_not_streamable, has_session_gone, is_unreachable, is_refused_outright}
     assert {ask for ask in questions if ask(arrived(failure))} == yes
 
 

@@ -29,7 +29,6 @@ __all__ = [
     "is_unreachable",
     "printable",
     "remedy",
-    "was_never_sent",
 ]
 
 UNREACHABLE = 1
@@ -125,11 +124,6 @@ def is_refused_outright(error: PeerError) -> bool:
 def is_unreachable(error: PeerError) -> bool:
     """Tell whether no connection was made."""
     return error.code == UNREACHABLE
-
-
-def was_never_sent(error: PeerError) -> bool:
-    """Tell whether the request did not reach the server: sending it again cannot do anything twice."""
-    return is_unreachable(error) or has_session_gone(error)
 
 
 def is_broken(error: PeerError) -> bool:

@@ -16,7 +16,7 @@ from antiphon.wire.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025
 from antiphon.wire.revisions.difference import Difference
 from antiphon.wire.revisions.lowering import Conversion, conversions
 
-__all__ = ["LATEST", "LATEST_LEGACY", "LEGACY", "MODERN", "REVISIONS", "Revision", "negotiate", "revision"]
+__all__ = ["LATEST", "LATEST_LEGACY", "LEGACY", "MODERN", "REVISIONS", "Revision", "revision"]
 
 W = TypeVar("W", bound=Wire)
 
@@ -117,9 +117,3 @@ _BY_NAME = {each.name: each for each in REVISIONS}
 def revision(name: str) -> Revision | None:
     """Find a revision by its name, or ``None`` if we do not speak it."""
     return _BY_NAME.get(name)
-
-
-def negotiate(requested: str) -> Revision:
-    """Choose the revision with which to answer ``initialize``: the one asked for, or else the newest legacy one."""
-    found = _BY_NAME.get(requested)
-    return found if found is not None and not found.modern else LATEST_LEGACY
