@@ -94,18 +94,20 @@ class Journal:
         Raises:
             CallDiverged: the author's key was used for something else before.
         """
-        entry = self._entries.get(place.name)
+        name = place.name
+        entry = self._entries.get(name)
         if entry is None:
             return None
         if entry.digest != place.digest:
             raise CallDiverged(f"The ask with the key {place.path[1:]!r} is not the one that was answered under it")
-        self._claimed.add(place.name)
+        self._claimed.add(name)
         return entry
 
     def note(self, place: Place, kind: Kind, value: bytes = b"", *, secret: bool = False) -> None:
         """Keep what was learnt at a place. With ``secret`` among it, a journal is never compressed: length tells."""
-        self.record(place.name, Entry(kind, place.digest, value))
-        self._claimed.add(place.name)
+        name = place.name
+        self.record(name, Entry(kind, place.digest, value))
+        self._claimed.add(name)
         self._has_secrets = self._has_secrets or secret
 
     def record(self, name: str, entry: Entry) -> None:

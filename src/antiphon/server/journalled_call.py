@@ -119,19 +119,12 @@ class JournalledCall(RoundCall):
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
         """Ask as ``RoundCall.ask`` does, and note the answer; in a replay, know it already."""
         self.check_outside_steps(spec)
-        if self._is_lost():
+        if self._diverged is not None or self._is_lost():
             await self._raise_lost()
         place = self._place(spec, params, key)
-        if (known := self._known(place)) is not None:
+        known = self._known(place, spec, key)
+        if known is not None:
             return await _recall(known, spec)
-        if key is not None and (given := self._take_given(key, spec)) is not None:
-            self.journal.note(place, "answer", bytes(given))
-            return given
-        return await self._ask_anew(place, spec, params, key, timeout)
-
-    async def _ask_anew(
-        self, place: Place, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None
-    ) -> Raw:
         name, timeout = self._opened(place, spec, key, timeout)
         try:
             answer = await self._answer_to(name, spec, params, timeout)
@@ -147,41 +140,44 @@ class JournalledCall(RoundCall):
         self.journal.note(place, "answer", bytes(answer))
         return answer
 
+    def _place(self, spec: MethodSpec, params: Wire, key: str | None) -> Place:
+        lane = "" if key is not None else _lane(spec.name, "give the ask a key=")
+        return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
+
+    def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
+        """Return what is known at a place: from the journal, or else by an answer that came with the first request."""
+        try:
+            known = self.journal.take(place)
+        except CallDiverged as error:
+            self._diverged = error
+            raise
+        if known is None and key is not None and (given := self._take_given(key, spec)) is not None:
+            self.journal.note(place, "answer", bytes(given))
+            known = self.journal.take(place)
+        return known
+
     def _opened(
         self, place: Place, spec: MethodSpec, key: str | None, timeout: float | None
     ) -> tuple[str, float | None]:
         """Return an ask's name on the wire and the seconds it has: those it had before a replay, if it was out."""
-        ask = self._waiting_for.pop(place.name, None)
+        where = place.name
+        ask = self._waiting_for.pop(where, None)
         if ask is None:
             deadline = time.time() + timeout if timeout is not None else None
-            ask = OpenAsk(self._name(spec, key), spec.name, place.name, place.digest, deadline)
+            ask = OpenAsk(self._name(spec, key), spec.name, where, place.digest, deadline)
         else:
             timeout = max(0.0, ask.deadline - time.time()) if ask.deadline is not None else None
         self._open[ask.key] = ask
         return ask.key, timeout
 
-    def _is_lost(self) -> bool:
-        return self._diverged is not None or super()._is_lost()
-
     def _loss(self) -> BaseException:
         return self._diverged or CallAbandoned(self._ending or "the call has ended")
-
-    def _place(self, spec: MethodSpec, params: Wire, key: str | None) -> Place:
-        lane = "" if key is not None else _lane(spec.name, "give the ask a key=")
-        return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
-
-    def _known(self, place: Place) -> Entry | None:
-        try:
-            return self.journal.take(place)
-        except CallDiverged as error:
-            self._diverged = error
-            raise
 
     # --- steps --------------------------------------------------------------------------------------------------
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Do something once: a replay gets its result from the journal. ``work`` is given an idempotency key."""
-        if self._is_lost():
+        if self._diverged is not None or self._is_lost():
             await self._raise_lost()
         place = self.journal.place(_lane(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
         known = self.journal.take(place)
