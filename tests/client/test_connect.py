@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
-from antiphon.client.connect import Address, Command, reach, resolve, speaks_oldest
+from antiphon.client.connect import Address, Command, named, reach, resolve, speaks_oldest
 from antiphon.errors import ConfigError, ConnectionClosed, MethodNotFound, PeerError
 from antiphon.server.network import server_app
 from tests.support.asgi import running
@@ -156,3 +156,10 @@ def test_a_file_in_another_folder_is_another_server(tmp_path: Path, monkeypatch:
         monkeypatch.chdir(folder)
         found.append(resolve("shop.py"))
     assert found == [Command(argv=[sys.executable, str(tmp_path / name / "shop.py")]) for name in ("mine", "theirs")]
+
+
+def test_a_host_knows_a_server_by_what_the_user_configured() -> None:
+    """A URL, a command line, or the name of a server in memory."""
+    assert named(resolve("https://example.com/mcp")) == "https://example.com/mcp"
+    assert named(resolve(["uvx", "shop"])) == ["uvx", "shop"]
+    assert named(resolve(Server("shop"))) == ["memory:", "shop"]

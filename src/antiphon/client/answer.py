@@ -30,7 +30,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "shaped"]
+__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "shaped", "shaped_answers"]
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raise ``Rejected`` to say no."""
@@ -152,6 +152,18 @@ def shaped(method: str, given: object) -> Wire:
     if isinstance(given, Sequence) and not isinstance(given, str):
         return ListRootsResult(roots=[_root(one) for one in cast("Sequence[str | Path | Root]", given)])
     raise LocalProtocolError(f"{method} is answered with a list of roots, not with {type(given).__name__}")
+
+
+def shaped_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
+    """Turn answers to a round, given in short, into results by their keys.
+
+    Raises:
+        LocalProtocolError: there is no such ask, or this is no answer to it.
+    """
+    unknown = [key for key in answers if key not in pending.asks]
+    if unknown:
+        raise LocalProtocolError(f"The round has no ask {unknown[0]!r}: it has {', '.join(pending.asks) or 'none'}")
+    return {key: shaped(pending.asks[key].method, given) for key, given in answers.items()}
 
 
 def _message(answer: object) -> CreateMessageResult:

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from msgspec import Raw, structs
 
-from antiphon.client.answer import Answers, shaped
-from antiphon.client.connect import Address, Command, Serves
+from antiphon.client.answer import Answers, shaped_answers
+from antiphon.client.connect import Address, Command, Serves, named
 from antiphon.client.open_calls import OpenCall, OpenCalls
 from antiphon.client.pending import Ask, PendingRound
 from antiphon.client.replies import read_legacy, read_modern
@@ -58,7 +58,7 @@ class Calls:
         """Those that wait for their result."""
         self._answers = answers
         self._limits = limits
-        target = _named(where)
+        target = named(where)
         self._identity = identify(target)
         self._target = describe_target(target)
 
@@ -178,7 +178,7 @@ class Calls:
             # "They MUST NOT be used for any other request"; what another server knows is none of this one's business.
             raise LocalProtocolError(f"This call was made to another server, not to {self._target}")
         params = pending.round_params
-        again = retry(params, _given(pending, answers), pending.request_state)
+        again = retry(params, shaped_answers(pending, answers), pending.request_state)
         kind: Any = METHODS[pending.method].result
         call = self.open.open(pending.method, params, pending.call)
         send: Sending[R] = Sending(
@@ -297,17 +297,3 @@ class Calls:
             round=this,
             revision=agreed.name if agreed is not None else None,
         )
-
-
-def _named(where: Serves | Command | Address) -> str | list[str]:
-    """Return what the user configured: by it a host knows a server."""
-    if isinstance(where, Address):
-        return where.url
-    return list(where.argv) if isinstance(where, Command) else ["memory:", str(getattr(where, "name", ""))]
-
-
-def _given(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
-    unknown = [key for key in answers if key not in pending.asks]
-    if unknown:
-        raise LocalProtocolError(f"The round has no ask {unknown[0]!r}: it has {', '.join(pending.asks) or 'none'}")
-    return {key: shaped(pending.asks[key].method, given) for key, given in answers.items()}

@@ -20,7 +20,18 @@ from msgspec import Struct, ValidationError, convert, structs
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 
-__all__ = ["Address", "Command", "Opened", "Serves", "Target", "reach", "resolve", "speaks_oldest", "with_options"]
+__all__ = [
+    "Address",
+    "Command",
+    "Opened",
+    "Serves",
+    "Target",
+    "named",
+    "reach",
+    "resolve",
+    "speaks_oldest",
+    "with_options",
+]
 
 
 @runtime_checkable
@@ -96,6 +107,13 @@ def with_options(
         raise ConfigError("headers=, ssl= and proxy= are for a URL; this target is none")
     merged = {**(where.headers or {}), **(headers or {})}
     return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
+
+
+def named(where: Serves | Command | Address) -> str | list[str]:
+    """Return what the user configured: by it a host knows a server."""
+    if isinstance(where, Address):
+        return where.url
+    return list(where.argv) if isinstance(where, Command) else ["memory:", str(getattr(where, "name", ""))]
 
 
 def _split(line: str) -> list[str]:
