@@ -27,7 +27,7 @@ Send = Callable[[], bool]
 """Sends a round; tells whether there was one to send."""
 
 
-class Quiescence(Struct):
+class Quiescence(Struct, gc=False):
     """The passes of the event loop since the last ask of one call."""
 
     _passes: int = _DIRECT_PASSES
