@@ -19,8 +19,9 @@ PASSES = 8
 """Passes of the event loop without a new ask before a round is sent. Measured: ``gather`` nested four deep needs 4,
 five ``sleep(0)`` need 5; each pass costs about 1.5 microseconds."""
 
-_DIRECT_PASSES = 1
-"""The same where every ask comes from the body's own task: it waits for them, so at most a task it made can add one."""
+_DIRECT_PASSES = 0
+"""The same where every ask comes from the body's own task: it waits for them, and a task that it made before has its
+turn in the pass that is waited for anyway."""
 
 
 Send = Callable[[], bool]
