@@ -215,3 +215,51 @@ def test_context_that_was_not_offered_is_dropped(context: Any, seen: str | None)
     admitted = Answers(Contextual(), None, None).admit(asked)
     assert isinstance(admitted, CreateMessageRequestParams)
     assert admitted.include_context == seen
+
+
+async def no_params() -> str:
+    """Take nothing."""
+    return ""
+
+
+@pytest.mark.parametrize("name", ["sampling", "elicitation"])
+def test_an_answerer_that_takes_something_else_is_an_error_at_once(name: str) -> None:
+    """Not when the first ask comes."""
+    given: dict[str, Any] = {"sampling": None, "elicitation": None, name: no_params}
+    with pytest.raises(ConfigError, match=rf"{name}= must be an async function \(params, origin\)"):
+        Answers(**given, roots=None)
+
+
+async def test_an_answerer_that_is_not_async_is_named() -> None:
+    """With the remedy, instead of the TypeError of an ``await``."""
+
+    def plain(_params: object, _origin: object) -> Any:
+        return "hello"
+
+    with pytest.raises(LocalProtocolError, match="sampling= gave a str and nothing to await: write"):
+        await Answers(plain, None, None).answer(SAMPLE, ORIGIN)
+    with pytest.raises(LocalProtocolError, match="elicitation= gave a str"):
+        await Answers(None, plain, None).answer(FORM, ORIGIN)
+
+
+@pytest.mark.parametrize("roots", ["/srv/docs", 5])
+async def test_roots_are_a_list(roots: Any) -> None:
+    """Of one text the first letter would be a root of its own, and of a path that is everything there is."""
+    with pytest.raises(ConfigError, match="roots= must be a list"):
+        Answers(None, None, roots)
+    answers = Answers(None, None, [])
+    with pytest.raises(ConfigError, match="roots= must be a list"):
+        answers.set_roots(roots)
+
+    async def computed() -> Any:
+        return roots
+
+    with pytest.raises(ConfigError, match="roots= must be a list"):
+        await Answers(None, None, computed).answer(RequestParams(), ORIGIN)
+
+
+def test_who_looks_at_rounds_can_be_called() -> None:
+    """Or it is said at once."""
+    wrong: Any = 5
+    with pytest.raises(ConfigError, match="on_round= must be a function"):
+        Answers(None, None, None, on_round=wrong)

@@ -73,6 +73,7 @@ def test_a_server_object_is_reached_in_memory() -> None:
     ("target", "why"),
     [
         ("", "empty"),
+        (Server, "give a Server"),
         ([], "empty"),
         ("unbalanced 'quote", "cannot read the command line"),
         (Path("nowhere.py"), "no such file"),

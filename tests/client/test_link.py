@@ -10,7 +10,7 @@ import pytest
 
 from antiphon import Client, Context, Server
 from antiphon.client.repeats import Repeats
-from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
+from antiphon.errors import CallTimeout, ConnectionClosed, InvalidParams, LocalProtocolError, PeerError
 from antiphon.server.network import server_app
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 from tests.support.asgi import running
@@ -230,3 +230,27 @@ async def test_marks_are_forgotten_when_the_tools_change() -> None:
         assert repeats.allows("tools/call", params)
         await client.call_tool("look")
         await until(lambda: not repeats.allows("tools/call", params))
+
+
+async def test_a_wrapper_that_fails_leaves_nothing_open() -> None:
+    """Its own error is raised at once, and the server beneath has ended."""
+
+    def wrap(_channel: object) -> Any:
+        raise ValueError("no room")
+
+    before = asyncio.all_tasks()
+    with pytest.raises(ValueError, match="no room"):
+        await Client(shop(), wrap=wrap).connect()
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_log_level_that_is_refused_closes_the_session_again() -> None:
+    """Nobody leaves an ``async with`` that was never entered."""
+    wrong: Any = "loud"
+    client = Client(shop(), revision="2025-11-25", log_level=wrong)
+    before = asyncio.all_tasks()
+    with pytest.raises(InvalidParams, match="loud"):
+        await client.connect()
+    assert asyncio.all_tasks() == before
+    with pytest.raises(LocalProtocolError, match="Not connected"):
+        _ = client.session

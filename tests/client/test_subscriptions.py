@@ -249,3 +249,11 @@ async def test_a_stranger_cannot_end_up_in_our_stream() -> None:
         assert (await next_of(changes)).kind == "tools"
         await client.ping()
         assert len(changes._changes) == 0
+
+
+@pytest.mark.parametrize(("wanted", "why"), [({}, "say what to hear of"), ({"uris": "shop://hat"}, "uris= is a list")])
+async def test_what_would_hear_nothing_is_an_error_at_once(wanted: Any, why: str) -> None:
+    """Instead of a wait that never ends."""
+    async with Client(shop()) as client:
+        with pytest.raises(LocalProtocolError, match=why):
+            client.listen(**wanted)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from antiphon.engine.serving import LATER
+from antiphon.errors import InternalError
 from antiphon.protocol.events import Request
 from tests.support.linked import done, linked, settle
 
@@ -34,3 +37,27 @@ async def test_without_requests_nobody_waits_for_it_to_be_idle():
     async with linked(lambda _request, _peer: done()) as link:
         await link.server.serving.wait_idle()
         assert not link.server.serving.is_busy()
+
+
+class Aside(BaseException):
+    """No ``Exception``: what test runners raise to get past those who catch all of them."""
+
+
+@pytest.mark.parametrize("kind", [Aside, GeneratorExit])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_whatever_a_handler_raises_the_peer_is_answered(kind: type[BaseException], waits: bool):
+    """And the connection goes on: the next request is served."""
+    raised: list[bool] = []
+
+    async def tool(_request, _peer):
+        if waits:
+            await asyncio.sleep(0)
+        if not raised:
+            raised.append(True)
+            raise kind
+        return done()
+
+    async with linked(tool) as link:
+        with pytest.raises(InternalError, match="Internal error"):
+            await link.started()
+        assert await link.started() == "done"

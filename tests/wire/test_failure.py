@@ -53,3 +53,9 @@ def test_a_code_given_by_hand_is_kept():
 def test_nothing_else_gets_out(error):
     """The text of any other exception stays here."""
     assert to_wire(error) == ErrorObject(code=-32603, message="Internal error")
+
+
+def test_what_another_peer_has_said_does_not_go_on():
+    """It is about a request of ours."""
+    error = from_wire(ErrorObject(code=-32602, message="secret of another server"))
+    assert to_wire(error) == ErrorObject(code=-32603, message="Internal error")

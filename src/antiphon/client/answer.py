@@ -30,7 +30,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "shaped", "shaped_answers"]
+__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "shaped", "shaped_answers", "takes_two"]
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raise ``Rejected`` to say no."""
@@ -57,8 +57,11 @@ class Answers:
         timeout: float | None = None,
     ) -> None:
         for name, answerer in (("sampling", sampling), ("elicitation", elicitation)):
-            if answerer is not None and not callable(answerer):
+            if answerer is not None and not takes_two(answerer):
                 raise ConfigError(f"{name}= must be an async function (params, origin), or a Host; got {answerer!r}")
+        if on_round is not None and not callable(on_round):
+            raise ConfigError(f"on_round= must be a function (pending); got {on_round!r}")
+        _check_roots(roots)
         self.on_round = on_round
         """Who looks at each round first."""
         self._sampling = sampling
@@ -106,10 +109,16 @@ class Answers:
 
     async def _answer(self, params: Wire, origin: Origin) -> Wire:
         if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
-            return _message(await self._sampling(params, origin))
+            answer = self._sampling(params, origin)
+            if not hasattr(answer, "__await__"):
+                raise _not_async("sampling", answer)
+            return _message(await answer)
         if isinstance(params, ElicitRequestParams) and self._elicitation is not None:
             try:
-                return _elicited(await self._elicitation(params, origin))
+                choice = self._elicitation(params, origin)
+                if not hasattr(choice, "__await__"):
+                    raise _not_async("elicitation", choice)
+                return _elicited(await choice)
             except Rejected:
                 return ElicitResult(action="decline")
         if self._roots is not None:
@@ -121,11 +130,39 @@ class Answers:
         if given is None:
             return []
         roots = await given() if callable(given) else given
+        _check_roots(roots)
         return [_root(one) for one in roots]
 
     def set_roots(self, roots: Roots) -> None:
         """Replace the roots that are offered from now on."""
+        _check_roots(roots)
         self._roots = roots
+
+
+def takes_two(answerer: object) -> bool:
+    """Tell whether something can be called with params and origin."""
+    if not callable(answerer):
+        return False
+    try:
+        inspect.signature(answerer).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        # Functions written in C may not say what they take.
+        return True
+    return True
+
+
+def _not_async(name: str, answer: object) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"{name}= gave a {type(answer).__name__} and nothing to await: write the function with `async def`"
+    )
+
+
+def _check_roots(roots: object) -> None:
+    # A text is a sequence of texts: of "/srv/docs" the first would be "/", and everything would be offered.
+    if roots is not None and not callable(roots) and (isinstance(roots, str) or not isinstance(roots, Sequence)):
+        raise ConfigError(f"roots= must be a list of paths, URIs and Roots, or an async function; got {roots!r}")
 
 
 def _own(answerer: object, kind: str, plain: Any) -> Any:

@@ -159,8 +159,13 @@ class Client:
             raise LocalProtocolError("This client is connected already")
         self._cache.clear()
         await self._link.open()
-        if self._log_level is not None and self.server_capabilities.logging is not None:
-            await self.set_log_level(self._log_level)
+        try:
+            if self._log_level is not None and self.server_capabilities.logging is not None:
+                await self.set_log_level(self._log_level)
+        except BaseException:
+            # Nobody will leave an ``async with`` that was never entered.
+            await self._link.close()
+            raise
 
     async def close(self) -> None:
         """End the session and, if it is a child process, the server. May be called twice, from any task."""
@@ -333,7 +338,16 @@ class Client:
         """Hear of changes: of the lists named, and of the resources with these URIs.
 
         Use as ``async with client.listen(tools=True) as changes: async for change in changes: ...``.
+
+        Raises:
+            LocalProtocolError: nothing is named, or ``uris`` is one text and no list.
         """
+        if isinstance(uris, str):
+            raise LocalProtocolError(f"listen: uris= is a list, as in uris=[{uris!r}]")
+        if not (tools or prompts or resources or uris):
+            raise LocalProtocolError(
+                "listen: say what to hear of: tools=True, prompts=True, resources=True or uris=[...]"
+            )
         wanted = SubscriptionFilter(
             tools_list_changed=tools or None,
             prompts_list_changed=prompts or None,

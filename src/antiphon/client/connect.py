@@ -87,7 +87,7 @@ def resolve(target: Target) -> Serves | Command | Address:
         if not target:
             raise ConfigError("the command line is empty")
         return Command(argv=list(target))
-    if hasattr(target, "serve"):
+    if hasattr(target, "serve") and not isinstance(target, type):
         return target
     raise ConfigError(
         f"cannot connect to {target!r}: give a Server, a URL, a command line, a .py file or a configuration entry"

@@ -249,6 +249,9 @@ class Link:
         opened, self._opened = self._opened, None
         if reached is not None:
             await reached.peer.close()
+        elif opened is not None:
+            # Nothing was built on it: ``wrap=`` has failed, say.
+            await opened.channel.close()
         if opened is not None and opened.serving is not None:
             await asyncio.wait([opened.serving])
 

@@ -17,7 +17,9 @@ def called(what: str, callback: Callable[[*A], object], *arguments: *A) -> objec
     """Call a callback and return what it returns; ``None`` if it fails. ``what`` it is for, the log says."""
     try:
         return callback(*arguments)
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
         log.exception("a callback for %s failed", what)
         return None
 

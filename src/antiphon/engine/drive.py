@@ -7,6 +7,7 @@ another take over the reading.
 
 from __future__ import annotations
 
+import asyncio
 import types
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
@@ -16,6 +17,10 @@ __all__ = ["drive"]
 
 T = TypeVar("T")
 A = TypeVar("A")
+
+
+_PASSING = (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+"""What goes through as it is: failures, and the ends of a task and of the process."""
 
 
 @types.coroutine
@@ -29,6 +34,10 @@ def drive(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject
         pending = context.run(handler.send, None)
     except StopIteration as stop:
         return stop.value
+    except _PASSING:
+        raise
+    except BaseException as error:
+        raise _failure(error) from error
     try:
         waits(subject)
     except BaseException:
@@ -52,3 +61,13 @@ def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> G
             pending = context.run(step, argument)
         except StopIteration as stop:
             return stop.value
+        except _PASSING:
+            raise
+        except BaseException as error:
+            raise _failure(error) from error
+
+
+def _failure(error: BaseException) -> RuntimeError:
+    # What test runners raise to get past those who catch every ``Exception``, or a ``GeneratorExit`` of the handler's
+    # own, would end the task that drives it, and leave the peer without an answer. PEP 479 does so with StopIteration.
+    return RuntimeError(f"the handler raised {type(error).__name__}")

@@ -22,6 +22,7 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.answers import check_readable, is_readable
 from antiphon.server.call import Call, Handled
+from antiphon.server.outcomes import UNSENDABLE, deliver, unsendable
 from antiphon.server.quiescence import Quiescence
 from antiphon.server.sealed_state import refusal
 from antiphon.wire.common import RoundParams, Wire
@@ -201,7 +202,7 @@ class RoundCall(Call):
         """Take a retry: deliver its answers and wait for what comes next, or repeat what it missed."""
         is_parked = not self._legs
         if is_parked and self.last is not None and generation < self.generation:
-            _reply(connection, request, self.last)
+            deliver(connection, request, self.last)
             return
         answers = self._read_answers(request.params) if is_parked else {}
         for key, raw in answers.items():
@@ -247,7 +248,7 @@ class RoundCall(Call):
     def _deliver(self, outcome: Wire | Raw | BaseException) -> None:
         legs, self._legs, self.request = self._legs, [], None
         for connection, request in legs:
-            _reply(connection, request, outcome)
+            deliver(connection, request, outcome)
             # It leads here, and we to the request: without this both would be garbage that only a collection finds.
             request.on_cancel = None
 
@@ -265,25 +266,21 @@ class RoundCall(Call):
     def _finished(self, task: asyncio.Task[Wire]) -> None:
         for ask in self._pending.values():
             ask.answer.cancel()
-        outcome = self._outcome(task)
-        if isinstance(outcome, BaseException):
-            self._keeper.ended(self, Raw(encode(to_wire(outcome))), is_error=True)
-        elif self.generation:
-            outcome = Raw(encode(outcome))
-            self._keeper.ended(self, outcome, is_error=False)
-        else:
-            self._keeper.ended(self, Raw(), is_error=False)
+        outcome, kept = self._outcome(task), Raw()
+        try:
+            if isinstance(outcome, BaseException):
+                kept = Raw(encode(to_wire(outcome)))
+            elif self.generation:
+                outcome = kept = Raw(encode(outcome))
+        except UNSENDABLE as error:
+            outcome, kept = unsendable(outcome, error)
+        self._keeper.ended(self, kept, is_error=isinstance(outcome, BaseException))
         self._deliver(outcome)
         self.first.on_cancel, self.last = None, None
 
     def _outcome(self, task: asyncio.Task[Wire]) -> Wire | BaseException:
         if task.cancelled():
-            return InternalError("The server is closing") if self._keeper.closed else refusal()
+            if not self._keeper.closed and self._ending is not None:
+                return refusal()
+            return InternalError("The server is closing" if self._keeper.closed else "The request was abandoned")
         return task.exception() or task.result()
-
-
-def _reply(connection: Connection[ServerSession], request: Request, outcome: Wire | Raw | BaseException) -> None:
-    if isinstance(outcome, BaseException):
-        connection.reply_error(request, outcome)
-    else:
-        connection.reply(request, outcome)

@@ -42,8 +42,11 @@ _BY_CODE: dict[int, type[PeerError]] = {
 
 
 def to_wire(error: BaseException) -> ErrorObject:
-    """Turn an exception into what the peer is told. Anything but a ``PeerError`` is "Internal error" and no more."""
-    if isinstance(error, PeerError):
+    """Turn an exception into what the peer is told.
+
+    Anything but a ``PeerError``, and one that another peer has sent to us, is "Internal error" and no more.
+    """
+    if isinstance(error, PeerError) and not error.remote:
         return ErrorObject(code=error.code, message=error.message, data=error.data)
     return ErrorObject(code=InternalError.CODE, message="Internal error")
 
