@@ -22,12 +22,9 @@ class Booking:
 async def book(day: str, ctx: Context) -> str:
     """Book a table."""
     asked = await ctx.elicit(f"Your table on {day}, please", Booking)
-    if asked.action == "decline":
-        return "Nothing was booked."
-    if asked.action == "cancel":
-        return "Come back when you are ready."
-    booking: Booking = asked.value
-    return f"{day}: a table for {booking.guests} at the {booking.seat}"
+    if asked.value is None:
+        return "Nothing was booked." if asked.action == "decline" else "Come back when you are ready."
+    return f"{day}: a table for {asked.value.guests} at the {asked.value.seat}"
 
 
 async def fill_in(params: ElicitRequestParams, origin: Origin) -> dict[str, Any] | None:

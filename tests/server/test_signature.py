@@ -239,3 +239,31 @@ def test_members_of_unions_are_listed_flat():
     assert members_of(Annotated[int | Annotated[str, 1] | None, 2]) == (int, str, type(None))
     assert members_of(OLD_OPTIONAL[int]) == (int, type(None))
     assert members_of(list[int]) == (list[int],)
+
+
+def only_by_place(ctx: Context, /) -> None:
+    """Take the context by place only."""
+
+
+def many(*ctx: Context) -> None:
+    """Take any number of contexts."""
+
+
+def named(**ctx: Context) -> None:
+    """Take contexts by any name."""
+
+
+@pytest.mark.parametrize(
+    ("function", "why"), [(only_by_place, "positional-only"), (many, r"\*ctx"), (named, r"\*\*ctx")]
+)
+def test_a_context_that_cannot_be_passed_by_name_is_refused(function: Any, why: str) -> None:
+    """When it is decorated, instead of at every call."""
+    with pytest.raises(ConfigError, match=why):
+        read_signature(function, noun="tool")
+
+
+def test_a_name_in_the_place_of_a_function_is_told_how_names_are_given() -> None:
+    """Others write ``@tool("name")``."""
+    wrong: Any = "describe"
+    with pytest.raises(ConfigError, match="name='describe'"):
+        read_signature(wrong, noun="tool")

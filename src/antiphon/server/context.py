@@ -153,14 +153,27 @@ class Context:
         """
         return await one_step(self, self._call, messages, execute_tools, options)
 
+    @overload
     async def elicit(
-        self, message: str, form: type | Mapping[str, Any], *, key: str | None = None, timeout: float | None = None
-    ) -> Elicited:
+        self, message: str, form: type[S], *, key: str | None = None, timeout: float | None = None
+    ) -> Elicited[S]: ...
+    @overload
+    async def elicit(
+        self, message: str, form: Mapping[str, Any], *, key: str | None = None, timeout: float | None = None
+    ) -> Elicited[dict[str, Any]]: ...
+    @overload
+    async def elicit(
+        self, message: str, form: object, *, key: str | None = None, timeout: float | None = None
+    ) -> Elicited[Any]: ...
+    async def elicit(
+        self, message: str, form: object, *, key: str | None = None, timeout: float | None = None
+    ) -> Elicited[Any]:
         """Ask the user to fill in a form.
 
         ``form``: a dataclass, msgspec Struct, TypedDict or pydantic model with flat members (strings, numbers,
-        booleans, enums), of which ``Elicited.value`` will be an instance; or a JSON Schema of that kind, for a plain
-        ``dict``.
+        booleans, enums), or the type of one such member (``bool``, ``Literal["red", "blue"]``), of which
+        ``Elicited.value`` will be; or a JSON Schema of that kind, for a plain ``dict``. Without an answer the value is
+        ``None``: look at that, and type checkers know the rest.
 
         Raises:
             ElicitationUnavailable: the client offers no forms; nothing was sent.
@@ -169,7 +182,7 @@ class Context:
 
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None, timeout: float | None = None
-    ) -> Elicited:
+    ) -> Elicited[None]:
         """Ask the user to visit an address, for what must not pass through the client (from 2025-11-25).
 
         Raises:
@@ -187,7 +200,11 @@ class Context:
 
     # --- doing --------------------------------------------------------------------------------------------------
 
-    async def step(self, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False) -> S:
+    @overload
+    async def step(self, name: str, function: Callable[..., Awaitable[S]], *, secret: bool = False) -> S: ...
+    @overload
+    async def step(self, name: str, function: Callable[..., S], *, secret: bool = False) -> S: ...
+    async def step(self, name: str, function: Callable[..., Any], *, secret: bool = False) -> Any:
         """Do something that must not be repeated, and return its result: an order placed, a mail sent, the time read.
 
         Where a call may go on in another process (``Server(keys=...)``), the function is run there again from its

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from antiphon.errors import RemoteProtocolError
 from antiphon.server.ask import ask
@@ -12,18 +11,27 @@ from antiphon.server.call import Call
 from antiphon.server.forms import Form
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 __all__ = ["Elicited", "elicit_form", "elicit_visit"]
 
 
-class Elicited:
-    """What the user did with a question."""
+class Elicited(Generic[T]):
+    """What the user did with a question. Its type parameter is the type that was asked for."""
 
     __slots__ = ("action", "value")
 
-    def __init__(self, action: Literal["accept", "decline", "cancel"], value: Any) -> None:
-        self.action = action
+    def __init__(self, action: Literal["accept", "decline", "cancel"], value: T | None) -> None:
+        self.action: Literal["accept", "decline", "cancel"] = action
         """``accept``, ``decline`` (said no) or ``cancel`` (closed it)."""
-        self.value = value
+        self.value: T | None = value
         """The form's values if it was accepted, in the type that was asked for; else ``None``."""
 
     @property
@@ -36,8 +44,8 @@ class Elicited:
 
 
 async def elicit_form(
-    call: Call, message: str, form: type | Mapping[str, Any], *, key: str | None, timeout: float | None
-) -> Elicited:
+    call: Call, message: str, form: object, *, key: str | None, timeout: float | None
+) -> Elicited[Any]:
     """Ask for a form to be filled in. See ``Context.elicit``."""
     asked = Form.of(form)
     params = ElicitRequestParams.form(message, asked.schema)
@@ -50,7 +58,7 @@ async def elicit_form(
         raise RemoteProtocolError(f"The client's answer does not fit the form: {error}") from None
 
 
-async def elicit_visit(call: Call, message: str, url: str, *, key: str | None, timeout: float | None) -> Elicited:
+async def elicit_visit(call: Call, message: str, url: str, *, key: str | None, timeout: float | None) -> Elicited[None]:
     """Ask for an address to be visited. See ``Context.elicit_url``."""
     # 2025-11-25 client/elicitation: a visit has a unique elicitationId. Where a revision has none, it is left out.
     params = ElicitRequestParams.visit(message, url, elicitation_id=os.urandom(16).hex())

@@ -70,6 +70,8 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
     ``noun`` ("tool") and ``name`` are for messages. Raises ``ConfigError``, which names the function and the remedy,
     if it cannot be called with named JSON arguments, or yields.
     """
+    if isinstance(function, str):
+        raise ConfigError(f"a {noun} is made of a function, not of {function!r}; a name is given as name={function!r}")
     inner, bound = _innermost(function)
     own_name = getattr(inner, "__name__", type(inner).__name__)
     place = f'{noun} "{name or own_name}" ({_location(inner)})'
@@ -135,11 +137,10 @@ def _parameters(
         if name in bound:
             continue
         annotation = hints.get(name, parameter.annotation)
+        _refuse_unnamed(parameter, place, first=not parameters)
         if is_context(annotation):
             contexts.append(name)
         else:
-            _refuse_unnamed(parameter, place, first=not parameters)
-        if name not in contexts:
             typed = Any if annotation is inspect.Parameter.empty else annotation
             parameters.append(Parameter(name=name, annotation=typed, default=parameter.default))
     if len(contexts) > 1:
