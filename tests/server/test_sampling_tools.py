@@ -255,3 +255,20 @@ async def test_cancelling_the_call_cancels_its_tools() -> None:
         await started.wait()
         call.cancel()
         await asyncio.wait_for(cancelled.wait(), 2)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_the_timeout_of_a_tool_counts_when_a_model_uses_it(revision: str) -> None:
+    """The model is told, and goes on; another tool of the turn has its own time."""
+
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    results = await used(
+        [Tool.from_function(slow, timeout=0.02), double], use("slow"), use("double", "2", n=4), revision=revision
+    )
+    assert [(one.is_error, one.content[0].text) for one in results] == [
+        (True, "slow did not finish within 0.02 s"),
+        (False, "8"),
+    ]

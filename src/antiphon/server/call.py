@@ -22,6 +22,7 @@ from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.limits import PROGRESS_RATE, Bucket
+from antiphon.server.tool_clocks import CLOCK, standing_still
 from antiphon.wire.common import Wire
 from antiphon.wire.methods import MethodSpec
 
@@ -52,7 +53,7 @@ class CallAbandoned(asyncio.CancelledError):
 class Call:
     """A handler that runs for a request."""
 
-    __slots__ = ("_asks_out", "_left", "_reports", "clock", "connection", "first", "headers", "request", "server")
+    __slots__ = ("_reports", "connection", "first", "headers", "request", "server")
 
     def __init__(self, server: Server, connection: Connection[ServerSession], request: Request) -> None:
         self.server = server
@@ -63,10 +64,6 @@ class Call:
         """The request that began the call."""
         self.request: Request | None = request
         """The request that is live now; ``None`` between rounds."""
-        self.clock: asyncio.Timeout | None = None
-        """The handler's own deadline, while it has one; it stands still while an ask is out."""
-        self._asks_out = 0
-        self._left = 0.0
         self._reports: Bucket | None = None
 
     @property
@@ -117,7 +114,7 @@ class Call:
 
     def out(self, spec: MethodSpec) -> AbstractContextManager[None]:
         """Take note that an ask is out: the handler's own deadline stands still, and whoever watches is told."""
-        if self.clock is None and self.connection.watch is None:
+        if CLOCK.get() is None and self.connection.watch is None:
             # Mostly nobody is to be told.
             return _NOBODY
         return self._told(spec)
@@ -125,28 +122,8 @@ class Call:
     @contextmanager
     def _told(self, spec: MethodSpec) -> Generator[None]:
         watch = self.connection.watch
-        with self.human_time(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
+        with standing_still(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
             yield
-
-    @contextmanager
-    def human_time(self) -> Generator[None]:
-        """Let the handler's own deadline stand still: an ask of it is out. Asks may overlap; the last one counts."""
-        loop, clock = asyncio.get_running_loop(), self.clock
-        if clock is None:
-            yield
-            return
-        when = clock.when()
-        if self._asks_out == 0 and when is not None and not clock.expired():
-            self._left = when - loop.time()
-            clock.reschedule(None)
-        self._asks_out += 1
-        try:
-            yield
-        finally:
-            self._asks_out -= 1
-            # A task that outlives the handler finds its clock gone, and a handler that cleans up finds it expired.
-            if self._asks_out == 0 and self.clock is clock and not clock.expired():
-                clock.reschedule(loop.time() + self._left)
 
     def close_stream(self) -> None:
         """Close the stream of the live request, where the transport has one and its client can resume it."""

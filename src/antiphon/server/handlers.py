@@ -20,7 +20,6 @@ from antiphon.errors import (
     PeerError,
     ResourceNotFound,
     SamplingUnavailable,
-    ToolError,
 )
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
@@ -28,6 +27,7 @@ from antiphon.server.arguments import ArgumentError
 from antiphon.server.call import Call, Handled
 from antiphon.server.context import Context
 from antiphon.server.failures import told
+from antiphon.server.tool_clocks import within
 from antiphon.server.tools import Requirement, Tool
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
@@ -106,28 +106,12 @@ class Handlers:
         if wait:
             await asyncio.sleep(wait)
         try:
-            if tool.timeout is not None:
-                return await self._run_timed(tool, arguments, call)
-            return await tool.call(arguments, Context(call) if call is not None else None)
+            running = tool.call(arguments, Context(call) if call is not None else None)
+            return await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except Exception as error:
             if _is_for_the_peer(error, request):
                 raise
             return _failed(told(self._server, tool.name, error))
-
-    async def _run_timed(self, tool: Tool, arguments: Raw, call: Call | None) -> CallToolResult:
-        clock = asyncio.timeout(tool.timeout)
-        try:
-            async with clock:
-                if call is not None:
-                    call.clock = clock
-                return await tool.call(arguments, Context(call) if call is not None else None)
-        except TimeoutError:
-            if clock.expired():
-                raise ToolError(f"{tool.name} did not finish within {tool.timeout:g} s") from None
-            raise
-        finally:
-            if call is not None:
-                call.clock = None
 
     def _serve(self, request: Request, peer: Peer, handled: Handled) -> CoroutineType[Any, Any, Any] | Later:
         if request.revision.modern:

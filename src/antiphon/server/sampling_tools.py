@@ -16,6 +16,7 @@ from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalPr
 from antiphon.json_schema.mismatch import suggest
 from antiphon.server.call import Call
 from antiphon.server.failures import told
+from antiphon.server.tool_clocks import within
 from antiphon.server.tools import Tool
 from antiphon.wire import tools as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
@@ -94,7 +95,8 @@ class Toolbox:
 
     async def _run(self, call: Call, tool: Tool, use: ToolUseContent) -> ToolResultContent:
         try:
-            result = await tool.call(Raw(encode(use.input)), self._context)
+            running = tool.call(Raw(encode(use.input)), self._context)
+            result = await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except _ENDS_ALL:
             raise
         except Exception as error:
