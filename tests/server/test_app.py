@@ -185,3 +185,17 @@ async def test_the_first_tool_may_come_after_the_client() -> None:
         empty = await client.reply(client.modern("tools/list"))
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["first"]
     assert empty["result"]["tools"] == []
+
+
+@pytest.mark.parametrize("wrong", [{"name": 5}, {"name": "shop", "version": 1.0}])
+def test_name_and_version_are_text(wrong: Any) -> None:
+    """A client refuses a server that says otherwise."""
+    with pytest.raises(ConfigError, match="must be text, got"):
+        Server(**wrong)
+
+
+def test_a_resource_without_a_uri_is_an_error_at_once() -> None:
+    """Used like ``@server.tool``, it would register nothing and put a decorator in the place of the function."""
+    wrong: Any = len
+    with pytest.raises(ConfigError, match="a resource needs a URI"):
+        Server("shop").resource(wrong)

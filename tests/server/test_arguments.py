@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.server.arguments import ArgumentError, Arguments
-from antiphon.server.signature import read_signature
+from antiphon.server.signature import REQUIRED, Parameter, read_signature
 
 
 class Colour(enum.Enum):
@@ -273,3 +273,9 @@ def test_any_bytes_are_taken_or_refused(data):
     """Not even JSON is certain."""
     with pytest.raises(ArgumentError):
         ORDER.decode(data)
+
+
+def test_a_parameter_may_begin_with_two_underscores() -> None:
+    """Python mangles such names in classes, and there is one behind the arguments."""
+    made = Arguments([Parameter(name="__y", annotation=int, default=REQUIRED)], "f")
+    assert made.decode(b'{"__y": 3}') == {"__y": 3}

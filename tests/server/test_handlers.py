@@ -296,3 +296,56 @@ async def test_a_call_past_its_deadline_here_is_cancelled_there() -> None:
         async with asyncio.timeout(30):
             await ended.wait()
     assert ended.is_set()
+
+
+async def in_group(error: Exception) -> None:
+    """Fail in a task of a group."""
+
+    async def fail() -> None:
+        raise error
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fail())
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_an_error_in_a_task_group_is_told_as_itself(revision: str) -> None:
+    """The group has one error in it, since its other tasks are cancelled."""
+    server = Server("shop")
+
+    @server.tool
+    async def refuse() -> None:
+        await in_group(ToolError("out of stock"))
+
+    @server.tool
+    async def protest(ctx: Context) -> None:
+        await in_group(PeerError("not you", code=-7))
+
+    @server.prompt
+    async def praise(ctx: Context) -> str:
+        await in_group(PeerError("not you", code=-7))
+        return ""
+
+    async with Client(server, revision=revision) as client:
+        assert (await client.call_tool("refuse")).text == "out of stock"
+        with pytest.raises(PeerError, match="not you"):
+            await client.call_tool("protest")
+        with pytest.raises(PeerError, match="not you"):
+            await client.get_prompt("praise")
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("key", [5, ""])
+async def test_a_key_is_text(revision: str, key: Any) -> None:
+    """An answer under any other would be asked for until the client gives up."""
+    server = Server("shop")
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return (await ctx.sample("?", key=key)).text
+
+    async with Client(server, sampling=Script(["x"]), revision=revision) as client:
+        assert (
+            f"key= of sampling/createMessage must be a text that is not empty, got {key!r}"
+            in (await client.call_tool("ask")).text
+        )

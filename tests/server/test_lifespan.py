@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from antiphon.errors import ConfigError
 from antiphon.server.lifespan import Held
 
 
@@ -75,3 +77,15 @@ async def test_an_entering_that_is_cancelled_cleans_up() -> None:
     with pytest.raises(asyncio.CancelledError):
         await entering
     assert events == ["cleaned up"]
+
+
+async def test_what_is_no_context_manager_is_named_with_the_remedy() -> None:
+    """The decorator is easily forgotten."""
+
+    async def lifespan() -> AsyncIterator[int]:
+        yield 1
+
+    wrong: Any = lifespan()
+    with pytest.raises(ConfigError, match=r"async_generator.*contextlib\.asynccontextmanager"):
+        Held(wrong)
+    await wrong.aclose()

@@ -133,3 +133,10 @@ def test_a_coroutine_runs_to_its_end() -> None:
 
     run_loop(main())
     assert done == ["done"]
+
+
+async def test_within_an_event_loop_it_says_what_to_do() -> None:
+    """Before anything was made that nobody would await."""
+    for transport in ("stdio", "http"):
+        with pytest.raises(ConfigError, match=r"one runs here already.*server\.asgi"):
+            Server("shop").run(transport)

@@ -166,3 +166,30 @@ def test_a_conversation_that_breaks_a_rule_is_refused(messages: Any, place: str)
     """Before anything is sent; the place is named."""
     with pytest.raises(LocalProtocolError, match=place):
         params(messages)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"max_tokens": "5"}, "max_tokens must be at least 1, and a whole number, got '5'"),
+        ({"max_tokens": 2.5}, "max_tokens"),
+        ({"max_tokens": None}, "max_tokens"),
+        ({"system_prompt": 5}, "system_prompt must be text, got 5"),
+        ({"temperature": "hot"}, "temperature must be a finite number"),
+        ({"stop_sequences": "END"}, "stop_sequences must be a list of texts, got 'END'"),
+        ({"metadata": 5}, "metadata must be a mapping"),
+        ({"include_context": "all"}, "include_context must be"),
+        ({"model_preferences": 5}, "model_preferences must be"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(wrong: dict[str, Any], why: str) -> None:
+    """Before anything is sent; and a text is not taken for a list of its letters."""
+    with pytest.raises(LocalProtocolError, match=why):
+        params(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"text", {"role": "user", "content": "text"}])
+def test_what_is_no_conversation_is_named(wrong: Any) -> None:
+    """A mapping is not taken for a list of its keys."""
+    with pytest.raises(LocalProtocolError, match=f"messages is a {type(wrong).__name__}: give text"):
+        params(wrong)

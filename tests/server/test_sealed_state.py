@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -160,3 +161,10 @@ def test_a_short_key_is_refused_with_the_remedy() -> None:
     """A key that is too short is an error of the configuration."""
     with pytest.raises(ConfigError, match="32 bytes, not 5"):
         Seal([b"short"])
+
+
+@pytest.mark.parametrize("keys", [b"k" * 32, "k" * 32])
+def test_one_key_is_no_list_of_keys(keys: Any) -> None:
+    """The remedy is a pair of brackets."""
+    with pytest.raises(ConfigError, match=r"write keys=\[key\]"):
+        Seal(keys)

@@ -198,3 +198,15 @@ def test_text_in_metadata_is_the_description(metadata):
         "description": "The words.",
         "minimum": 1,
     }
+
+
+async def test_a_coroutine_is_told_to_be_awaited() -> None:
+    """The usual cause of a result that has no JSON form."""
+
+    async def sample() -> str:
+        return "x"
+
+    forgotten = sample()
+    with pytest.raises(TypeError, match="coroutine was not awaited: an `await` is missing"):
+        encode_value(forgotten)
+    assert await forgotten == "x"

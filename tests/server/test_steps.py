@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from typing import Any
 
 import pytest
 
 from antiphon import Context, Server
+from antiphon.testing import connected
 from tests.support.cluster import KEY, cluster, prompts
 from tests.support.raw_client import raw_client, text
 
@@ -125,3 +127,16 @@ async def test_a_step_may_not_ask(keys: tuple[bytes, ...]) -> None:
         result = await client.call("tool")
     assert result["isError"]
     assert "within the step 'ask'" in text(result)
+
+
+async def test_a_step_is_given_a_function_and_not_its_result() -> None:
+    """What was called already has happened already."""
+    server = Server("shop", error_details=True)
+
+    @server.tool
+    async def order(ctx: Context) -> None:
+        wrong: Any = 17
+        await ctx.step("order", wrong)
+
+    async with connected(server) as client:
+        assert "The step 'order' was given a int: give the function itself" in (await client.call_tool("order")).text

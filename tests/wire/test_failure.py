@@ -6,7 +6,7 @@ import pytest
 
 from antiphon import errors
 from antiphon.wire.envelope import ErrorObject
-from antiphon.wire.failure import from_wire, to_wire
+from antiphon.wire.failure import cause_of, from_wire, to_wire
 
 KINDS = [
     kind
@@ -59,3 +59,12 @@ def test_what_another_peer_has_said_does_not_go_on():
     """It is about a request of ours."""
     error = from_wire(ErrorObject(code=-32602, message="secret of another server"))
     assert to_wire(error) == ErrorObject(code=-32603, message="Internal error")
+
+
+def test_a_group_of_one_is_that_one():
+    """However deep; of several nobody can say which was the cause."""
+    cause = ValueError("it")
+    several = ExceptionGroup("two", [ValueError(), KeyError()])
+    assert cause_of(ExceptionGroup("outer", [ExceptionGroup("inner", [cause])])) is cause
+    assert cause_of(cause) is cause
+    assert cause_of(several) is several

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Raw
 
@@ -24,6 +24,7 @@ from antiphon.errors import InternalError, InvalidRequest, NotInRevision, PeerEr
 from antiphon.protocol.events import Batch, BatchReplies, Request
 from antiphon.protocol.session import Session
 from antiphon.wire.common import Wire
+from antiphon.wire.failure import cause_of
 
 __all__ = ["LATER", "Handler", "Later", "Serving"]
 
@@ -164,6 +165,8 @@ class Serving:
 
     def reply_error(self, request: Request, error: BaseException) -> Awaitable[None] | None:
         """Send an error as the reply to a request. See ``Connection.reply_error``."""
+        if isinstance(error, ExceptionGroup):
+            error = cause_of(cast("ExceptionGroup[Exception]", error))
         if not request.cancelled and (not isinstance(error, PeerError) or error.remote):
             log.error("%s failed", request.method.name, exc_info=error)
         data = self._session.reply_error(request, error)

@@ -96,6 +96,7 @@ class Server(Features):
         revisions: Sequence[Revision] = REVISIONS,
     ) -> None:
         super().__init__()
+        _refuse_unless_text(name=name, version=version)
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
@@ -271,6 +272,12 @@ class Server(Features):
         if isinstance(arguments, dict):
             return encode(arguments)
         return bytes(arguments or b"")
+
+
+def _refuse_unless_text(**given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise ConfigError(f"Server({name}=) must be text, got {value!r}")
 
 
 def _notified(peer: Connection[ServerSession], event: Notified) -> None:

@@ -50,7 +50,8 @@ class Arguments:
         self.schema = input_schema(self.parameters, place)
         self._foreign = {p.name: p.annotation for p in self.parameters if isinstance(p.annotation, Adapter)}
         fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _field(p)) for p in self.parameters]
-        struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
+        # Of a class that is named so, Python mangles no name: a parameter may begin with two underscores.
+        struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
         self._decode = msgspec.json.Decoder(struct)
 
     @property

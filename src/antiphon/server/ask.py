@@ -7,7 +7,13 @@ from typing import Any, TypeVar, cast
 
 from msgspec import DecodeError
 
-from antiphon.errors import ElicitationUnavailable, MissingCapability, RemoteProtocolError, SamplingUnavailable
+from antiphon.errors import (
+    ElicitationUnavailable,
+    LocalProtocolError,
+    MissingCapability,
+    RemoteProtocolError,
+    SamplingUnavailable,
+)
 from antiphon.server.call import Call
 from antiphon.wire.common import Wire
 from antiphon.wire.methods import METHODS
@@ -40,6 +46,9 @@ async def ask(
         CallTimeout: no answer came in time.
         RemoteProtocolError: the answer cannot be read.
     """
+    if key is not None and (key.__class__ is not str or not key):
+        # Answers come back by it: any other would be asked for again and again.
+        raise LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
     spec = METHODS[method]
     session, facts = call.connection.session, call.facts
     try:

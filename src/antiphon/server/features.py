@@ -60,6 +60,8 @@ class Features:
         Raises:
             ConfigError: the template is malformed, or its gaps and the parameters differ.
         """
+        if uri.__class__ is not str:
+            raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
         return lambda given: _decorate(lambda function: self._add_resource(function, uri, options), given)
 
     @overload

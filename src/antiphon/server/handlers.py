@@ -32,6 +32,7 @@ from antiphon.server.tools import Requirement, Tool
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent
+from antiphon.wire.failure import cause_of
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams
@@ -109,9 +110,10 @@ class Handlers:
             running = tool.call(arguments, Context(call) if call is not None else None)
             return await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except Exception as error:
-            if _is_for_the_peer(error, request):
+            cause = cause_of(error)
+            if _is_for_the_peer(cause, request):
                 raise
-            return _failed(told(self._server, tool.name, error))
+            return _failed(told(self._server, tool.name, cause))
 
     def _serve(self, request: Request, peer: Peer, handled: Handled) -> CoroutineType[Any, Any, Any] | Later:
         if request.revision.modern:

@@ -11,6 +11,8 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from antiphon.errors import ConfigError
+
 __all__ = ["Held"]
 
 
@@ -18,6 +20,11 @@ class Held:
     """One entering of a lifespan."""
 
     def __init__(self, lifespan: AbstractAsyncContextManager[Any]) -> None:
+        if not hasattr(lifespan, "__aenter__"):
+            raise ConfigError(
+                f"lifespan= gave a {type(lifespan).__name__} and no async context manager: decorate the function with "
+                "contextlib.asynccontextmanager"
+            )
         loop = asyncio.get_running_loop()
         self._entered: asyncio.Future[Any] = loop.create_future()
         self._leave = asyncio.Event()

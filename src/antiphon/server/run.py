@@ -9,6 +9,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+from antiphon.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -21,6 +23,12 @@ __all__ = ["run", "serve_stdio"]
 
 def run(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> None:
     """Run a server until it ends. See ``Server.run``."""
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise ConfigError(
+            "run() begins an event loop of its own, and one runs here already: call it from plain code, or "
+            "`await server.serve(channel)`, or serve `server.asgi()` with an ASGI server"
+        )
     if transport == "stdio":
         serving = serve_stdio(server)
     else:

@@ -36,6 +36,14 @@ Preferences = str | Sequence[str] | ModelPreferences | Mapping[str, float | str 
 it as it travels."""
 
 _BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)
+_WHAT = 'text, a SamplingMessage, or a block of content such as ImageContent.of(data, "image/png")'
+_KINDS: tuple[tuple[str, Any, str], ...] = (
+    ("system_prompt", str, "text"),
+    ("temperature", (int, float), "a finite number"),
+    ("stop_sequences", Sequence, "a list of texts"),
+    ("metadata", Mapping, "a mapping"),
+)
+_CONTEXTS = (None, "none", "thisServer", "allServers")
 _PRIORITIES = ("cost", "speed", "intelligence")
 
 
@@ -58,10 +66,19 @@ def sampling_params(
         LocalProtocolError: an argument is out of range, or the conversation breaks a rule, whose place is named
             (``messages[3].content[0]``); nothing was sent.
     """
-    if isinstance(max_tokens, bool) or max_tokens < 1:
-        raise LocalProtocolError(f"max_tokens must be at least 1, got {max_tokens}")
+    if type(max_tokens) is not int or max_tokens < 1:
+        raise LocalProtocolError(f"max_tokens must be at least 1, and a whole number, got {max_tokens!r}")
+    given = (system_prompt, temperature, stop_sequences, metadata)
+    for value, (name, kind, words) in zip(given, _KINDS, strict=True):
+        # Of a text as stop_sequences each letter would be one.
+        if value is not None and (not isinstance(value, kind) or (kind is Sequence and isinstance(value, str))):
+            raise LocalProtocolError(f"{name} must be {words}, got {value!r}")
     if temperature is not None and not math.isfinite(temperature):
         raise LocalProtocolError(f"temperature must be a finite number, got {temperature}")
+    if include_context not in _CONTEXTS:
+        raise LocalProtocolError(
+            f'include_context must be "none", "thisServer" or "allServers", got {include_context!r}'
+        )
     choice = ToolChoice(mode=_mode(tool_choice)) if isinstance(tool_choice, str) else tool_choice
     if choice is not None and choice.mode == "required" and not tools:
         raise LocalProtocolError('tool_choice="required" needs tools=')
@@ -84,6 +101,8 @@ def _conversation(messages: Messages) -> list[SamplingMessage]:
         # The usual case, in which no rule can be broken.
         return [SamplingMessage(role="user", content=TextContent(text=messages))]
     single = isinstance(messages, (SamplingMessage, *_BLOCKS))
+    if not single and (isinstance(messages, Mapping | bytes) or not hasattr(messages, "__iter__")):
+        raise LocalProtocolError(f"messages is a {type(messages).__name__}: give {_WHAT}, or a list of these")
     given = cast("Sequence[Message]", [messages] if single else messages)
     conversation = [_message(one, at) for at, one in enumerate(given)]
     if not conversation:
@@ -103,10 +122,7 @@ def _message(given: object, at: int) -> SamplingMessage:
         return SamplingMessage(role="user", content=TextContent(text=given))
     if isinstance(given, _BLOCKS):
         return SamplingMessage(role="user", content=given)
-    raise LocalProtocolError(
-        f"messages[{at}] is a {type(given).__name__}: give text, a SamplingMessage, or a block of content such as "
-        'ImageContent.of(data, "image/png")'
-    )
+    raise LocalProtocolError(f"messages[{at}] is a {type(given).__name__}: give {_WHAT}")
 
 
 def _preferences(given: Preferences) -> ModelPreferences:
@@ -139,6 +155,10 @@ def _priorities(given: Mapping[str, Any]) -> ModelPreferences:
 
 
 def _hints(names: str | Sequence[str]) -> list[ModelHint]:
+    if not hasattr(names, "__iter__"):
+        raise LocalProtocolError(
+            f"model_preferences must be a model's name, a list of names, a mapping or ModelPreferences, got {names!r}"
+        )
     found = [names] if isinstance(names, str) else list(names)
     for name in cast("list[object]", found):
         if not isinstance(name, str):

@@ -21,6 +21,7 @@ from antiphon.server.tools import Tool
 from antiphon.wire import tools as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.envelope import encode
+from antiphon.wire.failure import cause_of
 from antiphon.wire.sampling import SamplingMessage
 from antiphon.wire.unknown import decode
 
@@ -100,7 +101,10 @@ class Toolbox:
         except _ENDS_ALL:
             raise
         except Exception as error:
-            return _failed(use, told(call.server, tool.name, error))
+            cause = cause_of(error)
+            if isinstance(cause, _ENDS_ALL):
+                raise cause from None
+            return _failed(use, told(call.server, tool.name, cause))
         return ToolResultContent(
             tool_use_id=use.id,
             # Some vendors refuse a result without content.

@@ -80,6 +80,8 @@ class Seal:
     """Seals and opens states. ``keys``: 32 bytes each, the first seals; none makes a key for this process alone."""
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
+        if isinstance(keys, (bytes, str)):
+            raise ConfigError("keys= is a list of keys, the newest first: write keys=[key]")
         for key in keys:
             if len(key) != 32:
                 raise ConfigError(

@@ -134,6 +134,8 @@ def _encode_foreign(value: Any) -> Any:
         return Raw(value.__pydantic_serializer__.to_json(value, by_alias=True))
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
+    if hasattr(value, "__await__"):
+        raise TypeError(f"{type(value).__name__} was not awaited: an `await` is missing")
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 

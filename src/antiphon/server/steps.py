@@ -26,6 +26,11 @@ _KEY = "idempotency_key"
 
 async def take_step(call: Call, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False) -> S:
     """Take a step, or return the result it had. See ``Context.step``."""
+    if not callable(function):
+        raise ConfigError(
+            f"The step {name!r} was given a {type(function).__name__}: give the function itself, and not what its call "
+            f"returns, as in ctx.step({name!r}, send_mail)"
+        )
 
     async def work(key: str) -> bytes:
         value = function(**{_KEY: key}) if _wants_key(function) else function()

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from antiphon.errors import (
     HeaderMismatch,
     InternalError,
@@ -21,7 +23,7 @@ from antiphon.errors import (
 )
 from antiphon.wire.envelope import ErrorObject
 
-__all__ = ["from_wire", "to_wire"]
+__all__ = ["cause_of", "from_wire", "to_wire"]
 
 _BY_CODE: dict[int, type[PeerError]] = {
     kind.CODE: kind
@@ -41,11 +43,24 @@ _BY_CODE: dict[int, type[PeerError]] = {
 }
 
 
+def cause_of(error: Exception) -> Exception:
+    """Return the one error that a group consists of, as the ``TaskGroup`` of a handler makes it; else the error."""
+    cause = error
+    while isinstance(cause, ExceptionGroup):
+        members = cast("tuple[Exception, ...]", cause.exceptions)
+        if len(members) != 1:
+            return error
+        cause = members[0]
+    return cause
+
+
 def to_wire(error: BaseException) -> ErrorObject:
     """Turn an exception into what the peer is told.
 
     Anything but a ``PeerError``, and one that another peer has sent to us, is "Internal error" and no more.
     """
+    if isinstance(error, ExceptionGroup):
+        error = cause_of(cast("ExceptionGroup[Exception]", error))
     if isinstance(error, PeerError) and not error.remote:
         return ErrorObject(code=error.code, message=error.message, data=error.data)
     return ErrorObject(code=InternalError.CODE, message="Internal error")
