@@ -13,6 +13,7 @@ from antiphon import Client, Context, Server, ToolError
 from antiphon.client.rounds import RoundLimits
 from antiphon.errors import (
     CallTimeout,
+    ConfigError,
     ConnectionClosed,
     InvalidParams,
     LocalProtocolError,
@@ -322,3 +323,14 @@ async def test_many_calls_at_once_find_their_answers() -> None:
         calls = [client.call_tool("describe", {"product": str(number)}) for number in range(200)]
         results = await asyncio.gather(*calls)
     assert [result.text for result in results] == [f"Describe {number}!" for number in range(200)]
+
+
+async def test_a_timeout_is_a_number_of_seconds() -> None:
+    """Anything else is an error at once, and leaves nothing behind that waits."""
+    wrong: Any = "5"
+    with pytest.raises(ConfigError, match="timeout= is a number of seconds"):
+        Client(shop(), timeout=wrong)
+    async with Client(shop()) as client:
+        with pytest.raises(ConfigError, match="timeout= is a number of seconds"):
+            await client.call_tool("fail", timeout=wrong)
+        assert not client.session.outgoing

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon import Client, Context, Server
 from antiphon.client.repeats import Repeats
-from antiphon.errors import CallTimeout, ConnectionClosed, InvalidParams, LocalProtocolError, PeerError
+from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.server.network import server_app
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
 from tests.support.asgi import running
@@ -249,7 +249,7 @@ async def test_a_log_level_that_is_refused_closes_the_session_again() -> None:
     wrong: Any = "loud"
     client = Client(shop(), revision="2025-11-25", log_level=wrong)
     before = asyncio.all_tasks()
-    with pytest.raises(InvalidParams, match="loud"):
+    with pytest.raises(ConfigError, match="no log level 'loud'"):
         await client.connect()
     assert asyncio.all_tasks() == before
     with pytest.raises(LocalProtocolError, match="Not connected"):

@@ -199,3 +199,10 @@ def test_a_resource_without_a_uri_is_an_error_at_once() -> None:
     wrong: Any = len
     with pytest.raises(ConfigError, match="a resource needs a URI"):
         Server("shop").resource(wrong)
+
+
+@pytest.mark.parametrize("kind", ["tool", "prompt"])
+def test_what_was_not_made_a_tool_is_told_how_to_be(kind: str) -> None:
+    """Elsewhere a plain function may be added so."""
+    with pytest.raises(ConfigError, match=rf"write server\.{kind}\(function\)"):
+        getattr(Server("shop"), f"add_{kind}")(len)

@@ -202,3 +202,16 @@ async def test_a_completer_cannot_ask_in_the_newest_revision() -> None:
     async with Client(server, sampling=Script(["x"]), revision="2026-07-28") as client:
         assert (await client.complete("p", "topic", "t", timeout=5)).completion.values == ["t"]
     assert "2026-07-28" in str(seen[0])
+
+
+async def test_a_level_that_does_not_exist_is_named() -> None:
+    """Whether the client wants log messages or not."""
+    server = Server("shop")
+
+    @server.tool
+    async def shout(ctx: Context) -> None:
+        wrong: Any = "loud"
+        await ctx.log(wrong, "hello")
+
+    async with Client(server) as client:
+        assert "there is no level 'loud'; the levels are debug" in (await client.call_tool("shout")).text

@@ -151,7 +151,7 @@ async def test_a_server_that_closes_ends_its_parked_calls() -> None:
 
     async with raw_client(server) as client:
         await client.call("stubborn")
-    assert done == ["The call has ended: nobody can answer any more"]
+    assert done == ["The call has ended: nobody can answer any more; await every ask in it"]
 
 
 async def test_calls_without_asks_leave_no_trace() -> None:

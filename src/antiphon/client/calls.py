@@ -173,7 +173,9 @@ class Calls:
             LocalProtocolError: it is not this server's, or these are no answers to its asks; nothing was sent.
         """
         if not self.is_modern:
-            raise LocalProtocolError("The revision agreed on has no rounds: this call cannot be gone on with here")
+            raise LocalProtocolError(
+                "The revision agreed on has no rounds: go on with this call through a client that has agreed on one"
+            )
         if pending.identity != self._identity:
             # "They MUST NOT be used for any other request"; what another server knows is none of this one's business.
             raise LocalProtocolError(f"This call was made to another server, not to {self._target}")

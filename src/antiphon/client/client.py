@@ -29,9 +29,10 @@ from antiphon.client.pages import iterate
 from antiphon.client.rounds import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.subscriptions import Listening
 from antiphon.client.tool_calls import ToolCalls
-from antiphon.errors import LocalProtocolError
+from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (
+    LOGGING_LEVELS,
     CacheableResult,
     EmptyResult,
     Implementation,
@@ -108,7 +109,7 @@ class Client:
         proxy: str | None = None,
         wrap: Callable[[Channel], Channel] | None = None,
     ) -> None:
-        self.timeout = timeout
+        self.timeout = _seconds(timeout)
         self._answers = Answers(sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout)
         self._notices = Notices(on_log)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
@@ -183,7 +184,7 @@ class Client:
         """The protocol revision agreed on."""
         agreed = self.session.revision
         if agreed is None:
-            raise LocalProtocolError("No revision was agreed yet")
+            raise LocalProtocolError("No revision was agreed yet: use the client inside `async with`")
         return agreed.name
 
     @property
@@ -318,7 +319,13 @@ class Client:
         await self._link.run(Calls.ping, self._timeout(timeout))
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        """Choose from which level on the server sends log messages."""
+        """Choose from which level on the server sends log messages.
+
+        Raises:
+            ConfigError: there is no such level.
+        """
+        if level not in LOGGING_LEVELS:
+            raise ConfigError(f"there is no log level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
         if self._link.calls.is_modern:
             self.session.set_log_level(level)
         else:
@@ -359,7 +366,7 @@ class Client:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _timeout(self, given: float | UnsetType | None) -> float | None:
-        return self.timeout if isinstance(given, UnsetType) else given
+        return self.timeout if isinstance(given, UnsetType) else _seconds(given)
 
     async def _page(self, method: str, cursor: str | None, kind: type[C]) -> C:
         kept = self._cache.get(method, cursor or "")
@@ -368,6 +375,12 @@ class Client:
         page = await self._link.run(Calls.plain, method, PaginatedParams(cursor=cursor), kind, timeout=self.timeout)
         self._cache.put(method, cursor or "", page)
         return page
+
+
+def _seconds(given: float | None) -> float | None:
+    if given is not None and not hasattr(given, "__float__"):
+        raise ConfigError(f"timeout= is a number of seconds, or None for no limit; got {given!r}")
+    return given
 
 
 def _this_library() -> Implementation:

@@ -80,6 +80,8 @@ class Consent:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise Rejected("Nobody decided about the call of the tool in time", data={"reason": "expired"}) from None
+            raise Rejected(
+                f"Nobody decided about the call of {params.name!r} in time", data={"reason": "expired"}
+            ) from None
         if allowed is not True:
-            raise Rejected("User rejected the call of the tool", data={"reason": "user"})
+            raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})

@@ -276,7 +276,7 @@ class ServerSession(Session):
         if request is None and spec.ask and spec.name != "roots/list":
             raise LocalProtocolError(f"{spec.name} must belong to a request of the client's")
         if request is not None and self.incoming.get(request.id) is not request:
-            raise LocalProtocolError(f"{spec.name} belongs to a request that has ended")
+            raise LocalProtocolError(f"{spec.name} belongs to a request that has ended: await it in the handler")
         if not is_checked:
             declared = self.client_capabilities if request is None else request.capabilities
             params = self._check_ask(spec, params, agreed, declared)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import watch
+from antiphon.errors import ConfigError
 from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Notified, Request
 from antiphon.protocol.offer import Offer

@@ -78,7 +78,7 @@ class Call:
         """
         self.check_outside_steps(spec)
         if self.request is None:
-            raise LocalProtocolError("The call has ended")
+            raise LocalProtocolError(f"{spec.name}: the call has ended; await every ask before the handler returns")
         if not self.request.revision.modern and not self.connection.ready.is_set():
             await self._until_ready(spec, timeout)
         with self.out(spec):

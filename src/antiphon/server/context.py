@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
+from antiphon.errors import LocalProtocolError
 from antiphon.server.ask import ask
 from antiphon.server.call import Call
 from antiphon.server.elicitation import Elicited, elicit_form, elicit_visit
@@ -18,7 +19,7 @@ from antiphon.server.sampling import DEFAULT_MAX_TOKENS, Messages, Preferences, 
 from antiphon.server.sampling_tools import TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.sampling_turns import MAX_STEPS, Turns, one_step
 from antiphon.server.steps import take_step
-from antiphon.wire.common import LoggingLevel, RequestParams
+from antiphon.wire.common import LOGGING_LEVELS, LoggingLevel, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import IncludeContext, ToolChoice
@@ -231,6 +232,8 @@ class Context:
 
     async def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants that level. ``data``: a string, or anything JSON can carry."""
+        if level not in LOGGING_LEVELS:
+            raise LocalProtocolError(f"log: there is no level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
         params = LoggingMessageNotificationParams(level=level, data=data, logger=logger or self._call.server.name)
         request = self._call.request
         if request is not None:

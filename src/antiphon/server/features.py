@@ -90,10 +90,12 @@ class Features:
 
     def add_tool(self, tool: Tool) -> None:
         """Add a tool made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
+        _refuse_unmade(tool, Tool)
         self.tools.add(tool.name, tool)
 
     def add_prompt(self, prompt: Prompt) -> None:
         """Add a prompt made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
+        _refuse_unmade(prompt, Prompt)
         self.prompts.add(prompt.name, prompt)
 
     def _add_resource(self, function: Callable[..., Any], uri: str, options: ResourceOptions) -> None:
@@ -153,3 +155,11 @@ def _decorate(register: Callable[[F], object], function: F | None) -> Any:
         return given
 
     return decorate if function is None else decorate(function)
+
+
+def _refuse_unmade(given: object, kind: type[Tool | Prompt]) -> None:
+    if not isinstance(given, kind):
+        name = kind.__name__
+        raise ConfigError(
+            f"add_{name.lower()} takes a {name}, not a {type(given).__name__}: write server.{name.lower()}(function)"
+        )

@@ -80,7 +80,10 @@ def _narrowed(schema: _Schema, place: str) -> _Schema:
     """Keep of a schema what a form may say, or refuse it."""
     found: Any = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(found, dict):
-        raise ConfigError(f"{place}: a form is an object with named members")
+        raise ConfigError(
+            f"{place}: a form is an object with named members; give a dataclass, Struct, TypedDict or pydantic model, "
+            "a single type such as bool, or a JSON Schema with properties"
+        )
     members = cast("dict[str, _Schema]", found)
     required = [name for name in schema.get("required", []) if not _accepts_null(members.get(name, {}))]
     properties = {name: _member(member, schema, f'{place}: member "{name}"') for name, member in members.items()}

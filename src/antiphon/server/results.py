@@ -96,7 +96,10 @@ class ResultConverter:
         if self._validator is None or result.is_error:
             return
         if result.structured_content is None:
-            raise ResultInvalid(f"{self._place} has an output schema, but returned no structured content")
+            raise ResultInvalid(
+                f"{self._place} has an output schema, but returned no structured content: give structured_content=, or "
+                "leave output_schema= out"
+            )
         self._validate(self._validator, encode_value(result.structured_content))
 
     def _validate(self, validator: SchemaValidator, raw: bytes) -> None:

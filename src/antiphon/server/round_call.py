@@ -145,7 +145,7 @@ class RoundCall(Call):
         raise self._loss()
 
     def _loss(self) -> BaseException:
-        return LocalProtocolError("The call has ended: nobody can answer any more")
+        return LocalProtocolError("The call has ended: nobody can answer any more; await every ask in it")
 
     def _take_given(self, key: str, spec: MethodSpec) -> Raw | None:
         """Return the answer that came with the first request, once; one that cannot be used is asked for."""
@@ -156,7 +156,7 @@ class RoundCall(Call):
         self._asked += 1
         name = key or f"{spec.name.rpartition('/')[0]}-{self._asked}"
         if name in self._pending:
-            raise LocalProtocolError(f"Two asks of one call have the key {name!r}")
+            raise LocalProtocolError(f"Two asks of one call have the key {name!r}: give each its own key=")
         return name
 
     async def _answer_to(self, name: str, spec: MethodSpec, params: Wire, timeout: float | None) -> Raw:

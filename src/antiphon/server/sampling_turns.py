@@ -113,7 +113,7 @@ class Turns:
 
     async def _ask_server(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         if self._fallback is None:
-            raise SamplingUnavailable("Nobody can complete")
+            raise SamplingUnavailable("Nobody can complete: the client offers no sampling, nor is there a fallback")
         return await self._fallback.complete(self._call, params, self._timeout)
 
     def _ask_client(self, params: CreateMessageRequestParams) -> Awaitable[CreateMessageResult]:

@@ -175,7 +175,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, NameError):
         return f"its type names something unknown: {error}; define it at the top of the module"
     lines = [line for line in str(error).splitlines() if line]
-    return f"{lines[-1] if lines else type(error).__name__}; use a type that has a JSON form"
+    said = lines[-1] if lines else type(error).__name__
+    if said.startswith("Type unions may not contain more than one"):
+        return f"{said}; tell structs apart by a tag (msgspec.Struct, tag=True), or use types of pydantic's"
+    return f"{said}; use a type that has a JSON form"
 
 
 def _merged(schema: Schema, definitions: Schema) -> Schema:

@@ -7,7 +7,7 @@ carries it; ``ClientCapabilities`` is here, because from 2026-07-28 every reques
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Raw, Struct, field
 
@@ -15,6 +15,7 @@ __all__ = [
     "ABSENT",
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
+    "LOGGING_LEVELS",
     "LOG_LEVEL",
     "PROGRESS_TOKEN",
     "PROTOCOL_VERSION",
@@ -63,6 +64,7 @@ ProgressToken = int | str
 Role = Literal["user", "assistant"]
 CacheScope = Literal["public", "private"]
 LoggingLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LOGGING_LEVELS: tuple[str, ...] = get_args(LoggingLevel)
 """Severity of a log message, from the least to the most severe (RFC 5424)."""
 
 
