@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -254,3 +256,17 @@ async def test_a_log_level_that_is_refused_closes_the_session_again() -> None:
     assert asyncio.all_tasks() == before
     with pytest.raises(LocalProtocolError, match="Not connected"):
         _ = client.session
+
+
+async def test_a_lifespan_that_fails_at_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody awaits a server in memory: its error would be lost."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_server: Server) -> AsyncGenerator[None]:
+        yield
+        raise ValueError("not saved")
+
+    async with Client(Server("s", lifespan=lifespan)) as client:
+        await client.ping()
+    assert "the server failed when it ended" in caplog.text
+    assert "not saved" in caplog.text

@@ -206,3 +206,10 @@ def test_what_was_not_made_a_tool_is_told_how_to_be(kind: str) -> None:
     """Elsewhere a plain function may be added so."""
     with pytest.raises(ConfigError, match=rf"write server\.{kind}\(function\)"):
         getattr(Server("shop"), f"add_{kind}")(len)
+
+
+@pytest.mark.parametrize("wrong", [{"page_size": 0}, {"page_size": "5"}, {"tool_rate": 5}])
+def test_a_bound_of_another_kind_is_an_error_at_once(wrong: Any) -> None:
+    """Not at the first request; and pages without entries would hide everything."""
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))}= must be"):
+        Server("shop", **wrong)

@@ -226,3 +226,11 @@ async def test_an_argument_that_travels_in_a_header_too_is_compared() -> None:
         assert (await client.call_tool("query", {"region": "eu"})).text == "eu"
         [tool] = (await client.list_tools()).tools
         assert tool.input_schema["properties"]["region"]["x-mcp-header"] == "Region"
+
+
+@pytest.mark.parametrize("option", ["allowed_hosts", "allowed_origins"])
+def test_names_are_a_list(option: str) -> None:
+    """Of one text each letter would be a name, and a "*" in it would let everybody in."""
+    wrong: Any = {option: "*.example.com"}
+    with pytest.raises(ConfigError, match=rf"{option}= is a list, as in {option}=\['\*\.example\.com'\]"):
+        Server("shop").asgi(**wrong)

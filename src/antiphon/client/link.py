@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -36,6 +37,8 @@ from antiphon.wire.revisions import Revision
 from antiphon.wire.tools import ListToolsResult
 
 __all__ = ["Link", "Settings"]
+
+log = logging.getLogger("antiphon.client")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -240,8 +243,10 @@ class Link:
 
     async def close(self) -> None:
         """End the session and, if it is a child process, the server."""
-        self._calls = None
+        self._calls, opened = None, self._opened
         await self._leave()
+        if (failure := _failure_of(opened)) is not None:
+            log.error("the server failed when it ended", exc_info=failure)
 
     async def _leave(self) -> None:
         """Let go of the connection that was reached last."""
@@ -262,10 +267,14 @@ class Link:
 
     def _cause(self) -> BaseException | None:
         """Return what ended a server in memory: the real cause, where the channel only knows that it is gone."""
-        serving = self._opened.serving if self._opened is not None else None
-        if serving is None or not serving.done() or serving.cancelled():
-            return None
-        return serving.exception()
+        return _failure_of(self._opened)
+
+
+def _failure_of(opened: Opened | None) -> BaseException | None:
+    serving = opened.serving if opened is not None else None
+    if serving is None or not serving.done() or serving.cancelled():
+        return None
+    return serving.exception()
 
 
 def _subject(args: tuple[object, ...]) -> tuple[str, object]:

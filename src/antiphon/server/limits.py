@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import ConfigError, InvalidRequest
 
 __all__ = ["DEFAULT_TOOL_RATE", "PROGRESS_RATE", "Bucket", "Rate", "RateLimiter"]
 
@@ -81,6 +81,8 @@ class RateLimiter:
     """One bucket for every principal; the anonymous share one per connection, by the key they are given."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float]) -> None:
+        if rate.__class__ is not Rate:
+            raise ConfigError(f"tool_rate= must be a Rate(per_second=, burst=), or None for no limit; got {rate!r}")
         self._rate = rate
         self._clock = clock
         self._buckets: dict[object, Bucket] = {}

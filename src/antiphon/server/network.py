@@ -153,9 +153,13 @@ def server_app(server: Server, transport: str, options: HttpOptions) -> ServerAp
     """Make the ASGI callable of a server: ``"http"`` (Streamable HTTP, both eras), ``"sse"`` or ``"websocket"``.
 
     Raises:
-        ConfigError: there is no such transport, or it has no such option.
+        ConfigError: there is no such transport, or it has no such option; or a list of names is one text.
     """
     given: dict[str, Any] = dict(options)
+    for name in ("allowed_hosts", "allowed_origins"):
+        if isinstance(given.get(name), str):
+            # Its letters would be the names; and a text with a "*" in it would let everybody in.
+            raise ConfigError(f"{name}= is a list, as in {name}=[{given[name]!r}]")
 
     async def serve(channel: Channel, principal: str | None, headers: Mapping[str, str]) -> None:
         await server.serve(channel, principal=principal, headers=headers)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from msgspec import Raw
 
 from antiphon.engine.connection import Connection
+from antiphon.errors import ConfigError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.registry import Registry
@@ -68,6 +69,8 @@ class Pages:
     """The four lists of a server, as handlers."""
 
     def __init__(self, server: Server, size: int) -> None:
+        if type(size) is not int or size < 1:
+            raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
         self.tools = _List(
             server.tools,
             lambda items, after: ListToolsResult(tools=items, next_cursor=after),
