@@ -75,3 +75,21 @@ async def test_a_callback_at_the_end_that_raises_harms_nobody(errors):
         await link.server.close()
         assert link.server.is_over
     assert len(errors.records) == 1
+
+
+async def test_whatever_a_callback_raises_the_connection_goes_on():
+    """Also what is no ``Exception``: a test that fails within a callback does not hang."""
+
+    class Aside(BaseException):
+        pass
+
+    def progress(_params):
+        raise Aside
+
+    async def tool(request, peer):
+        peer.send(peer.session.progress(request, 1, None, None), request)
+        await asyncio.sleep(0)
+        return done()
+
+    async with linked(tool) as link:
+        assert await link.started(on_progress=progress) == "done"

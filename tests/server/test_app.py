@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import Client, Context, Server
+from antiphon import Client, ConfigError, Context, Server
 from tests.support.raw_client import raw_client
 
 
