@@ -126,6 +126,7 @@ async def test_without_pidfds_a_thread_watches(monkeypatch):
     ("command", "cwd", "said"),
     [
         (["no-such-program-here", "x"], None, "'no-such-program-here' cannot be started: there is no such program"),
+        (["no_such_file.py"], None, "'no_such_file.py' cannot be started: there is no such file"),
         ([sys.executable], "/no/such/place", "there is no such directory"),
         (["/"], None, "'/' cannot be started:"),
         (["bad\0name"], None, "cannot be started: embedded null byte"),

@@ -247,7 +247,8 @@ def network_server(server: Server, transport: str, host: str, port: int, options
     if "allowed_hosts" not in given and host not in ("127.0.0.1", "localhost", "::1"):
         if not host.strip("0:."):
             raise ConfigError(
-                f"to serve on {host!r}, say by which names clients reach it: allowed_hosts=['example.com']"
+                f"to serve on {host!r}, say by which names clients reach it: allowed_hosts=['example.com'], "
+                "or --allow-host example.com at the command line"
             )
         given["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
     tls, limits = _tls(given), _limits(given)

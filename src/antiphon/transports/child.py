@@ -177,6 +177,8 @@ def _start(command: Sequence[str], env: Mapping[str, str], cwd: str | Path | Non
 def _why_not(program: str, cwd: str | Path | None, error: OSError | ValueError) -> str:
     if cwd is not None and not Path(cwd).is_dir():
         return f"the server {program!r} cannot be started in {str(cwd)!r}: there is no such directory"
+    if isinstance(error, FileNotFoundError) and program.endswith(".py"):
+        return f"the server {program!r} cannot be started: there is no such file"
     if isinstance(error, FileNotFoundError):
         return f"the server {program!r} cannot be started: there is no such program (is it installed, and in PATH?)"
     return f"the server {program!r} cannot be started: {error}"

@@ -46,6 +46,13 @@ async def test_there_is_one_endpoint(bench, path, root, status):
     assert (response.status in {200, 202}) is (status == 200)
 
 
+async def test_who_misses_it_is_told_where_it_is(bench):
+    """The usual mistake is an address without its path."""
+    scope = scope_of("POST", {"content-type": "application/json", **MODERN}, "/")
+    response = await Open(bench.app, scope, [b"{}"]).done()
+    assert response.json["error"]["message"] == "Not found: the endpoint is /mcp"
+
+
 @pytest.mark.parametrize("path", ["/", "/mcp"])
 @pytest.mark.parametrize("slash", ["", "/"])
 async def test_where_it_is_mounted_is_the_endpoint_itself(path, slash):

@@ -189,7 +189,7 @@ class HttpApp:
         """Check who asks, and for what; refuse what may not go on, and tell whether it may."""
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
         if refusal is None and not self._is_here(http.scope):
-            refusal = Refusal(404, InvalidRequest("Not found"))
+            refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
         if refusal is not None:
             await refuse(http, refusal)
         elif answers_page(http):
