@@ -1,7 +1,7 @@
 """What pages show of the command line is what it prints, also where a person types at a terminal.
 
-A ``console`` block holds one command after ``$`` and all that it prints; the files of the page are there. What is typed
-stands behind a prompt, and ``…`` for anything that differs or does not matter.
+A ``console`` block holds one command of ``antiphon`` or ``python`` after ``$`` and all that it prints; the files of the
+page are there. What is typed stands behind a prompt, and ``…`` for anything that differs or does not matter.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def sessions() -> list[Session]:
 def played(session: Session, folder: Path) -> str:
     """Run a command in a folder, at a terminal, type what the page types, and return what was shown."""
     words = shlex.split(session.command)
-    assert words[0] == "antiphon"
+    assert words[0] in {"antiphon", "python"}
     child = pexpect.spawn(
-        str(Path(sys.executable).parent / "antiphon"),
+        str(Path(sys.executable).parent / words[0]),
         words[1:],
         cwd=str(folder),
         env=environment(NO_COLOR="1", TERM="dumb"),
