@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import enum
 import inspect
 import io
 import os
 import re
+import textwrap
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, cast, is_typeddict
 from unittest.mock import patch
 
 from typer.main import get_group
@@ -26,8 +29,29 @@ __all__ = ["FOLDER", "PAGES"]
 
 FOLDER = Path(__file__).parent.parent.parent / "docs" / "reference"
 
-OPENED = ("Server", "Context", "Sample", "Elicited", "Client", "Host")
-"""Classes whose members are listed as well."""
+OPENED = {
+    "Server": "antiphon.Server",
+    "Options of server.tool": "antiphon.server.options.ToolOptions",
+    "Options of server.resource": "antiphon.server.options.ResourceOptions",
+    "Options of server.prompt": "antiphon.server.options.PromptOptions",
+    "Options of server.asgi": "antiphon.server.network.HttpOptions",
+    "Options of server.run": "antiphon.server.network.ServeOptions",
+    "Context": "antiphon.Context",
+    "Context.request": "antiphon.server.facts.RequestFacts",
+    "Sample": "antiphon.Sample",
+    "Elicited": "antiphon.Elicited",
+    "Client": "antiphon.Client",
+    "PendingRound": "antiphon.PendingRound",
+    "RoundLimits": "antiphon.RoundLimits",
+    "Host": "antiphon.Host",
+    "Origin": "antiphon.Origin",
+    "Origin.call": "antiphon.wire.origin.OriginCall",
+    "Origin.round": "antiphon.wire.origin.Round",
+}
+"""Classes whose members are listed as well, by their headings."""
+
+MADE_HERE = {"RequestFacts", "PendingRound", "OriginCall", "Round", "Origin"}
+"""Classes that nobody but the library makes an object of: their signatures are left out."""
 
 OWN = {"tool_wait", "describe_failure", "has", "arguments_of"}
 """Members that only the library's own handlers call."""
@@ -41,7 +65,7 @@ interrupted. With `ANTIPHON_DEBUG=1` in the environment an error is shown with i
 
 API_WORDS = """\
 Everything that `import antiphon` offers, and two modules beside it. What is not on this page may change without
-notice. Types of messages have the members of the schema, in snake_case."""
+notice. Types of messages have the members of the schema, in snake_case: `max_tokens`, `structured_content`."""
 
 GENERATED = "<!-- Written by `python -m tests.support.reference` out of the docstrings; change those, and run it. -->"
 
@@ -91,8 +115,9 @@ def api_page() -> str:
         "How they hang together is on [errors](../topics/errors.md).",
         _table(package, list(errors.__all__)),
     ]
-    for name in OPENED:
-        parts += [f"## {name}", *_members(getattr(package, name))]
+    for heading, path in OPENED.items():
+        place, _, name = path.rpartition(".")
+        parts += [f"## {heading}", *_members(getattr(import_module(place), name))]
     for name in NEIGHBOURS:
         module = import_module(name)
         parts += [f"## {name}", _first_sentence(module), _table(module, module.__all__)]
@@ -107,16 +132,38 @@ def _table(module: ModuleType, names: list[str]) -> str:
 def _described(thing: Any) -> str:
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         members = getattr(thing, "__args__", ())
-        return " or ".join(f"`{member.__name__}`" for member in members) + "."
+        return " or ".join(f"`{member.__name__}`" for member in members) + "." if members else _first_sentence(thing)
     return _first_sentence(thing).replace("|", "\\|")
 
 
 def _members(kind: type) -> Iterator[str]:
     yield _first_sentence(kind)
-    yield f"`{kind.__name__}{_signature(kind)}`"
-    rows = [f"| `{label}` | {_first_sentence(member)} |" for label, member in _public(kind)]
+    if kind.__name__ not in MADE_HERE and not is_typeddict(kind):
+        yield f"`{kind.__name__}{_signature(kind)}`"
+    rows = [f"| `{name}` | {_sentence(text)} |" for name, text in _attributes(kind)]
+    rows += [f"| `{label}` | {_first_sentence(member)} |" for label, member in _public(kind)]
     if rows:
-        yield "\n".join(["| member | what it does |", "|---|---|", *rows])
+        yield "\n".join(["| member | what it is, or does |", "|---|---|", *rows])
+
+
+def _attributes(kind: type) -> Iterator[tuple[str, str]]:
+    """Read the docstrings that stand below the attributes of a class, in its body or in its ``__init__``.
+
+    Of options, all are there, also those that their names explain, and those of the classes they extend.
+    """
+    made = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0])
+    for base in made.bases if is_typeddict(kind) else ():
+        extended = getattr(import_module(kind.__module__), cast("ast.Name", base).id)
+        yield from _attributes(extended) if is_typeddict(extended) else ()
+    body = made.body
+    makers = [node.body for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    for part in (body, *makers):
+        for node, below in pairwise([*part, ast.Pass()]):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and (isinstance(below, ast.Expr) or is_typeddict(kind)):
+                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                name = target.attr if isinstance(target, ast.Attribute) else cast("ast.Name", target).id
+                if not name.startswith("_"):
+                    yield name, ast.literal_eval(below.value) if isinstance(below, ast.Expr) else ""
 
 
 def _public(kind: type) -> Iterator[tuple[str, object]]:
@@ -158,7 +205,11 @@ def _default(value: object) -> str:
 
 
 def _first_sentence(thing: object) -> str:
-    text = " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+    return _sentence(inspect.getdoc(thing) or "")
+
+
+def _sentence(docstring: str) -> str:
+    text = " ".join(docstring.partition("\n\n")[0].split())
     sentence = re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text)[0]
     return sentence.replace("``", "`")
 

@@ -31,6 +31,7 @@ class OriginCall(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """The tool, prompt or URI."""
     arguments: dict[str, Any] | None = None
+    """What the tool or prompt was called with."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
