@@ -20,6 +20,7 @@ PRINTED = {
         "20 [echo] Write about autumn.\n200 [echo] Write about autumn.\n600 refused: user\n5000 refused: policy\n"
         "policy allow\npolicy ask\nreview approve\npolicy ask\nreview deny\npolicy deny\n"
     ),
+    "over_http.py": "ann, at revision 2025-11-25\nann, at revision 2026-07-28\nwithout a token: 401\n",
     "progress.py": (
         "log: the oven is hot\nprogress: 1 2 minute 1\nprogress: 2 2 minute 2\na cake\nthe soup was given up\n"
     ),
@@ -29,6 +30,9 @@ PRINTED = {
         "prompt: Let us talk about emma, in a curious mood.\ncompleted: ['ulysses']\n"
     ),
     "sampling.py": 'Sweaters, at last. (by unnamed)\n["Tea, at last.","Scarves, at last."]\n',
+    "sampling_tools.py": (
+        "3 x hat, after 3 turns\nthe tool said: We do not sell coat. We sell: hat, scarf\nthe tool said: 3\n"
+    ),
     "structured_output.py": (
         "forecast ['city', 'days'] -> ['celsius', 'city', 'warning']\n"
         "{'city': 'Oslo', 'celsius': [10.5, 11.5], 'warning': None}\nTrue There is no weather below the sea.\n"
