@@ -42,8 +42,14 @@ OPENED = {
     "Elicited": "antiphon.Elicited",
     "Client": "antiphon.Client",
     "PendingRound": "antiphon.PendingRound",
-    "RoundLimits": "antiphon.RoundLimits",
     "Host": "antiphon.Host",
+    "Host: Policy": "antiphon.host.Policy",
+    "Host: Rule": "antiphon.host.Rule",
+    "Host: Limits": "antiphon.host.Limits",
+    "Host: Budget": "antiphon.host.Budget",
+    "Host: Cap": "antiphon.host.Cap",
+    "Host: Redaction": "antiphon.host.Redaction",
+    "Host: Terms": "antiphon.host.Terms",
     "Origin": "antiphon.Origin",
     "Origin.call": "antiphon.wire.origin.OriginCall",
     "Origin.round": "antiphon.wire.origin.Round",
@@ -146,6 +152,11 @@ def _members(kind: type) -> Iterator[str]:
         yield "\n".join(["| member | what it is, or does |", "|---|---|", *rows])
 
 
+def _is_record(kind: type) -> bool:
+    """Tell whether a class is nothing but its members, so that those without a word are listed as well."""
+    return is_typeddict(kind) or hasattr(kind, "__struct_fields__")
+
+
 def _attributes(kind: type) -> Iterator[tuple[str, str]]:
     """Read the docstrings that stand below the attributes of a class, in its body or in its ``__init__``.
 
@@ -159,7 +170,7 @@ def _attributes(kind: type) -> Iterator[tuple[str, str]]:
     makers = [node.body for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     for part in (body, *makers):
         for node, below in pairwise([*part, ast.Pass()]):
-            if isinstance(node, ast.Assign | ast.AnnAssign) and (isinstance(below, ast.Expr) or is_typeddict(kind)):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and (isinstance(below, ast.Expr) or _is_record(kind)):
                 target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
                 name = target.attr if isinstance(target, ast.Attribute) else cast("ast.Name", target).id
                 if not name.startswith("_"):
