@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.channel import Frame
 from antiphon.transports.pipes import connect_writer
-from antiphon.transports.writer import LARGE, FrameWriter
+from antiphon.transports.writer import GATHERED, LARGE, FrameWriter
 from tests.transports.files import drain, opened, read_all, silent, write_all
 
 
@@ -73,6 +73,16 @@ async def test_where_several_came_in_those_of_one_pass_are_one_write():
     await asyncio.sleep(0)
     writer.send(Frame(b"3"))
     assert wire.written == [b"1\n2\n", b"3\n"]
+
+
+async def test_a_peer_need_not_wait_for_many():
+    """It can work on the first of them meanwhile."""
+    writer, wire, _ = writing(b"{}\n{}\n")
+    for _ in range(GATHERED + 1):
+        writer.send(Frame(b"1"))
+    assert wire.written == [b"1\n" * GATHERED]
+    await asyncio.sleep(0)
+    assert wire.written[1:] == [b"1\n"]
 
 
 async def test_not_more_is_gathered_than_a_pipe_holds():

@@ -28,6 +28,10 @@ LARGE = 64 * 1024
 
 Nor are more bytes than this gathered: a pipe holds no more."""
 
+GATHERED = 8
+"""Frames that are one write at most, so that the peer can begin with them: with 32 calls in flight, all as one were 54
+thousand a second, each by itself 62, eight 74."""
+
 
 class FrameWriter(asyncio.BaseProtocol):
     """Write each frame as one line.
@@ -72,7 +76,7 @@ class FrameWriter(asyncio.BaseProtocol):
             asyncio.get_running_loop().call_soon(self._flush)
         self._gathered.append(data)
         self._size += len(data)
-        if self._size >= LARGE:
+        if self._size >= LARGE or len(self._gathered) == GATHERED:
             self._flush()
 
     def _flush(self) -> None:
