@@ -11,7 +11,7 @@ import pytest
 from msgspec import Meta
 
 from antiphon import Client, ConfigError, Context, PeerError, Server
-from antiphon.server.network import serve_network, server_app
+from antiphon.server.network import network_server, serve_network, server_app
 from tests.support.asgi import running
 from tests.support.raw_client import said
 
@@ -205,6 +205,13 @@ def test_an_unknown_option_is_named(transport: str) -> None:
     options: Any = {"colour": "red"}
     with pytest.raises(ConfigError, match=rf"{transport}: .*'colour'"):
         server_app(Server("s"), transport, options)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, "80"])
+def test_a_port_that_cannot_be_is_refused(port: Any) -> None:
+    """Before anything is opened."""
+    with pytest.raises(ConfigError, match=f"port= is a number from 0 to 65535, not {port!r}"):
+        network_server(Server("s"), "http", "127.0.0.1", port, {})
 
 
 def test_an_unknown_transport_lists_the_known_ones() -> None:

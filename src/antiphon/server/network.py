@@ -234,10 +234,12 @@ def network_server(server: Server, transport: str, host: str, port: int, options
     """Make what serves on an address; ``serve()`` it.
 
     Raises:
-        ConfigError: there is no such transport; the files for TLS are missing or wrong; or every address of the machine
-            is to be served, and nobody said under which names: a page of anybody's could then reach the server through
-            its visitor (DNS rebinding).
+        ConfigError: there is no such transport or port; the files for TLS are missing or wrong; or every address of the
+            machine is to be served, and nobody said under which names: a page of anybody's could then reach the server
+            through its visitor (DNS rebinding).
     """
+    if port not in range(65_536):
+        raise ConfigError(f"port= is a number from 0 to 65535, not {port!r}")
     import uvicorn
 
     from antiphon.transports.http.connections import bounded_by
