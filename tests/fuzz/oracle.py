@@ -83,8 +83,11 @@ class Ledger:
             self._excuse(message)
         if isinstance(value, dict) and is_request(value) and depth(value) <= DEEPEST:
             self.owed[value["id"]] += 1
-        elif isinstance(value, dict | list):
-            self._may_answer([message.get("id") for message in messages(frame)])
+        elif isinstance(value, list):
+            # Each member of a batch may be answered, also what is no object (JSON-RPC 2.0, section 6).
+            self._may_answer([item.get("id") if isinstance(item, dict) else None for item in value])
+        elif isinstance(value, dict):
+            self._may_answer([value.get("id")])
         else:
             self._may_answer([decoded(id) for id in _SEEMING_ID.findall(frame)])
 
