@@ -68,7 +68,9 @@ async def test_a_tool_without_a_schema_may_return_anything() -> None:
 async def test_a_schema_that_cannot_be_used_checks_nothing(hostile: dict[str, Any]) -> None:
     """It is not fetched, not compiled, and costs the result nothing."""
     outputs = Outputs()
-    await outputs.check("t", {"x": 1}, Listing(outputs, t=hostile))
+    listing = Listing(outputs, t=hostile)
+    await outputs.check("t", {"x": 1}, listing)
+    assert listing.reads == 1
 
 
 async def test_changed_tools_are_listed_again() -> None:
@@ -76,4 +78,6 @@ async def test_changed_tools_are_listed_again() -> None:
     outputs = Outputs()
     await outputs.check("count", {"n": 1}, Listing(outputs, count=NUMBER))
     outputs.forget()
-    await outputs.check("count", {"n": "one"}, Listing(outputs, count=None))
+    again = Listing(outputs, count=None)
+    await outputs.check("count", {"n": "one"}, again)
+    assert again.reads == 1

@@ -169,4 +169,5 @@ async def test_aborting_drops_what_nobody_reads(threaded):
     writer.close()
     writer.abort()
     await lost.wait()
-    os.close(out)
+    with opened(out, "rb") as reading:
+        assert set(iter(lambda: reading.read(4096), b"")) == {b"x" * 4096}

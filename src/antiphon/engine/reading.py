@@ -84,12 +84,8 @@ class Reading:
         try:
             while self._reader is me:
                 if self._arrived:
-                    event = self._event(self._arrived.popleft())
-                    # A request costs no coroutine but its handler's.
-                    if type(event) is Request:
-                        await owner.serving.serve(event)
-                    elif (wait := owner.act(event)) is not None:
-                        await owner.drained(wait)
+                    if (work := self._begin(self._arrived.popleft())) is not None:
+                        await work
                     continue
                 frames = await owner.channel.receive()
                 if not frames:
@@ -100,16 +96,19 @@ class Reading:
             owner.failed(error)
 
     async def _take(self, frame: bytes | Oversized) -> None:
-        """Do with one frame what ``_read`` does."""
-        owner = self._owner
         try:
-            event = self._event(frame)
-            if type(event) is Request:
-                await owner.serving.serve(event)
-            elif (wait := owner.act(event)) is not None:
-                await owner.drained(wait)
+            if (work := self._begin(frame)) is not None:
+                await work
         except Exception as error:
-            owner.failed(error)
+            self._owner.failed(error)
+
+    def _begin(self, frame: bytes | Oversized) -> Awaitable[None] | None:
+        """Act on a frame; return what is left to wait for. A request costs no coroutine but its handler's."""
+        event = self._event(frame)
+        if type(event) is Request:
+            return self._owner.serving.serve(event)
+        wait = self._owner.act(event)
+        return None if wait is None else self._owner.drained(wait)
 
     def _event(self, frame: bytes | Oversized) -> Event:
         if isinstance(frame, Oversized):
