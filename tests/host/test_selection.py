@@ -14,7 +14,7 @@ from antiphon.host.catalogue import Model, Price
 from antiphon.host.selection.facts import FAMILIES, completed, family_of
 from antiphon.host.selection.hints import follow, match
 from antiphon.host.selection.needs import needs_of
-from antiphon.host.selection.score import cost_score, priorities_of, score, tier_score
+from antiphon.host.selection.score import cost_score, priorities_of, tier_score, weigh
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import ModelPreferences, SamplingMessage
 from antiphon.wire.tools import Tool
@@ -218,5 +218,5 @@ def test_tiers_are_scores():
 def test_scores_are_weighed_exactly():
     """One third stays one third."""
     priorities = priorities_of(ModelPreferences(cost_priority=1, speed_priority=1, intelligence_priority=1))
-    assert score(priorities, Fraction(1), Fraction(0), Fraction(0)) == Fraction(1, 3)
+    assert weigh(priorities, Fraction(1), Fraction(0), Fraction(0)) / priorities.total == Fraction(1, 3)
     assert priorities_of(None).total == 0

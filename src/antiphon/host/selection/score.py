@@ -14,7 +14,7 @@ import msgspec
 from antiphon.host.catalogue import Tier
 from antiphon.wire.sampling import ModelPreferences
 
-__all__ = ["Priorities", "cost_score", "priorities_of", "score", "tier_score", "weigh"]
+__all__ = ["Priorities", "cost_score", "priorities_of", "tier_score", "weigh"]
 
 _DECADES = 5
 """The scale of cost has five: from $1e-5 a request, which is a short one to the smallest models, to $1."""
@@ -58,11 +58,6 @@ def cost_score(dollars: Decimal | None) -> Fraction:
 def tier_score(tier: Tier | None) -> Fraction:
     """Score a tier: 0 for the lowest, 1 for the highest; an unknown one counts as the lowest."""
     return _TIERS[(tier or 1) - 1]
-
-
-def score(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
-    """Weigh the three scores. Needs a priority above 0."""
-    return weigh(priorities, cost, speed, intelligence) / priorities.total
 
 
 def weigh(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
