@@ -1,29 +1,49 @@
-"""Answers that come with a request: whether they are what was asked for. ``round_call`` delivers them."""
+"""Answers of a client: read once, to what was asked for, and refused where they are something else."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import DecodeError, Raw
 
-from antiphon.errors import InvalidParams
+from antiphon.errors import InvalidParams, RemoteProtocolError
 from antiphon.wire.common import Wire
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.unknown import decode
 
-__all__ = ["check_readable", "is_readable"]
+__all__ = ["Answer", "read_answer", "read_given", "read_reply"]
 
 
-def check_readable(key: str, answer: Raw, spec: MethodSpec) -> None:
-    """Raise ``InvalidParams``, which names the key, if an answer is not of its ask's result type."""
+class Answer(NamedTuple):
+    """An answer that came with a request: as it came, and as it was read."""
+
+    raw: Raw
+    value: Wire
+
+
+def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
+    """Read an answer in a retry; ``InvalidParams``, which names the key, if it is not of its ask's result type."""
     try:
-        decode(answer, spec.result or Wire)
+        return _read(answer, spec)
     except DecodeError as error:
         raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
 
 
-def is_readable(answer: Raw, spec: MethodSpec) -> bool:
-    """Tell whether an answer that came unasked can be used; one that cannot is asked for."""
+def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
+    """Read an answer that came before its ask; ``None`` for one that cannot be used: it is asked for."""
     try:
-        decode(answer, spec.result or Wire)
+        return _read(answer, spec)
     except DecodeError:
-        return False
-    return True
+        return None
+
+
+def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
+    """Read an answer that nothing more can be said about; ``RemoteProtocolError`` if it is something else."""
+    try:
+        return _read(answer, spec).value
+    except DecodeError as error:
+        raise RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
+
+
+def _read(answer: Raw, spec: MethodSpec) -> Answer:
+    return Answer(answer, decode(answer, spec.result or Wire))

@@ -5,19 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any, TypeVar, cast
 
-from msgspec import DecodeError
-
 from antiphon.errors import (
     ElicitationUnavailable,
     LocalProtocolError,
     MissingCapability,
-    RemoteProtocolError,
     SamplingUnavailable,
 )
 from antiphon.server.call import Call
 from antiphon.wire.common import Wire
 from antiphon.wire.methods import METHODS
-from antiphon.wire.unknown import decode
 
 __all__ = ["ask"]
 
@@ -59,11 +55,9 @@ async def ask(
     notice = session.deprecation(spec, facts.revision)
     if notice is not None:
         log.info("%s", notice)
-    raw = await call.ask(spec, lowered, key, timeout)
-    try:
-        return decode(raw, result)
-    except DecodeError as error:
-        raise RemoteProtocolError(f"The client's answer to {method} cannot be read: {error}") from None
+    answer = await call.ask(spec, lowered, key, timeout)
+    assert isinstance(answer, result)
+    return answer
 
 
 def _named(data: Any) -> str:

@@ -14,13 +14,12 @@ from contextvars import ContextVar
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
-
 from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.answers import read_reply
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.server.tool_clocks import CLOCK, standing_still
 from antiphon.wire.common import Wire
@@ -71,8 +70,8 @@ class Call:
         """The request to read facts from: the live one, or else the last known."""
         return self.request or self.first
 
-    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
-        """Ask the client and return its answer undecoded: here, by a request tied to the one being served.
+    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+        """Ask the client and return its answer: here, by a request tied to the one being served.
 
         ``params`` are those that ``ServerSession.check_ask`` has returned.
         """
@@ -83,7 +82,7 @@ class Call:
             await self._until_ready(spec, timeout)
         with self.out(spec):
             outgoing = self.connection.session.ask(spec, params, self.request, is_checked=True)
-            return await self.connection.request(outgoing, timeout=timeout)
+            return read_reply(await self.connection.request(outgoing, timeout=timeout), spec)
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Do something of which a replay needs the result: here nothing is replayed. See ``Context.step``."""

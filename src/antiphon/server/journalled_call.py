@@ -24,7 +24,7 @@ from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProto
 from antiphon.protocol.events import Request
 from antiphon.protocol.journal import Entry, Journal, Place, digest_of
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.answers import check_readable
+from antiphon.server.answers import read_answer, read_reply
 from antiphon.server.call import CallAbandoned, Handled
 from antiphon.server.lanes import lane_here, run_in_lane, use_lanes
 from antiphon.server.round_call import Keeper, RoundCall
@@ -88,11 +88,10 @@ class JournalledCall(RoundCall):
         self._storing: asyncio.Task[None] | None = None
         """Puts the journal of the next round into the store."""
 
-    def start(self, body: CoroutineType[Any, Any, Wire]) -> None:
-        """Run the body as ``RoundCall.start`` does, so that its tasks can be told apart in a replay."""
+    def _task_of(self, work: CoroutineType[Any, Any, None]) -> asyncio.Task[None]:
+        # Its tasks can be told apart in a replay.
         use_lanes(asyncio.get_running_loop())
-        self.task = run_in_lane(body)
-        self.task.add_done_callback(self._finished)
+        return run_in_lane(work)
 
     def replay(self, state: State, journal: Journal, run: bytes) -> None:
         """Take over what a state tells, before ``start``: the answers that came with it are added to the journal.
@@ -109,14 +108,14 @@ class JournalledCall(RoundCall):
             if ask.deadline is not None and ask.deadline <= time.time():
                 journal.record(ask.place, Entry("timeout", ask.digest))
             elif (answer := answers.get(ask.key)) is not None:
-                check_readable(ask.key, answer, METHODS[ask.method])
+                read_answer(ask.key, answer, METHODS[ask.method])
                 journal.record(ask.place, Entry("answer", ask.digest, bytes(answer)))
             else:
                 self._waiting_for[ask.place] = ask
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
+    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
         """Ask as ``RoundCall.ask`` does, and note the answer; in a replay, know it already."""
         self.check_outside_steps(spec)
         if self._diverged is not None or self._is_lost():
@@ -137,8 +136,8 @@ class JournalledCall(RoundCall):
             raise
         finally:
             self._open.pop(name, None)
-        self.journal.note(place, "answer", bytes(answer))
-        return answer
+        self.journal.note(place, "answer", bytes(answer.raw))
+        return answer.value
 
     def _place(self, spec: MethodSpec, params: Wire, key: str | None) -> Place:
         lane = "" if key is not None else _lane(spec.name, "give the ask a key=")
@@ -152,7 +151,7 @@ class JournalledCall(RoundCall):
             self._diverged = error
             raise
         if known is None and key is not None and (given := self._take_given(key, spec)) is not None:
-            self.journal.note(place, "answer", bytes(given))
+            self.journal.note(place, "answer", bytes(given.raw))
             known = self.journal.take(place)
         return known
 
@@ -259,17 +258,14 @@ class JournalledCall(RoundCall):
             raise CallAbandoned(self._ending)
         await super().progress(progress, total, message)
 
-    def _finished(self, task: asyncio.Task[Wire]) -> None:
+    def _finish(self, outcome: Wire | BaseException) -> None:
         for gate in self._gates:
             gate.cancel()
-        super()._finished(task)
-
-    def _outcome(self, task: asyncio.Task[Wire]) -> Wire | BaseException:
-        if self._diverged is None:
-            return super()._outcome(task)
-        # Also where the body has caught it: what it made of the wrong branch is worth nothing.
-        log.error("%s: %s", self.handled.name, self._diverged)
-        return InternalError(f"CallDiverged: {self._diverged}")
+        if self._diverged is not None:
+            # Also where the body has caught it: what it made of the wrong branch is worth nothing.
+            log.error("%s: %s", self.handled.name, self._diverged)
+            outcome = InternalError(f"CallDiverged: {self._diverged}")
+        super()._finish(outcome)
 
 
 def _lane(what: str, remedy: str) -> str:
@@ -282,11 +278,11 @@ def _lane(what: str, remedy: str) -> str:
     return lane
 
 
-async def _recall(known: Entry, spec: MethodSpec) -> Raw:
+async def _recall(known: Entry, spec: MethodSpec) -> Wire:
     """Let a replayed ask end as it did."""
     if known.kind == "timeout":
         raise CallTimeout(f"{spec.name} was not answered in time")
     if known.kind == "withdrawn":
         # Whatever withdrew it, a timeout or a sibling that failed, will do so again.
         await asyncio.get_running_loop().create_future()
-    return Raw(known.value)
+    return read_reply(Raw(known.value), spec)

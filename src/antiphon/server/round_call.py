@@ -20,7 +20,7 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, InternalError, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.answers import check_readable, is_readable
+from antiphon.server.answers import Answer, read_answer, read_given
 from antiphon.server.call import Call, Handled
 from antiphon.server.outcomes import UNSENDABLE, deliver, unsendable
 from antiphon.server.quiescence import Quiescence
@@ -51,7 +51,7 @@ class _Ask(Struct, frozen=True):
 
     spec: MethodSpec
     params: Raw
-    answer: asyncio.Future[Raw]
+    answer: asyncio.Future[Answer]
 
 
 class Keeper(Protocol):
@@ -98,7 +98,7 @@ class RoundCall(Call):
         """Answers that came with the first request, for keys that the author named."""
         self.last: InputRequiredResult | None = None
         """The round that is out, or was sent last."""
-        self.task: asyncio.Task[Wire] | None = None
+        self.task: asyncio.Task[None] | None = None
         self._keeper = keeper
         self._legs: list[Leg] = [(connection, request)]
         """The requests that wait for what comes next. With none the call is parked."""
@@ -110,10 +110,20 @@ class RoundCall(Call):
         self._ending: str | None = None
         """Why the body was cancelled."""
 
-    def start(self, body: CoroutineType[Any, Any, Wire]) -> None:
+    def start(self) -> None:
         """Run the body, in a task of its own that lives from the first round to the last."""
-        self.task = asyncio.get_running_loop().create_task(body)
-        self.task.add_done_callback(self._finished)
+        self.task = self._task_of(self._run())
+        self.task.add_done_callback(self._failed)
+
+    def _task_of(self, work: CoroutineType[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)
+
+    async def _run(self) -> None:
+        result = await self.handled.body(self)
+        if self.task is not None:
+            # A callback would be told a pass of the event loop later, and the client with it.
+            self.task.remove_done_callback(self._failed)
+        self._finish(result)
 
     @property
     def weight(self) -> int:
@@ -127,14 +137,14 @@ class RoundCall(Call):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Raw:
+    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
         """Put an ask into the next round and wait for its answer."""
         self.check_outside_steps(spec)
         if self._is_lost():
             await self._raise_lost()
         if key is not None and (given := self._take_given(key, spec)) is not None:
-            return given
-        return await self._answer_to(self._name(spec, key), spec, params, timeout)
+            return given.value
+        return (await self._answer_to(self._name(spec, key), spec, params, timeout)).value
 
     def _is_lost(self) -> bool:
         """Tell whether nobody can answer any more."""
@@ -147,10 +157,10 @@ class RoundCall(Call):
     def _loss(self) -> BaseException:
         return LocalProtocolError("The call has ended: nobody can answer any more; await every ask in it")
 
-    def _take_given(self, key: str, spec: MethodSpec) -> Raw | None:
+    def _take_given(self, key: str, spec: MethodSpec) -> Answer | None:
         """Return the answer that came with the first request, once; one that cannot be used is asked for."""
         given = self.given.pop(key, None)
-        return given if given is not None and is_readable(given, spec) else None
+        return read_given(given, spec) if given is not None else None
 
     def _name(self, spec: MethodSpec, key: str | None) -> str:
         self._asked += 1
@@ -159,7 +169,7 @@ class RoundCall(Call):
             raise LocalProtocolError(f"Two asks of one call have the key {name!r}: give each its own key=")
         return name
 
-    async def _answer_to(self, name: str, spec: MethodSpec, params: Wire, timeout: float | None) -> Raw:
+    async def _answer_to(self, name: str, spec: MethodSpec, params: Wire, timeout: float | None) -> Answer:
         # Encoded now: what cannot be sent is the author's to know, at the very await.
         ask = _Ask(spec, Raw(encode(params)), asyncio.get_running_loop().create_future())
         self._pending[name] = ask
@@ -205,22 +215,20 @@ class RoundCall(Call):
             deliver(connection, request, self.last)
             return
         answers = self._read_answers(request.params) if is_parked else {}
-        for key, raw in answers.items():
+        for key, answer in answers.items():
             ask = self._pending.pop(key)
             if not ask.answer.done():
-                self._held += len(raw)
-                ask.answer.set_result(raw)
+                self._held += len(answer.raw)
+                ask.answer.set_result(answer)
         self.attach(connection, request)
 
-    def _read_answers(self, params: RoundParams) -> dict[str, Raw]:
+    def _read_answers(self, params: RoundParams) -> dict[str, Answer]:
         """Check every answer before any is delivered, so that a bad one leaves the call as it was."""
-        answers: dict[str, Raw] = {}
+        answers: dict[str, Answer] = {}
         for key, raw in (params.input_responses or {}).items():
             ask = self._pending.get(key)
-            if ask is None:
-                continue
-            check_readable(key, raw, ask.spec)
-            answers[key] = raw
+            if ask is not None:
+                answers[key] = read_answer(key, raw, ask.spec)
         return answers
 
     # --- legs: the requests served one after another ------------------------------------------------------------
@@ -263,24 +271,28 @@ class RoundCall(Call):
             self.task.cancel(reason)
         self._ending = self._ending or reason
 
-    def _finished(self, task: asyncio.Task[Wire]) -> None:
+    def _failed(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        self._finish(error or self._cancellation())
+
+    def _cancellation(self) -> BaseException:
+        if self._keeper.closed:
+            return InternalError("The server is closing")
+        return refusal() if self._ending is not None else InternalError("The request was abandoned")
+
+    def _finish(self, outcome: Wire | BaseException) -> None:
+        """Tell whoever waits what the call came to."""
         for ask in self._pending.values():
             ask.answer.cancel()
-        outcome, kept = self._outcome(task), Raw()
+        reply: Wire | Raw | BaseException = outcome
+        kept = Raw()
         try:
             if isinstance(outcome, BaseException):
                 kept = Raw(encode(to_wire(outcome)))
             elif self.generation:
-                outcome = kept = Raw(encode(outcome))
+                reply = kept = Raw(encode(outcome))
         except UNSENDABLE as error:
-            outcome, kept = unsendable(outcome, error)
-        self._keeper.ended(self, kept, is_error=isinstance(outcome, BaseException))
-        self._deliver(outcome)
+            reply, kept = unsendable(outcome, error)
+        self._deliver(reply)
+        self._keeper.ended(self, kept, is_error=isinstance(reply, BaseException))
         self.first.on_cancel, self.last = None, None
-
-    def _outcome(self, task: asyncio.Task[Wire]) -> Wire | BaseException:
-        if task.cancelled():
-            if not self._keeper.closed and self._ending is not None:
-                return refusal()
-            return InternalError("The server is closing" if self._keeper.closed else "The request was abandoned")
-        return task.exception() or task.result()

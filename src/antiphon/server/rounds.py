@@ -94,7 +94,7 @@ class Rounds:
         request = call.first
         request.on_cancel = lambda _reason: call.detach(request)
         self._running.add(call)
-        call.start(call.handled.body(call))
+        call.start()
 
     # --- retries ------------------------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ def binding(principal: str | None, method: str, name: str, arguments: bytes, ser
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise refusal() from None
     document = msgspec.json.encode([principal, method, name, meaning, server, code], order="deterministic")
-    return hashlib.sha256(document).digest()
+    return hashlib.blake2b(document, digest_size=32).digest()
 
 
 def _to_text(blob: bytes) -> bytes:

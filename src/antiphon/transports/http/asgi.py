@@ -23,6 +23,7 @@ __all__ = [
     "RequestHeaders",
     "Scope",
     "Send",
+    "json_at_once",
     "refuse",
     "send_empty",
     "send_json",
@@ -56,6 +57,11 @@ class AtOnce:
     def take_body(self, limit: int) -> bytes | None:
         """Return the body if all of it is here, at most ``limit`` bytes; to be called before ``receive`` is."""
         return None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other request is being served."""
+        return False
 
     def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
         """Send a whole response; ``headers`` without its length."""
@@ -118,6 +124,11 @@ async def send_json(http: Http, status: int, body: bytes, extra: tuple[HeaderPai
     headers = (_JSON, *extra) if extra else _ONLY_JSON
     if not http.at_once.respond(status, headers, body):
         await _send_messages(http.send, status, headers, body)
+
+
+def json_at_once(http: Http, status: int, body: bytes) -> bool:
+    """Send a whole response with a JSON body, where it can be done in one step; tell whether it was."""
+    return http.at_once.respond(status, _ONLY_JSON, body)
 
 
 async def send_empty(http: Http, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -43,8 +43,8 @@ class Cycle(AtOnce):
 
     __slots__ = (
         "_body", "_ended", "_event", "_expects_continue", "_flow", "_has_news", "_head", "_is_chunked", "_is_framed",
-        "_left", "defaults", "disconnected", "keep_alive", "more_body", "response_complete", "response_started",
-        "scope", "task", "transport",
+        "_left", "_tasks", "defaults", "disconnected", "keep_alive", "more_body", "response_complete",
+        "response_started", "scope", "task", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +82,7 @@ class Cycle(AtOnce):
         self._is_framed = self._is_chunked = False
         self._left = 0
         """Bytes of the body that were announced, and not sent."""
+        self._tasks: Collection[object] = ()
 
     # --- what the connection says -------------------------------------------------------------------------------
 
@@ -110,6 +111,7 @@ class Cycle(AtOnce):
 
     async def run(self, app: ASGIApp, tasks: set[asyncio.Task[None]]) -> None:
         """Have an application respond, and see to it that there is a response. Its task leaves ``tasks`` by itself."""
+        self._tasks = tasks
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:
@@ -175,6 +177,11 @@ class Cycle(AtOnce):
         self._body, self._has_news = b"", False
         self._flow.resume_reading()
         return bytes(body)
+
+    @property
+    def is_alone(self) -> bool:
+        """See ``AtOnce``."""
+        return len(self._tasks) < 2
 
     def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
         """See ``AtOnce``."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from antiphon.channel import Frame
 from antiphon.protocol.http_rules import status_of
-from antiphon.transports.http.asgi import HeaderPair, Http, send_empty, send_json
+from antiphon.transports.http.asgi import HeaderPair, Http, json_at_once, send_empty, send_json
 from antiphon.transports.http.carrier import Carrier
 from antiphon.transports.http.settings import Settings
 from antiphon.transports.http.stream import Stream
@@ -42,6 +42,10 @@ class Exchange(Struct, eq=False):
     """The client has closed the connection."""
     waited: bool = False
     """The reply was not there at once."""
+    sent: bool = False
+    """The reply was sent where it was taken."""
+    _sends: bool = False
+    """It may be."""
     _status: int | None = None
     _done: asyncio.Future[None] | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -69,6 +73,10 @@ class Exchange(Struct, eq=False):
             if frame.final:
                 self.reply = frame
                 if self._done is not None:
+                    if self._sends and frame.data and self._http.at_once.is_alone:
+                        # Before its task wakes: 5 % of a round of sampling. Where others are served, writes that go
+                        # out together are worth more, 6 % with 16 in flight.
+                        self.sent = json_at_once(self._http, self._code_of(frame), frame.data)
                     self._finish()
                 return None
             if self.reply is not None or self.gone or self._status is not None:
@@ -105,20 +113,24 @@ class Exchange(Struct, eq=False):
         """Respond, once the peer has been given the request."""
         reply = self.reply
         if reply is not None and reply.data and not self.waited:
-            status = 200 if reply.code is None else status_of(reply.code, modern=self.modern)
-            return send_json(self._http, status, reply.data)
-        return self._answer_later()
+            return send_json(self._http, self._code_of(reply), reply.data)
+        return self.until_answered(responds=True)
 
-    async def _answer_later(self) -> None:
-        await self.until_answered()
-        await self.respond()
+    def _code_of(self, reply: Frame) -> int:
+        return 200 if reply.code is None else status_of(reply.code, modern=self.modern)
 
-    async def until_answered(self) -> None:
-        """Wait for the reply, where it comes later, from elsewhere; or until it is clear that none will come."""
+    async def until_answered(self, *, responds: bool = False) -> None:
+        """Wait for the reply, where it comes later, from elsewhere; or until it is clear that none will come.
+
+        ``responds``: and send it.
+        """
+        self._sends = responds
         while not self._is_settled():
             self._done = asyncio.get_running_loop().create_future()
             self.waits()
             await self._done
+        if responds and not self.sent:
+            await self.respond()
 
     def _is_settled(self) -> bool:
         """Tell whether nothing is to be waited for, but what is on its way to the client."""
@@ -134,8 +146,7 @@ class Exchange(Struct, eq=False):
         elif self.gone or self.stream is not None:
             return
         elif self.reply is not None and self.reply.data:
-            status = status_of(self.reply.code, modern=self.modern)
-            await send_json(self._http, status, self.reply.data, extra)
+            await send_json(self._http, self._code_of(self.reply), self.reply.data, extra)
         else:
             # There is no reply, and yet every POST needs a response.
             await send_empty(self._http, self._status or 202)
