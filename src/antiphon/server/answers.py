@@ -24,7 +24,7 @@ class Answer(NamedTuple):
 def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
     """Read an answer in a retry; ``InvalidParams``, which names the key, if it is not of its ask's result type."""
     try:
-        return _read(answer, spec)
+        return Answer(answer, decode(answer, spec.result or Wire))
     except DecodeError as error:
         raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
 
@@ -32,7 +32,7 @@ def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
 def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
     """Read an answer that came before its ask; ``None`` for one that cannot be used: it is asked for."""
     try:
-        return _read(answer, spec)
+        return Answer(answer, decode(answer, spec.result or Wire))
     except DecodeError:
         return None
 
@@ -40,10 +40,6 @@ def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
 def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
     """Read an answer that nothing more can be said about; ``RemoteProtocolError`` if it is something else."""
     try:
-        return _read(answer, spec).value
+        return decode(answer, spec.result or Wire)
     except DecodeError as error:
         raise RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
-
-
-def _read(answer: Raw, spec: MethodSpec) -> Answer:
-    return Answer(answer, decode(answer, spec.result or Wire))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from antiphon.errors import ConfigError, RemoteProtocolError
 from antiphon.protocol.param_headers import HeaderParam, header_params
+from antiphon.server.memory import collect_less
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -225,8 +225,7 @@ def _header_params(tool: Tool) -> Sequence[HeaderParam]:
 async def serve_network(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> None:
     """Serve on an address until cancelled or told to stop by a signal. See ``network_server`` for what it raises."""
     network = network_server(server, transport, host, port, options)
-    # What is there when serving begins stays: the collector need not look at it again (a tenth of a request's time).
-    gc.freeze()
+    collect_less()
     await network.serve()
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
+from antiphon.server.memory import collect_less, keep_large_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -32,7 +32,6 @@ def run(server: Server, transport: str, host: str, port: int, options: ServeOpti
     if transport == "stdio":
         serving = serve_stdio(server)
     else:
-        from antiphon.server.memory import keep_large_blocks
         from antiphon.server.network import serve_network
 
         keep_large_blocks()
@@ -46,8 +45,7 @@ async def serve_stdio(server: Server) -> None:
     from antiphon.transports.stdio_server import StdioServerChannel
 
     channel = await StdioServerChannel.open()
-    # As over a network: what is there when serving begins stays, and the collector need not look at it again.
-    gc.freeze()
+    collect_less()
     serving = asyncio.current_task()
     if serving is not None and sys.platform != "win32":
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)

@@ -76,7 +76,7 @@ class Exchange(Struct, eq=False):
                     if self._sends and frame.data and self._http.at_once.is_alone:
                         # Before its task wakes: 5 % of a round of sampling. Where others are served, writes that go
                         # out together are worth more, 6 % with 16 in flight.
-                        self.sent = json_at_once(self._http, self._code_of(frame), frame.data)
+                        self.sent = json_at_once(self._http, self._status_of(frame.code), frame.data)
                     self._finish()
                 return None
             if self.reply is not None or self.gone or self._status is not None:
@@ -112,12 +112,12 @@ class Exchange(Struct, eq=False):
     def answer(self) -> Awaitable[None]:
         """Respond, once the peer has been given the request."""
         reply = self.reply
-        if reply is not None and reply.data and not self.waited:
-            return send_json(self._http, self._code_of(reply), reply.data)
+        if reply is not None and reply.data and not self.gone:
+            return send_json(self._http, 200 if reply.code is None else self._status_of(reply.code), reply.data)
         return self.until_answered(responds=True)
 
-    def _code_of(self, reply: Frame) -> int:
-        return 200 if reply.code is None else status_of(reply.code, modern=self.modern)
+    def _status_of(self, code: int | None) -> int:
+        return status_of(code, modern=self.modern)
 
     async def until_answered(self, *, responds: bool = False) -> None:
         """Wait for the reply, where it comes later, from elsewhere; or until it is clear that none will come.
@@ -146,7 +146,7 @@ class Exchange(Struct, eq=False):
         elif self.gone or self.stream is not None:
             return
         elif self.reply is not None and self.reply.data:
-            await send_json(self._http, self._code_of(self.reply), self.reply.data, extra)
+            await send_json(self._http, self._status_of(self.reply.code), self.reply.data, extra)
         else:
             # There is no reply, and yet every POST needs a response.
             await send_empty(self._http, self._status or 202)
