@@ -115,6 +115,40 @@ async def test_every_truncation_is_refused(keys: tuple[bytes, ...]) -> None:
     assert done["began"] == 1
 
 
+async def test_every_flipped_bit_is_refused_where_the_call_is_known_by_its_id() -> None:
+    """A process alone finds a call without opening its state: only the very state that it sent will do."""
+    server, done = catalogue()
+    async with raw_client(server) as client:
+        retry = await begin(client)
+        state = retry["requestState"]
+        forged = [urlsafe_b64encode(each).decode() for each in flipped(urlsafe_b64decode(state + "=="))]
+        forged += [each.decode("ascii") for each in flipped(state.encode()) if each.isascii()]
+        for start in range(0, len(forged), 500):
+            batch = [{**retry, "requestState": each} for each in forged[start : start + 500]]
+            assert await errors(client, *batch) == [FROZEN] * len(batch)
+        assert await result(client, retry) == "re: q"
+    assert done["began"] == 1
+
+
+@pytest.mark.parametrize("keys", [(), (KEY,)], ids=["alone", "shared"])
+async def test_a_retry_may_spell_its_arguments_otherwise(keys: tuple[bytes, ...]) -> None:
+    """Clients decode and encode them again; the call goes on, and its end is told to who asks again."""
+    server, done = catalogue(keys=keys)
+
+    @server.tool
+    async def deal(amount: float, to: str, ctx: Context) -> str:
+        return f"{amount:g} to {to}: {(await ctx.sample('May I?')).text}"
+
+    async with raw_client(server) as client:
+        round = await client.call("deal", {"amount": 1.0, "to": "hat"})
+        answers = dict.fromkeys(round["inputRequests"], said("yes"))
+        retry = {"name": "deal", "requestState": round["requestState"], "inputResponses": answers}
+        spelled = [{**retry, "arguments": each} for each in ({"to": "hat", "amount": 1}, {"amount": 1.0, "to": "hat"})]
+        assert [await result(client, each) for each in spelled] == ["1 to hat: yes"] * 2
+        assert await errors(client, {**retry, "arguments": {"to": "hat", "amount": 2}}) == [FROZEN]
+    assert not done
+
+
 @pytest.mark.parametrize("keys", [(), (KEY,)], ids=["alone", "shared"])
 async def test_a_state_serves_nothing_but_its_own_call(keys: tuple[bytes, ...]) -> None:
     """Swapped between two live calls, two tools, or two sets of arguments: refused, and both calls go on."""
@@ -272,10 +306,7 @@ async def test_abandoned_calls_are_bounded(
 
 
 async def test_abandoned_calls_leave_no_memory() -> None:
-    """Twelve thousand through a table of fifty: what is held does not grow.
-
-    Measured over as many calls as the memory of bindings has places, so that it is as full at the end as before.
-    """
+    """Twelve thousand through a table of fifty: what is held does not grow."""
     server, done = catalogue(max_parked=50, keys=[KEY])
     async with raw_client(server) as client:
         await abandon(client, 0, 10_800)

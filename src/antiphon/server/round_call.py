@@ -73,8 +73,8 @@ class RoundCall(Call):
     """A call that may be parked. It goes on where it is, or not at all."""
 
     __slots__ = (
-        "_asked", "_ending", "_held", "_keeper", "_legs", "_pending", "_quiescence", "bound_to", "generation", "given",
-        "handled", "id", "last", "owner", "task",
+        "_asked", "_ending", "_held", "_keeper", "_legs", "_pending", "_quiescence", "bound_to", "expires",
+        "generation", "given", "handled", "id", "last", "owner", "task",
     )  # fmt: skip
 
     run: bytes = b""
@@ -94,6 +94,8 @@ class RoundCall(Call):
         self.bound_to = b""
         self.generation = 0
         """How many rounds it has sent."""
+        self.expires = 0.0
+        """Until when the state of the last one is good, in seconds since the epoch; set by the keeper."""
         self.given: dict[str, Raw] = dict(request.params.input_responses or {})
         """Answers that came with the first request, for keys that the author named."""
         self.last: InputRequiredResult | None = None
