@@ -44,20 +44,18 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
     Raises:
         ValueError: ``id`` or ``event`` holds a line end or NUL.
     """
-    head = b""
-    if event is not None:
-        head = b"event: %b\n" % _field(event)
+    head = b"" if event is None else b"event: %b\n" % _field(event)
     if id is not None:
-        head += b"id: %b\n" % _field(id)
+        head = b"%bid: %b\n" % (head, _field(id))
     if retry is not None:
-        head += b"retry: %d\n" % retry
+        head = b"%bretry: %d\n" % (head, retry)
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
-    return b"".join((head, b"data: ", data, b"\n\n"))
+    return b"%bdata: %b\n\n" % (head, data)
 
 
 def _field(value: str) -> bytes:
-    if _UNFIT.search(value):
+    if not value.isprintable() and _UNFIT.search(value):
         raise ValueError("an event's id and name are one line")
     return value.encode()
 

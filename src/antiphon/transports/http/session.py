@@ -201,13 +201,13 @@ class Session:
         """Tell whether a request with this id is being served."""
         return id in self._exchanges
 
-    async def take(self, envelope: Envelope) -> None:
+    def take(self, envelope: Envelope) -> Awaitable[None]:
         """Take a notification or a response."""
-        await self.peer.handle(envelope)
-        if envelope.method == "notifications/cancelled":
-            self._cancelled(envelope)
+        handling = self.peer.handle(envelope)
+        return handling if envelope.method != "notifications/cancelled" else self._take_cancelled(envelope, handling)
 
-    def _cancelled(self, envelope: Envelope) -> None:
+    async def _take_cancelled(self, envelope: Envelope, handling: Awaitable[None]) -> None:
+        await handling
         try:
             id = _decode_cancelled(envelope.params or b"{}").request_id
         except (msgspec.DecodeError, UnicodeDecodeError):

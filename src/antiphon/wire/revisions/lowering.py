@@ -7,7 +7,6 @@ conversion at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -151,5 +150,10 @@ def _lower(value: Any, made: Mapping[type, Conversion]) -> Any:
     if not isinstance(value, _SEQUENCES):
         return value
     items = cast("Sequence[Any]", value)
-    lowered = [_lower(item, made) for item in items]
-    return items if all(map(is_, lowered, items)) else lowered
+    lowered: list[Any] | None = None
+    for place, item in enumerate(items):
+        new = _lower(item, made)
+        if new is not item:
+            lowered = lowered or [*items]
+            lowered[place] = new
+    return items if lowered is None else lowered
