@@ -102,7 +102,8 @@ class ServerApp:
 
     def __init__(self, server: Server, endpoint: _Endpoint, drain: Callable[[], Awaitable[None]] | None = None) -> None:
         self._server = server
-        self._endpoint = endpoint
+        self.endpoint = endpoint
+        """What serves a request, once the lifespan was entered."""
         self._drain = drain or endpoint.close
         self._held = contextlib.AsyncExitStack()
         self._is_held = False
@@ -115,7 +116,7 @@ class ServerApp:
             return
         if not self._is_held:
             await self.hold()
-        await self._endpoint(scope, receive, send)
+        await self.endpoint(scope, receive, send)
 
     async def hold(self) -> None:
         """Enter the server's lifespan now rather than with the first request."""
@@ -259,7 +260,7 @@ def network_server(server: Server, transport: str, host: str, port: int, options
         host=host,
         port=port,
         lifespan="on",
-        http=bounded_by(limits),
+        http=bounded_by(limits, app.endpoint),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
         timeout_keep_alive=REST,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from urllib.parse import unquote
 
 import httptools
@@ -18,7 +18,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.transports.http.asgi import ASGIApp, HeaderPair, Scope
+from antiphon.transports.http.asgi import ASGIApp, HeaderPair, Receive, Scope, Send
 from antiphon.transports.http.cycle import Cycle
 from antiphon.transports.http.heads import Head, remember
 
@@ -43,6 +43,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Seconds in which a client has to take 64 KiB, or what is left, of what waits for it."""
 
 
+class _Endpoint(Protocol):
+    """An ASGI callable that is no function: as an attribute of a class, that would be a method."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
 class BoundedConnection(HttpToolsProtocol):
     """One connection. ``bounded_by`` makes the class that uvicorn is given.
 
@@ -51,6 +57,8 @@ class BoundedConnection(HttpToolsProtocol):
     """
 
     limits: ClassVar[Limits] = Limits()
+    endpoint: ClassVar[_Endpoint | None] = None
+    """What serves requests, if it is not uvicorn's application itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -58,7 +66,7 @@ class BoundedConnection(HttpToolsProtocol):
         """How often the client has been too slow."""
         self.served = 0
         """How many responses were complete."""
-        self._asgi = cast("ASGIApp", self.app)
+        self._asgi: ASGIApp = self.endpoint or cast("ASGIApp", self.app)
         self._head = 0
         self._known: Head | None = None
         """The head of the last request, if the next one may have the same."""
@@ -247,9 +255,12 @@ def _split(url: bytes, root: str) -> tuple[str, bytes, bytes]:
     return root + (unquote(path) if "%" in path else path), root.encode("ascii") + parsed.path, parsed.query or b""
 
 
-def bounded_by(limits: Limits) -> type[BoundedConnection]:
-    """Make the class of connections with these limits."""
-    return type("Connection", (BoundedConnection,), {"limits": limits})
+def bounded_by(limits: Limits, endpoint: _Endpoint | None = None) -> type[BoundedConnection]:
+    """Make the class of connections with these limits. ``endpoint``: serves their requests in the application's place.
+
+    For one that only sees to the lifespan, which uvicorn has begun before it accepts a connection.
+    """
+    return type("Connection", (BoundedConnection,), {"limits": limits, "endpoint": endpoint})
 
 
 class Sweep:
