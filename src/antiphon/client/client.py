@@ -226,7 +226,8 @@ class Client:
             ConnectionClosed: the server ended meanwhile.
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
-        await self._tool_calls.ask_consent(params)
+        if self._tool_calls.need_consent:
+            await self._tool_calls.ask_consent(params)
         options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
         return await self._tool_calls.make(
             name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)

@@ -43,6 +43,11 @@ class Consent:
         self._tools: dict[str, Tool] = {}
         self._complete = False
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is somebody to ask."""
+        return self._confirm is not None
+
     def learn(self, tools: Sequence[Tool]) -> None:
         """Remember what the server says of some tools."""
         for tool in tools if self._confirm is not None else ():

@@ -124,7 +124,7 @@ class Link:
         stale = None
         for pause in (0.0, *PAUSES, None):
             try:
-                calls = await self._current(stale)
+                calls = self._living(stale) or await self._opened_anew()
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is all there is to say; later the server may restart.
                 if stale is None or pause is None or not _is_absent(error):
@@ -168,14 +168,14 @@ class Link:
     def _revision(self) -> Revision | None:
         return self._calls.session.revision if self._calls is not None else None
 
-    async def _current(self, stale: Calls | None) -> Calls:
-        """Return the calls of a connection that lives, opening one in the place of one that is lost or ``stale``.
-
-        Calls that find it lost together share the new one.
-        """
+    def _living(self, stale: Calls | None) -> Calls | None:
+        """Return the calls of the current connection, unless that is lost or ``stale``."""
         calls = self.calls
-        if calls is not stale and not calls.peer.is_over:
-            return calls
+        return None if calls is stale or calls.peer.is_over else calls
+
+    async def _opened_anew(self) -> Calls:
+        """Open a connection in the place of the current one; calls that find that lost together share the new one."""
+        calls = self.calls
         async with self._gate:
             if self.calls is calls:
                 await self._renew(calls)

@@ -55,6 +55,11 @@ class ToolCalls:
         self._outputs.forget()
         self._consent.forget()
 
+    @property
+    def need_consent(self) -> bool:
+        """Whether somebody is to be asked; mostly nobody is, and a coroutine that says so is one too many."""
+        return self._consent.is_needed
+
     async def ask_consent(self, params: CallToolRequestParams) -> None:
         """Return if a call may be made; see ``Consent.ask``."""
         await self._consent.ask(params, self._link.calls.origin_of, self._tools)

@@ -294,7 +294,8 @@ async def test_the_time_the_server_names_is_waited():
         return await stream(request, event({"jsonrpc": "2.0", "id": 7, "result": {}}))
 
     await one_reply(answers)
-    assert times[1] - times[0] >= 0.3
+    # uvloop's clock counts milliseconds.
+    assert times[1] - times[0] >= 0.29
 
 
 async def test_a_server_may_be_polled_many_times():
