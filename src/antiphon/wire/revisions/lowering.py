@@ -7,18 +7,21 @@ conversion at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from msgspec.structs import replace
 
 from antiphon.wire import common, completion, content, lifecycle, prompts, resources, roots, sampling, tools
 from antiphon.wire.common import Wire
-from antiphon.wire.revisions.difference import Difference, not_in
+from antiphon.wire.revisions.difference import Change, Difference, not_in
 
 __all__ = ["NESTED", "Conversion", "conversions"]
 
 Conversion = Callable[[Any], Any]
 Types = tuple[type[Wire], ...]
+
+_SEQUENCES = (list, tuple)
 
 _BLOCKS: Types = (
     content.TextContent,
@@ -114,22 +117,37 @@ def _conversion(
     if not (lacks or changes or nested):
         return None
 
-    def convert(value: Any) -> Any:
-        changed: dict[str, Any] = {}
-        for name in lacks:
-            if getattr(value, name) is not None:
-                changed[name] = None
-        for name in nested:
-            inner = getattr(value, name)
-            if inner is not None and (lowered := _lower(inner, made)) is not inner:
-                changed[name] = lowered
-        if changed:
-            value = replace(value, **changed)
-        for change in changes:
-            value = change(value, revision)
-        return value
+    return partial(_convert, lacks, nested, changes, revision, made)
 
-    return convert
+
+def _convert(
+    lacks: tuple[str, ...],
+    nested: tuple[str, ...],
+    changes: Sequence[Change],
+    revision: str,
+    made: Mapping[type, Conversion],
+    value: Any,
+) -> Any:
+    changed: dict[str, Any] = {}
+    for name in lacks:
+        if getattr(value, name) is not None:
+            changed[name] = None
+    for name in nested:
+        inner = getattr(value, name)
+        inward = made.get(cast("type[Any]", type(inner)))
+        if inward is not None:
+            lowered = inward(inner)
+        elif isinstance(inner, _SEQUENCES):
+            lowered = _convert_each(cast("Sequence[Any]", inner), made)
+        else:
+            continue
+        if lowered is not inner:
+            changed[name] = lowered
+    if changed:
+        value = replace(value, **changed)
+    for change in changes:
+        value = change(value, revision)
+    return value
 
 
 def _refusal(thing: str, revision: str) -> Conversion:
@@ -139,21 +157,12 @@ def _refusal(thing: str, revision: str) -> Conversion:
     return refuse
 
 
-_SEQUENCES = (list, tuple)
-
-
-def _lower(value: Any, made: Mapping[type, Conversion]) -> Any:
-    """Convert a value, or each of a list; what needs no conversion comes back itself."""
-    convert = made.get(cast("type[Any]", type(value)))
-    if convert is not None:
-        return convert(value)
-    if not isinstance(value, _SEQUENCES):
-        return value
-    items = cast("Sequence[Any]", value)
+def _convert_each(items: Sequence[Any], made: Mapping[type, Conversion]) -> Sequence[Any]:
+    """Convert what needs it; where nothing does, the same sequence comes back."""
     lowered: list[Any] | None = None
     for place, item in enumerate(items):
-        new = _lower(item, made)
-        if new is not item:
+        convert = made.get(cast("type[Any]", type(item)))
+        if convert is not None and (new := convert(item)) is not item:
             lowered = lowered or [*items]
             lowered[place] = new
     return items if lowered is None else lowered
