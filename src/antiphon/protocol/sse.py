@@ -55,7 +55,7 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
 
 
 def _field(value: str) -> bytes:
-    if not value.isprintable() and _UNFIT.search(value):
+    if _UNFIT.search(value):
         raise ValueError("an event's id and name are one line")
     return value.encode()
 

@@ -45,7 +45,7 @@ class Exchange(Struct, eq=False):
     sent: bool = False
     """The reply was sent where it was taken."""
     _sends: bool = False
-    """It may be."""
+    """It may be sent there: no header is added to it."""
     _status: int | None = None
     _done: asyncio.Future[None] | None = None
     _timer: asyncio.TimerHandle | None = None
