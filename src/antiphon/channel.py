@@ -15,7 +15,7 @@ from antiphon.errors import ConnectionClosed
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
-__all__ = ["MAX_FRAME", "Channel", "Frame", "Oversized", "Peer", "Related", "Releases"]
+__all__ = ["MAX_FRAME", "Channel", "Frame", "Offers", "Oversized", "Peer", "Related", "Releases", "Take"]
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame taken, in bytes: holds a 12 MiB image in base64, and bounds what one peer can make us hold."""
@@ -80,6 +80,22 @@ class Channel(Protocol):
 
     def closed_error(self) -> ConnectionClosed:
         """Say why the channel ended, for the calls that were in flight."""
+        ...
+
+
+Take = Callable[[bytes | Oversized], bool]
+"""Takes a received frame, or leaves it (``False``). It does not wait, and raises nothing."""
+
+
+@runtime_checkable
+class Offers(Protocol):
+    """A channel that offers each frame where it arrives, before ``receive`` returns it."""
+
+    def offer_to(self, take: Take) -> None:
+        """Offer each frame that arrives while a ``receive`` waits.
+
+        Up to the first that is left: it, and those that came with it after, are received.
+        """
         ...
 
 

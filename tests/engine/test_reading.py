@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from antiphon.channel import Frame
@@ -78,6 +79,55 @@ async def test_what_came_with_a_call_that_waits_begins_at_once():
         assert await asyncio.gather(*calls) == [*"abcd"]
     assert [name for name, _ in begun] == [*"abcd"]
     assert len({at for _, at in begun[1:]}) == 1
+
+
+async def test_a_reply_is_taken_where_it_arrives():
+    """Whoever waits for it is next: the task that reads need not wake before."""
+    gate = asyncio.Event()
+
+    async def tool(_request, _peer):
+        await gate.wait()
+        return done()
+
+    async with linked(tool) as link:
+        call = link.started()
+        await settle()
+        (id,) = link.client.session.outgoing
+        link.server.channel.send(Frame(frame(id=id, result=msgspec.to_builtins(done("early")))))
+        assert link.client.session.outgoing == {}
+        assert await call == "early"
+        gate.set()
+
+
+async def test_a_reply_does_not_overtake_what_came_before_it():
+    """What was told first is heard first."""
+    heard = []
+
+    async def tool(request, peer):
+        peer.send(frame(method="notifications/tools/list_changed"), request)
+        return done(request.params.name)
+
+    async with linked(tool, client={"notified": lambda event: heard.append(event.method.name)}) as link:
+        assert await link.call("after") == "after"
+        assert heard == ["notifications/tools/list_changed"]
+
+
+async def test_what_is_no_reply_is_read_once(monkeypatch):
+    """Although it was looked at where it arrived."""
+    async with linked(echo) as link:
+        seen, receive = [], link.server.session.receive
+        monkeypatch.setattr(link.server.session, "receive", lambda data: seen.append(data) or receive(data))
+        assert [await link.call("one"), await link.call("two")] == ["one", "two"]
+        assert len(seen) == 2
+
+
+async def test_a_fault_where_a_reply_arrives_ends_the_connection(monkeypatch, errors):
+    """As one in the task that reads does; the transport, which has handed it over, is not troubled."""
+    async with linked(echo) as link:
+        monkeypatch.setattr(link.client, "act", lambda _event: 1 / 0)
+        with pytest.raises(ConnectionClosed, match="the log says why"):
+            await link.call()
+    assert "division by zero" in str(errors.records[0].exc_info)
 
 
 async def test_after_the_end_nothing_is_read():

@@ -41,6 +41,36 @@ async def test_a_waiting_receiver_is_woken():
     assert await task == [b"1", b"2"]
 
 
+async def test_frames_are_offered_up_to_the_first_that_is_left():
+    """It and those after it are received; a receiver sleeps on if none is left."""
+    inbox = Source().inbox
+    taken: list[bytes] = []
+    inbox.take_now = lambda frame: frame != b"left" and not taken.append(frame)
+    task = await waiting(inbox)
+    inbox.put([b"1", b"2"])
+    await asyncio.sleep(0)
+    assert not task.done()
+    inbox.put([b"3", b"left", b"4"])
+    assert await task == [b"left", b"4"]
+    assert taken == [b"1", b"2", b"3"]
+
+
+async def test_nothing_is_offered_while_a_frame_waits():
+    """Nor without a receiver, nor after the end: what came first is first."""
+    inbox = Source().inbox
+    offered: list[bytes] = []
+    inbox.take_now = lambda frame: bool(offered.append(frame))
+    inbox.put([b"1"])
+    assert await inbox.take() == [b"1"]
+    task = await waiting(inbox)
+    inbox.put([b"2"])
+    inbox.put([b"3"])
+    assert await task == [b"2", b"3"]
+    inbox.end()
+    inbox.put([b"4"])
+    assert offered == [b"2"]
+
+
 async def test_the_end_comes_after_the_frames():
     """What arrived before the end is still received; then there is nothing, again and again."""
     inbox = Source().inbox

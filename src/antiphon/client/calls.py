@@ -112,8 +112,6 @@ class Calls:
         call = self.open.open(method, params)
         send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
         try:
-            if not self.is_modern:
-                return await send.once(params), 0
             inspect = self._inspector(send) if self._answers.on_round is not None else None
             answer = self._answerer(call)
             return await run_rounds(send, answer, params, self._limits, admit=self._admit, inspect=inspect)
@@ -199,8 +197,6 @@ class Calls:
         self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
     ) -> R | PendingRound[R]:
         try:
-            if not self.is_modern:
-                return await send.once(params)
             done = await send(params)
         finally:
             self.open.close(send.call)

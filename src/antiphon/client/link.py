@@ -106,7 +106,7 @@ class Link:
         return isinstance(where, Address) and where.url.startswith("http")
 
     def run(
-        self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs
+        self, call: Callable[Concatenate[Calls, P], CoroutineType[Any, Any, T]], *args: P.args, **options: P.kwargs
     ) -> CoroutineType[Any, Any, T]:
         """Make a call. Over a network, a connection or a session that is lost is opened anew, and the call made again.
 
@@ -114,12 +114,13 @@ class Link:
         again if it was surely not carried out, or if it may be carried out twice (``repeats``); else its failure is
         raised, and the next call finds a new connection.
         """
-        made = self._run(call, *args, **options)
+        if isinstance(self._settings.where, Address):
+            made = self._run(call, *args, **options)
+        else:
+            made = call(self.calls, *args, **options)
         return made if self._watch is None else self._watch.call(made, *_subject(args), self._revision)
 
     async def _run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
-        if not isinstance(self._settings.where, Address):
-            return await call(self.calls, *args, **options)
         safe = self._may_repeat(args)
         stale = None
         for pause in (0.0, *PAUSES, None):

@@ -62,7 +62,7 @@ class Sending(Generic[R]):
         self._idle = 0
 
     async def __call__(self, params: RoundParams) -> R | InputRequiredResult:
-        """Send one request of a modern call; return its result or its round.
+        """Send one request of the call; return its result or, of a modern one, its round.
 
         Raises:
             CallTimeout: the time of the call is used up.
@@ -70,16 +70,6 @@ class Sending(Generic[R]):
         """
         if self._idle > 1:
             await self._rest()
-        done = read_modern(await self._exchange(params), self.call.method, self._result)
-        if isinstance(done, InputRequiredResult):
-            self._idle = 0 if done.input_requests else self._idle + 1
-        return done
-
-    async def once(self, params: RoundParams) -> R:
-        """Send the one request of a legacy call, and return its result. Raises what a modern one does."""
-        return read_legacy(await self._exchange(params), self.call.method, self._result)
-
-    async def _exchange(self, params: RoundParams) -> Raw:
         if self.left == 0.0:
             raise self._too_late()
         method = self.call.method
@@ -96,7 +86,16 @@ class Sending(Generic[R]):
             raise lifted(method, error) from None
         if self.left is not None:
             self.left = max(0.0, self.left - (clock() - began))
-        return raw
+        return self._read(raw)
+
+    def _read(self, raw: Raw) -> R | InputRequiredResult:
+        agreed = self._session.revision
+        if agreed is None or not agreed.modern:
+            return read_legacy(raw, self.call.method, self._result)
+        done = read_modern(raw, self.call.method, self._result)
+        if isinstance(done, InputRequiredResult):
+            self._idle = 0 if done.input_requests else self._idle + 1
+        return done
 
     async def _rest(self) -> None:
         rest = min(_FIRST_REST * 2 ** min(self._idle - 2, 16), _LONGEST_REST)

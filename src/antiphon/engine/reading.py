@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
-from antiphon.channel import Channel, Oversized, Related
+from antiphon.channel import Channel, Offers, Oversized, Related
 from antiphon.engine.serving import Serving
 from antiphon.engine.tasks import Tasks
-from antiphon.protocol.events import Event, Request
+from antiphon.protocol.events import Event, Replied, Request
 from antiphon.protocol.session import Session
 
 __all__ = ["Reading"]
@@ -52,7 +52,7 @@ class Owner(Protocol):
 class Reading:
     """Reads from one channel. ``limit``: bytes of the longest frame it takes, to tell a peer that sent a longer one."""
 
-    __slots__ = ("_arrived", "_limit", "_owner", "_reader", "_session")
+    __slots__ = ("_arrived", "_known", "_limit", "_owner", "_reader", "_session")
 
     def __init__(self, owner: Owner, session: Session, limit: int) -> None:
         self._owner = owner
@@ -60,8 +60,12 @@ class Reading:
         self._limit = limit
         self._arrived: deque[bytes | Oversized] = deque()
         """What was received and not looked at yet."""
+        self._known: tuple[bytes | Oversized, Event] | None = None
+        """A frame that was looked at where it arrived and is to be received, and what it means."""
         self._reader: asyncio.Task[None] | None = None
         """The task that reads; ``None`` once nothing more is to be read."""
+        if isinstance(owner.channel, Offers):
+            owner.channel.offer_to(self._take_reply)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -78,6 +82,24 @@ class Reading:
     def end(self) -> None:
         """Read nothing more; the task that reads is not stopped."""
         self._reader = None
+
+    def _take_reply(self, frame: bytes | Oversized) -> bool:
+        """Take a frame where it arrives, if it is a reply.
+
+        Whoever waits for it goes on a pass of the event loop sooner, and the task that reads does not wake for it.
+        """
+        if self._reader is None:
+            return False
+        try:
+            event = self._event(frame)
+            if isinstance(event, Replied):
+                self._owner.act(event)
+                return True
+        except Exception as error:
+            self._owner.failed(error)
+            return True
+        self._known = frame, event
+        return False
 
     async def _read(self) -> None:
         owner, me = self._owner, asyncio.current_task()
@@ -104,7 +126,8 @@ class Reading:
 
     def _begin(self, frame: bytes | Oversized) -> Awaitable[None] | None:
         """Act on a frame; return what is left to wait for. A request costs no coroutine but its handler's."""
-        event = self._event(frame)
+        known, self._known = self._known, None
+        event = known[1] if known is not None and known[0] is frame else self._event(frame)
         if type(event) is Request:
             return self._owner.serving.serve(event)
         wait = self._owner.act(event)

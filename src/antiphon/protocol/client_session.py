@@ -89,6 +89,8 @@ class ClientSession(Session):
         self.server_info: Implementation | None = None
         """What the server says it is; not verified by anybody."""
         self.server_capabilities = ServerCapabilities()
+        self._sendable: set[str] = set()
+        """Methods that were found to be in the agreed revision, and offered by the server."""
         self.instructions: str | None = None
         self.log_level: LoggingLevel | None = None
         """The log level every modern request asks for."""
@@ -156,6 +158,7 @@ class ClientSession(Session):
     ) -> None:
         self.revision = agreed
         self.server_capabilities = capabilities
+        self._sendable.clear()
         self.server_info = info
         self.instructions = instructions
 
@@ -190,10 +193,8 @@ class ClientSession(Session):
         agreed = self.revision
         if agreed is None or self.phase is not Phase.READY:
             raise LocalProtocolError(f"{spec.name} cannot be sent before the session is open")
-        if not spec.sent_by("client", agreed.name):
-            raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
-        if not offers(self.server_capabilities, spec, agreed):
-            raise MethodNotFound(f"The server does not offer {spec.needs}, so {spec.name} was not sent")
+        if spec.name not in self._sendable:
+            self._check_sendable(spec, agreed)
         if getattr(params, "meta", None) is not None:
             params = structs.replace(params, meta=None)
         encoded = encode(agreed.lower(params))
@@ -202,6 +203,13 @@ class ClientSession(Session):
         if members:
             encoded = prepend(b'"_meta":{%b}' % members, encoded)
         return self._open(spec, encoded, None, id=id, wants_progress=wants_progress)
+
+    def _check_sendable(self, spec: MethodSpec, agreed: Revision) -> None:
+        if not spec.sent_by("client", agreed.name):
+            raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
+        if not offers(self.server_capabilities, spec, agreed):
+            raise MethodNotFound(f"The server does not offer {spec.needs}, so {spec.name} was not sent")
+        self._sendable.add(spec.name)
 
     def _meta_members(self, id: int, wants_progress: bool, meta: dict[str, Any] | None) -> bytes:
         members = self._modern_meta

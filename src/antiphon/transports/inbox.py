@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from antiphon.channel import Oversized
+from antiphon.channel import Oversized, Take
 
 __all__ = ["FRAME_COST", "HIGH_WATER", "Frames", "Inbox"]
 
@@ -24,7 +24,7 @@ FRAME_COST = 64
 class Inbox:
     """Hold frames for one receiver; ``pause`` the source above ``HIGH_WATER`` bytes, ``resume`` it once empty."""
 
-    __slots__ = ("_frames", "_held", "_pause", "_paused", "_resume", "_waiter", "ended")
+    __slots__ = ("_frames", "_held", "_pause", "_paused", "_resume", "_waiter", "ended", "take_now")
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._pause = pause
@@ -35,15 +35,19 @@ class Inbox:
         self._paused = False
         self.ended = False
         """Whether the end was announced; frames may still wait before it."""
+        self.take_now: Take | None = None
+        """Who is offered each frame first, as ``channel.Offers`` says."""
 
     def put(self, frames: Frames) -> None:
         """Add frames. After the end they are dropped."""
         if self.ended:
             return
         if self._waiter is not None and not self._waiter.done():
-            # Somebody will take them in the next pass of the loop: not worth counting.
-            self._frames = frames
-            self._waiter.set_result(None)
+            left = frames if self.take_now is None else _not_taken(frames, self.take_now)
+            if left:
+                # Somebody will take them in the next pass of the loop: not worth counting.
+                self._frames = left
+                self._waiter.set_result(None)
             return
         self._frames += frames
         self._held += sum(map(len, frames)) + FRAME_COST * len(frames)
@@ -83,3 +87,11 @@ class Inbox:
     def _unpause(self) -> None:
         self._paused = False
         self._resume()
+
+
+def _not_taken(frames: Frames, take: Take) -> Frames:
+    """Offer frames in their order; return those from the first on that is not taken."""
+    for number, frame in enumerate(frames):
+        if not take(frame):
+            return frames[number:] if number else frames
+    return []

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from types import CoroutineType
 from typing import Any
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized
+from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.inbox import Frames, Inbox
 from antiphon.transports.room import Room
@@ -29,6 +29,9 @@ class _MemoryChannel:
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         return self._inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        self._inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         return self.other.deliver(frame.data)

@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import ClientResponse, ClientSession
 from yarl import URL
 
-from antiphon.channel import MAX_FRAME, Frame
+from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http_client.delivery import Deliveries, deliver
 from antiphon.transports.http_client.environment import surroundings
@@ -130,6 +130,10 @@ class SseClientChannel:
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         """Wait for frames, as ``Channel.receive`` says."""
         return self._open_line().inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._open_line().inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Post a frame, as ``Channel.send`` says. A request whose POST fails gets an error reply of our own.

@@ -14,7 +14,7 @@ from types import CoroutineType
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from antiphon.channel import MAX_FRAME, Channel, Frame
+from antiphon.channel import MAX_FRAME, Channel, Frame, Take
 from antiphon.errors import ConnectionClosed, InvalidRequest
 from antiphon.protocol import http_rules as rules
 from antiphon.protocol.http_rules import Refusal
@@ -201,6 +201,9 @@ class _Session:
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         return self._inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        self._inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         return self._outbox.put(frame.data)

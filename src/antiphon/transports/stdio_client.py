@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CoroutineType
 from typing import IO, Any, cast
 
-from antiphon.channel import MAX_FRAME, Frame, Oversized
+from antiphon.channel import MAX_FRAME, Frame, Oversized, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.child import Child
 from antiphon.transports.environment import child_environment
@@ -120,6 +120,10 @@ class StdioClientChannel:
         """Wait for frames, as ``Channel.receive`` says."""
         return self._reader.inbox.take()
 
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._reader.inbox.take_now = take
+
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Write one frame, as ``Channel.send`` says."""
         return self._writer.send(frame)
@@ -158,6 +162,8 @@ class StdioClientChannel:
 
     def _sift(self, frames: Frames) -> Frames:
         """Drop lines that cannot be JSON-RPC messages, and count them."""
+        if len(frames) == 1 and frames[0].__class__ is bytes and frames[0][0] in b"{[":
+            return frames
         kept = [frame for frame in frames if isinstance(frame, Oversized) or frame[0] in b"{["]
         if len(kept) < len(frames):
             noise = [frame for frame in frames if not isinstance(frame, Oversized) and frame[0] not in b"{["]

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from types import CoroutineType
 from typing import Any
 
-from antiphon.channel import MAX_FRAME, Frame
+from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.inbox import Frames
 from antiphon.transports.pipes import connect_reader, connect_writer
@@ -70,6 +70,10 @@ class StdioServerChannel:
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         """Wait for frames, as ``Channel.receive`` says."""
         return self._reader.inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._reader.inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Write one frame, as ``Channel.send`` says."""

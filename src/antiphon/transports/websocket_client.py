@@ -24,7 +24,7 @@ from aiohttp import (
 )
 from yarl import URL
 
-from antiphon.channel import MAX_FRAME, Frame
+from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http_client.failures import UNUSABLE, HttpFailure, remedy
 from antiphon.transports.http_client.web import (
@@ -109,6 +109,10 @@ class WebSocketClientChannel:
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         """Wait for frames, as ``Channel.receive`` says."""
         return self._inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Queue a frame, as ``Channel.send`` says."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized
+from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http_rules import check_unambiguous
 from antiphon.transports.http.asgi import Receive, RequestHeaders, Scope, Send
@@ -158,6 +158,9 @@ class _Socket:
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         return self._inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        self._inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         return self._outbox.put(frame.data)

@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from antiphon.channel import MAX_FRAME, Frame
+from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http_client.call import Call
 from antiphon.transports.http_client.delivery import Deliveries, deliver
@@ -121,6 +121,10 @@ class HttpClientChannel:
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         """Wait for frames, as ``Channel.receive`` says."""
         return self._line.inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._line.inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
         """Send a frame in a request of its own, as ``Channel.send`` says.
