@@ -130,6 +130,10 @@ class Peer(Protocol):
         """
         ...
 
+    def tell(self, message: Envelope) -> Awaitable[None] | None:
+        """Take a notification or a reply. Returns what is to be awaited, mostly nothing."""
+        ...
+
     def withdraw(self, id: int | str, reason: str) -> None:
         """Cancel a request of the peer's: its stream was closed (2026-07-28 basic/transports/streamable-http)."""
         ...

@@ -264,6 +264,11 @@ class Connection(Generic[S]):
         if (wait := self.act(event)) is not None:
             await self.drained(wait)
 
+    def tell(self, message: Envelope) -> Awaitable[None] | None:
+        """Take one message that is no request, as ``handle`` does. See ``channel.Peer``."""
+        wait = self.act(self.session.take(message))
+        return None if wait is None else self.drained(wait)
+
     def withdraw(self, id: int | str, reason: str) -> None:
         """Cancel a request of the peer's whose stream was closed, as if it had been cancelled by a notification."""
         event = self.session.withdraw(id, reason)

@@ -52,6 +52,10 @@ class FakePeer:
         what = params.get("name") if message.method == "tools/call" else message.method
         await getattr(self, f"do_{what.replace('/', '_')}", self.do_unknown)(message.id, params)
 
+    def tell(self, message: Envelope) -> None:
+        self.taken.append(message)
+        self.answers.put_nowait(message)
+
     def withdraw(self, id: Any, reason: str) -> None:
         self.withdrawn.append(id)
         self.go.set()
@@ -66,7 +70,7 @@ class FakePeer:
     def reply(self, id: Any, result: Any) -> None:
         self.channel.send(Frame(frame(id=id, result=result), id, final=True))
 
-    def tell(self, id: Any, what: str) -> None:
+    def say(self, id: Any, what: str) -> None:
         self.channel.send(Frame(frame(method="notifications/message", params={"data": what}), id))
 
     async def wait(self) -> None:
@@ -88,13 +92,13 @@ class FakePeer:
         self.reply(id, params.get("arguments"))
 
     async def do_tell(self, id: Any, params: Any) -> None:
-        self.tell(id, "one")
-        self.tell(id, "two")
+        self.say(id, "one")
+        self.say(id, "two")
         self.reply(id, "told")
 
     async def do_babble(self, id: Any, params: Any) -> None:
         for number in range(params["arguments"]["times"]):
-            self.tell(id, str(number))
+            self.say(id, str(number))
         self.reply(id, "told")
 
     async def do_wait(self, id: Any, params: Any) -> None:
@@ -106,13 +110,13 @@ class FakePeer:
         await self.wait()
 
     async def do_tell_and_wait(self, id: Any, params: Any) -> None:
-        self.tell(id, "before")
+        self.say(id, "before")
         await self.wait()
-        self.tell(id, "after")
+        self.say(id, "after")
         self.reply(id, "waited")
 
     async def do_tell_later(self, id: Any, params: Any) -> None:
-        self.tell(id, "before")
+        self.say(id, "before")
 
     async def do_later(self, id: Any, params: Any) -> None:
         asyncio.get_running_loop().call_soon(self.reply, id, "late")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from antiphon.transports.http.guards import Guard, TokenCheck
-from tests.transports.http.driver import ask, closing, post
+from tests.transports.http.driver import ACCEPT, Instant, Open, ask, closing, post, scope_of
 from tests.transports.http.fakes import Bench, modern, modern_headers
 
 
@@ -104,3 +106,57 @@ async def test_a_principal_reaches_the_peer_and_others_get_401():
         refused = await post(app, modern("echo"), **sent, authorization="Bearer bad")
     assert (fine.status, bench.peer.principal) == (200, "alice")
     assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
+
+
+# --- the same head again ----------------------------------------------------------------------------------------------
+
+
+class Head:
+    """A head that a connection knows again."""
+
+    approved_by: object = None
+
+
+async def repeat(app, head, **headers):
+    """Post a call as a connection does that knows its head."""
+
+    class Known(Instant):
+        def __init__(self):
+            super().__init__()
+            self.head = head
+
+    class Posted(Open):
+        responses = Known
+
+    sent = {"content-type": "application/json", "accept": ACCEPT, **modern_headers(name="echo"), **headers}
+    return (await Posted(app, scope_of("POST", sent), [json.dumps(modern("echo")).encode()]).done()).status
+
+
+async def test_a_head_that_was_let_in_is_not_looked_at_again():
+    """Not by whoever let it in; what does not depend on the head is checked as ever."""
+    head, first, second = Head(), Bench(), Bench(allowed_hosts=["elsewhere.example"])
+    async with closing(first.app), closing(second.app):
+        assert [await repeat(first.app, head) for _ in range(3)] == [200, 200, 200]
+        assert head.approved_by is first.app
+        assert await repeat(second.app, head) == 403
+        assert head.approved_by is first.app
+        await first.app.close()
+        assert await repeat(first.app, head) == 503
+
+
+async def test_a_head_with_a_token_is_always_looked_at():
+    """It may be revoked, or expire, before it comes again."""
+    known = {"good": "alice"}
+    head, bench = Head(), Bench(check_token=known.get)
+    async with closing(bench.app):
+        assert [await repeat(bench.app, head, authorization="Bearer good") for _ in range(3)] == [200, 200, 200]
+        known.clear()
+        assert await repeat(bench.app, head, authorization="Bearer good") == 401
+
+
+async def test_a_head_of_a_page_is_always_looked_at():
+    """Its responses have headers of their own."""
+    head, bench = Head(), Bench()
+    async with closing(bench.app):
+        assert [await repeat(bench.app, head, origin="http://localhost") for _ in range(3)] == [200, 200, 200]
+        assert head.approved_by is None

@@ -171,18 +171,24 @@ class HttpApp:
 
     def _is_routine(self, http: Http) -> bool:
         """Tell whether nothing is to be checked before the body: clients bring the same few values over and over."""
-        scope, headers = http.scope, http.headers
-        get = headers.get
-        http.like = like = (
-            scope["path"],
-            scope.get("root_path"),
-            get(b"origin"),
-            get(b"host"),
-            get(b"content-type"),
-            get(b"accept"),
-        )
-        if like not in self._seen or len(headers) != len(scope["headers"]) or self._tokens is not None:
-            return False
+        head = http.at_once.head
+        if head is None or head.approved_by is not self:
+            scope, headers = http.scope, http.headers
+            get = headers.get
+            http.like = like = (
+                scope["path"],
+                scope.get("root_path"),
+                get(b"origin"),
+                get(b"host"),
+                get(b"content-type"),
+                get(b"accept"),
+            )
+            if like not in self._seen or len(headers) != len(scope["headers"]) or self._tokens is not None:
+                return False
+            if head is not None:
+                # Byte for byte the one before: the next one is not taken apart.
+                head.approved_by = self
+        http.is_routine = True
         return self._open < self._settings.max_open and not self._closed
 
     async def _let_in(self, http: Http) -> bool:
@@ -247,7 +253,7 @@ class HttpApp:
     # --- POST ---------------------------------------------------------------------------------------------------
 
     def _post(self, http: Http, body: bytes | None = None) -> Awaitable[None]:
-        if http.like not in self._seen:
+        if not http.is_routine and http.like not in self._seen:
             refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
             if refusal is not None:
                 return refuse(http, refusal)
@@ -307,8 +313,10 @@ class HttpApp:
         return session.serve(http, envelope)
 
     async def _take(self, http: Http, session: Session, envelope: Envelope) -> None:
-        await session.take(envelope)
-        await send_empty(http, 202)
+        if (wait := session.take(envelope)) is not None:
+            await wait
+        if not http.at_once.respond(202, (), b""):
+            await send_empty(http, 202)
 
     def _session(self, http: Http) -> Session | Refusal:
         id = http.headers.get(rules.SESSION_ID)
@@ -334,7 +342,8 @@ class HttpApp:
                 self._sessions.add(session)
             await exchange.respond(((b"mcp-session-id", session.id),) if is_open else ())
         finally:
-            await session.finish(exchange)
+            if (forgetting := session.finish(exchange)) is not None:
+                await forgetting
             if not is_open:
                 await end(session)
 
@@ -347,8 +356,9 @@ class HttpApp:
         session = self._session(http)
         if batch is None:
             reply = salvage_reply(body)
-            if reply is not None and isinstance(session, Session):
-                await session.take(reply)
+            waits = session.take(reply) if reply is not None and isinstance(session, Session) else None
+            if waits is not None:
+                await waits
             await refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
             return
         if isinstance(session, Refusal):

@@ -6,7 +6,7 @@ What is answered is decided elsewhere; server-sent events are in ``stream``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.http_rules import Headers, Refusal, has_null_ids
@@ -15,6 +15,7 @@ from antiphon.wire.envelope import RequestId
 __all__ = [
     "ASGIApp",
     "AtOnce",
+    "Head",
     "HeaderPair",
     "Http",
     "Likeness",
@@ -44,6 +45,13 @@ _JSON: HeaderPair = (b"content-type", b"application/json")
 _ONLY_JSON = (_JSON,)
 
 
+class Head(Protocol):
+    """A head that comes again with every request of a connection: the same bytes, but for the body's length."""
+
+    approved_by: object
+    """Whoever has found that nothing more is to be checked in it."""
+
+
 class AtOnce:
     """What a server may offer beside ASGI: to take and to send in one step what can be, without messages.
 
@@ -53,6 +61,8 @@ class AtOnce:
     """
 
     __slots__ = ()
+    head: Head | None = None
+    """The head, as long as the same one comes again and again on this connection."""
 
     def take_body(self, limit: int) -> bytes | None:
         """Return the body if all of it is here, at most ``limit`` bytes; to be called before ``receive`` is."""
@@ -82,7 +92,7 @@ _NEVER = AtOnce()
 class Http:
     """One HTTP request, as far as it is known."""
 
-    __slots__ = ("at_once", "headers", "like", "principal", "receive", "scope", "send")
+    __slots__ = ("at_once", "headers", "is_routine", "like", "principal", "receive", "scope", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -92,6 +102,8 @@ class Http:
         self.at_once: AtOnce = server if isinstance(server, AtOnce) else _NEVER
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.principal: str | None = None
+        self.is_routine = False
+        """Whether nothing of its head is to be checked: requests like it were let in before."""
         self.like: Likeness = _UNLIKE
         """What the requests of one client have in common, as far as ``app`` looks at it."""
 

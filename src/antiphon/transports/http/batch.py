@@ -75,4 +75,5 @@ async def serve_batch(
             await serving
             await send_empty(http, 202)
     finally:
-        await session.finish(exchange)
+        if (forgetting := session.finish(exchange)) is not None:
+            await forgetting

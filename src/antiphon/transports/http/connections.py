@@ -107,7 +107,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._head = 0
         if cycle is not before and cycle.keep_alive and not cycle.more_body:
-            self._known = remember(data, cycle.scope)
+            self._known = cycle.head = remember(data, cycle.scope)
 
     @property
     def _is_within(self) -> bool:
@@ -119,7 +119,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Have a request served that has a head as the one before: a tenth of an echo's time less than to parse it."""
         self.headers = headers
         self.scope = scope = {**known.scope, "headers": headers, "state": self.app_state.copy()}
-        cycle = self._begin(scope, keep_alive=True, expects_continue=False)
+        cycle = self._begin(scope, keep_alive=True, expects_continue=False, head=known)
         cycle.give(body)
 
     # --- what the parser finds ----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class BoundedConnection(HttpToolsProtocol):
         keep_alive = scope["http_version"] != "1.0" and parser.should_keep_alive()
         self._begin(scope, keep_alive=keep_alive, expects_continue=self.expect_100_continue)
 
-    def _begin(self, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> Cycle:
+    def _begin(self, scope: Scope, *, keep_alive: bool, expects_continue: bool, head: Head | None = None) -> Cycle:
         before: Cycle | None = self.cycle
         cycle = Cycle(
             scope,
@@ -150,6 +150,7 @@ class BoundedConnection(HttpToolsProtocol):
             defaults=self.server_state.default_headers,
             keep_alive=keep_alive,
             expects_continue=expects_continue,
+            head=head,
         )
         self.cycle: Any = cycle
         if before is None or before.response_complete:

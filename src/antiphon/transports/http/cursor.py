@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from msgspec import Struct
 
 from antiphon.protocol.sse import encode_event
@@ -60,6 +62,14 @@ class Cursor(Struct):
         assert isinstance(self.store, MemoryEventStore)
         self.last += 1
         self.store.keep(self.key, self.last, data)
+
+    def forget(self) -> Awaitable[None] | None:
+        """Have the store drop the stream; returns what is to be awaited, if it takes its time."""
+        if self.is_instant:
+            assert isinstance(self.store, MemoryEventStore)
+            self.store.drop(self.key)
+            return None
+        return self.store.forget(self.key)
 
     async def since(self, after: int) -> bytes:
         """Write the events after one again, as far as they are kept."""

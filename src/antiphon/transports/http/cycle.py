@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from antiphon.transports.http.asgi import ASGIApp, AtOnce, HeaderPair, Message, Scope
+from antiphon.transports.http.asgi import ASGIApp, AtOnce, Head, HeaderPair, Message, Scope
 from antiphon.transports.http.header_lines import header_line, header_lines
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Cycle(AtOnce):
 
     __slots__ = (
         "_body", "_ended", "_event", "_expects_continue", "_flow", "_has_news", "_head", "_is_chunked", "_is_framed",
-        "_left", "_tasks", "defaults", "disconnected", "keep_alive", "more_body", "response_complete",
+        "_left", "_tasks", "defaults", "disconnected", "head", "keep_alive", "more_body", "response_complete",
         "response_started", "scope", "task", "transport",
     )  # fmt: skip
 
@@ -57,7 +57,10 @@ class Cycle(AtOnce):
         defaults: list[HeaderPair],
         keep_alive: bool,
         expects_continue: bool,
+        head: Head | None = None,
     ) -> None:
+        self.head = head
+        """See ``AtOnce``."""
         self.scope = scope
         self.transport = transport
         self.defaults = defaults

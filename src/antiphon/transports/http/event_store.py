@@ -56,7 +56,11 @@ class MemoryEventStore:
         return [(each, self._events[stream, each]) for each in self._numbers.get(stream, ()) if each > number]
 
     async def forget(self, stream: str) -> None:
-        """Drop a stream."""
+        """See ``drop``."""
+        self.drop(stream)
+
+    def drop(self, stream: str) -> None:
+        """Keep nothing of a stream any more."""
         for number in self._numbers.pop(stream, ()):
             self._bytes -= len(self._events.pop((stream, number)))
 

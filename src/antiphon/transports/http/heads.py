@@ -22,7 +22,7 @@ _NAME = b"content-length"
 _END = b"\r\n\r\n"
 
 
-class Head(Struct, frozen=True):
+class Head(Struct):
     """A head, and what it said. ``scope`` is the one it was read to."""
 
     before: bytes
@@ -32,6 +32,8 @@ class Head(Struct, frozen=True):
     scope: Scope
     place: int
     """Where the length is among the headers."""
+    approved_by: object = None
+    """See ``asgi.Head``."""
 
     def match(self, data: bytes) -> tuple[list[HeaderPair], bytes] | None:
         """Return headers and body, if this is what was read: such a head, and exactly the body that belongs to it."""

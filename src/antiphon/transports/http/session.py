@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Sequence
 
 import msgspec
@@ -87,7 +87,7 @@ class Session:
         self._over = False
         self._exchanges: dict[RequestId, LegacyExchange] = {}
         self._streams: OrderedDict[str, Stream] = OrderedDict()
-        self._ended: list[Stream] = []
+        self._ended: deque[Stream] = deque()
         """Streams that are complete, the oldest first."""
         self._standing: Stream | None = None
         self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), False)
@@ -171,7 +171,8 @@ class Session:
             await exchange.answer()
         finally:
             if exchange.waited:
-                await self.finish(exchange)
+                if (forgetting := self.finish(exchange)) is not None:
+                    await forgetting
                 self.used = asyncio.get_running_loop().time()
             else:
                 del self._exchanges[exchange.ids[0]]
@@ -188,26 +189,31 @@ class Session:
         exchange.ids.append(id)
         self._exchanges[id] = exchange
 
-    async def finish(self, exchange: LegacyExchange) -> None:
-        """Let go of an exchange; what a client may still resume is kept, within bounds."""
+    def finish(self, exchange: LegacyExchange) -> Awaitable[None] | None:
+        """Let go of an exchange; what a client may still resume is kept, within bounds.
+
+        Returns what is to be awaited, where the store takes its time to forget.
+        """
         for id in exchange.ids:
             self._exchanges.pop(id, None)
         exchange.let_go()
-        if exchange.stream is not None:
-            exchange.stream.finish()
-            await self._forget_oldest(exchange.stream)
+        if exchange.stream is None:
+            return None
+        exchange.stream.finish()
+        return self._forget_oldest(exchange.stream)
 
     def is_live(self, id: object) -> bool:
         """Tell whether a request with this id is being served."""
         return id in self._exchanges
 
-    def take(self, envelope: Envelope) -> Awaitable[None]:
-        """Take a notification or a response."""
-        handling = self.peer.handle(envelope)
-        return handling if envelope.method != "notifications/cancelled" else self._take_cancelled(envelope, handling)
+    def take(self, envelope: Envelope) -> Awaitable[None] | None:
+        """Take a notification or a response. Returns what is to be awaited, mostly nothing."""
+        wait = self.peer.tell(envelope)
+        if envelope.method == "notifications/cancelled":
+            self._note_cancelled(envelope)
+        return wait
 
-    async def _take_cancelled(self, envelope: Envelope, handling: Awaitable[None]) -> None:
-        await handling
+    def _note_cancelled(self, envelope: Envelope) -> None:
         try:
             id = _decode_cancelled(envelope.params or b"{}").request_id
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -262,14 +268,15 @@ class Session:
         stream = self._streams[number] = Stream(cursor)
         return stream
 
-    async def _forget_oldest(self, ended: Stream) -> None:
+    def _forget_oldest(self, ended: Stream) -> Awaitable[None] | None:
         self._ended.append(ended)
         # One that is being resumed is looked at again with the next that ends.
         if len(self._ended) <= _KEPT or self._ended[0].is_carried:
-            return
-        cursor = self._ended.pop(0).cursor
-        if cursor is not None and self._streams.pop(cursor.number, None) is not None:
-            await self._store.forget(cursor.key)
+            return None
+        cursor = self._ended.popleft().cursor
+        if cursor is None or self._streams.pop(cursor.number, None) is None:
+            return None
+        return cursor.forget()
 
 
 class LegacyExchange(Exchange, eq=False, kw_only=True):

@@ -82,7 +82,8 @@ class Stateless:
         """Serve one message that was checked, and respond. ``params`` as in ``channel.Peer``."""
         line = self._take(http)
         if not isinstance(envelope.id, int | str):
-            await line.peer.handle(envelope)
+            if (wait := line.peer.tell(envelope)) is not None:
+                await wait
             await self._keep(line)
             await send_empty(http, 202)
             return
