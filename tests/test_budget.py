@@ -187,7 +187,7 @@ async def test_a_call_that_is_handed_to_a_peer() -> None:
         await counted(cost, lambda: peer.handle(decode_envelope(call(META))))
         assert b"hello" in outbox.sent[-1].data
         await peer.close()
-    check(cost, calls=26, frames=4)
+    check(cost, calls=25, frames=4)
 
 
 async def test_a_modern_call_over_http() -> None:
@@ -212,7 +212,7 @@ async def test_a_legacy_call_over_http() -> None:
     _, body = await counted(cost, lambda: post(app, call(), headers))
     assert b"hello" in body
     await app.close()
-    check(cost, calls=48, frames=8)
+    check(cost, calls=47, frames=8)
 
 
 def connect(app: Any) -> tuple[BoundedConnection, Wire]:
@@ -281,7 +281,7 @@ async def test_a_modern_sample_from_its_bytes_to_those_of_the_result() -> None:
     await counted(cost, work)
     assert b'"hi"' in wire.written[1]
     await app.close()
-    assert cost.calls <= 236
+    assert cost.calls <= 234
 
 
 async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
@@ -308,4 +308,4 @@ async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
     await counted(cost, work)
     assert len(wire.written) == 2
     await app.close()
-    assert cost.calls <= 228
+    assert cost.calls <= 217

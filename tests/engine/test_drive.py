@@ -8,7 +8,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from antiphon.engine.drive import drive
+from antiphon.engine.drive import drive, run_alone
 
 name: ContextVar[str] = ContextVar("name", default="nobody")
 
@@ -37,8 +37,9 @@ async def test_the_first_wait_is_reported_once():
     assert waits == ["it"]
 
 
+@pytest.mark.parametrize("run", [drive, run_alone])
 @pytest.mark.parametrize("waits", [False, True])
-async def test_an_exception_passes_through(waits):
+async def test_an_exception_passes_through(waits, run):
     """With the frames of where it was raised."""
 
     async def work():
@@ -46,7 +47,7 @@ async def test_an_exception_passes_through(waits):
         raise ValueError("inside")
 
     with pytest.raises(ValueError, match="inside") as caught:
-        await drive(work(), lambda _: None, None)
+        await run(work(), lambda _: None, None)
     assert "work" in [entry.name for entry in caught.traceback]
 
 
@@ -142,3 +143,43 @@ def test_a_coroutine_that_is_dropped_is_closed():
     coroutine.close()
     gc.collect()
     assert closed == [True]
+
+
+class Escape(BaseException):
+    """Gets past those who catch every ``Exception``, as what test runners raise does."""
+
+
+@pytest.mark.parametrize("run", [drive, run_alone])
+@pytest.mark.parametrize("kind", [Escape, GeneratorExit])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_is_no_exception_becomes_one(run, kind, waits):
+    """It would end the task, and leave the peer without an answer."""
+
+    async def work():
+        await asyncio.sleep(0) if waits else None
+        raise kind
+
+    with pytest.raises(RuntimeError, match=f"the handler raised {kind.__name__}") as caught:
+        await run(work(), lambda _: None, None)
+    assert isinstance(caught.value.__cause__, kind)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+async def test_what_ends_the_process_or_the_task_alone_passes_through(kind):
+    """It is meant for whoever runs us."""
+
+    async def work():
+        raise kind
+
+    with pytest.raises(kind):
+        await run_alone(work(), lambda _: None, None)
+
+
+async def test_who_runs_alone_is_reported_at_once():
+    """Although nothing waits: it has a task to be cancelled by."""
+    waits = []
+
+    async def work():
+        return waits.copy()
+
+    assert await run_alone(work(), waits.append, "it") == ["it"]

@@ -81,6 +81,29 @@ async def test_what_came_with_a_call_that_waits_begins_at_once():
     assert len({at for _, at in begun[1:]}) == 1
 
 
+async def test_what_came_with_a_call_that_waits_can_be_cancelled():
+    """Each by itself, and although it has not waited yet when that is asked for."""
+    gate, cancelled = asyncio.Event(), []
+
+    async def tool(request, _peer):
+        try:
+            await gate.wait()
+        except asyncio.CancelledError:
+            cancelled.append(request.params.name)
+            raise
+        return done(request.params.name)
+
+    async with linked(tool) as link:
+        calls = {name: link.started(name) for name in "abc"}
+        await settle()
+        calls["b"].cancel()
+        await settle()
+        gate.set()
+        assert [await calls["a"], await calls["c"]] == ["a", "c"]
+        assert cancelled == ["b"]
+        link.check_empty()
+
+
 async def test_a_reply_is_taken_where_it_arrives():
     """Whoever waits for it is next: the task that reads need not wake before."""
     gate = asyncio.Event()

@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from msgspec import Struct
+
 __all__ = ["Deadlines", "Timed"]
 
 
-class Timed:
-    """Something with a deadline. ``deadline`` is a time of the loop's clock, or ``None``."""
+class Timed(Struct, eq=False):
+    """Something with a deadline. A struct, since one is made for every request of ours."""
 
-    __slots__ = ("deadline", "paused", "remaining", "timeout")
-
-    def __init__(self, timeout: float | None) -> None:
-        self.timeout = timeout
-        """Seconds allowed, not counting the time in which it stood still."""
-        self.deadline: float | None = None
-        self.remaining = 0.0
-        self.paused = 0
+    timeout: float | None
+    """Seconds allowed, not counting the time in which it stood still."""
+    deadline: float | None = None
+    """A time of the loop's clock."""
+    remaining: float = 0.0
+    paused: int = 0
 
 
 class Deadlines:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
-__all__ = ["drive"]
+__all__ = ["drive", "run_alone"]
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -67,7 +67,21 @@ def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> G
             raise _failure(error) from error
 
 
+async def run_alone(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> T:
+    """Await ``handler`` in a task that is its alone: ``waits(subject)`` is called at once, whether it does or not.
+
+    It has the context of that task, and costs less to be resumed than one that is driven.
+    """
+    waits(subject)
+    try:
+        return await handler
+    except _PASSING:
+        raise
+    except BaseException as error:
+        raise _failure(error) from error
+
+
 def _failure(error: BaseException) -> RuntimeError:
     # What test runners raise to get past those who catch every ``Exception``, or a ``GeneratorExit`` of the handler's
-    # own, would end the task that drives it, and leave the peer without an answer. PEP 479 does so with StopIteration.
+    # own, would end the task that runs it, and leave the peer without an answer. PEP 479 does so with StopIteration.
     return RuntimeError(f"the handler raised {type(error).__name__}")

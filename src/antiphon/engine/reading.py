@@ -119,17 +119,20 @@ class Reading:
 
     async def _take(self, frame: bytes | Oversized) -> None:
         try:
-            if (work := self._begin(frame)) is not None:
+            if (work := self._begin(frame, has_task=True)) is not None:
                 await work
         except Exception as error:
             self._owner.failed(error)
 
-    def _begin(self, frame: bytes | Oversized) -> Awaitable[None] | None:
-        """Act on a frame; return what is left to wait for. A request costs no coroutine but its handler's."""
+    def _begin(self, frame: bytes | Oversized, *, has_task: bool = False) -> Awaitable[None] | None:
+        """Act on a frame; return what is left to wait for. A request costs no coroutine but its handler's.
+
+        ``has_task``: it is awaited in a task of its own.
+        """
         known, self._known = self._known, None
         event = known[1] if known is not None and known[0] is frame else self._event(frame)
         if type(event) is Request:
-            return self._owner.serving.serve(event)
+            return self._owner.serving.serve(event, has_task=has_task)
         wait = self._owner.act(event)
         return None if wait is None else self._owner.drained(wait)
 

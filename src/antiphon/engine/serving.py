@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 from msgspec import Raw
 
 from antiphon.channel import Channel, Frame
-from antiphon.engine.drive import drive
+from antiphon.engine.drive import drive, run_alone
 from antiphon.engine.flag import Flag
 from antiphon.engine.tasks import Tasks
 from antiphon.engine.waiting import Waiter
@@ -94,8 +94,11 @@ class Serving:
 
     # --- running handlers ---------------------------------------------------------------------------------------
 
-    async def serve(self, request: Request) -> None:
-        """Run the handler of a request and send its reply. Whatever the handler raises becomes an error reply."""
+    async def serve(self, request: Request, *, has_task: bool = False) -> None:
+        """Run the handler of a request and send its reply. Whatever the handler raises becomes an error reply.
+
+        ``has_task``: this runs in a task that is the request's alone.
+        """
         if request.cancelled:
             # In a batch it may have been, before its turn came.
             return
@@ -105,7 +108,8 @@ class Serving:
                 raise self._too_many()
             outcome = self._handlers[request.method.name](request, self._owner)
             if isinstance(outcome, CoroutineType):
-                outcome = await drive(outcome, self._waits, request)
+                run, waits = (run_alone, self._note_task) if has_task else (drive, self._waits)
+                outcome = await run(outcome, waits, request)
             if isinstance(outcome, Later):
                 return
             wait = self.reply(request, outcome)
@@ -128,25 +132,31 @@ class Serving:
         replies = BatchReplies(len(requests) + answered)
         for request in requests:
             request.batch = replies
-            self._owner.tasks.start(self.serve(request))
+            self._owner.tasks.start(self.serve(request, has_task=True))
         return replies
 
     def _too_many(self) -> InvalidRequest:
         return InvalidRequest(f"Too many requests at once: {self._limit} are open already; try again later")
 
     def _waits(self, request: Request) -> None:
+        task = self._note_task(request)
+        if request.on_wait is not None:
+            request.on_wait()
+        self._owner.hand_over(task)
+
+    def _note_task(self, request: Request) -> asyncio.Task[Any]:
+        """Let a request be cancelled by its task, which is this one."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a handler must run in a task")
         request.on_cancel = partial(self._owner.tasks.stop, task)
         self.suspended[request] = task, self._owner.stop_clocks()
-        if request.on_wait is not None:
-            request.on_wait()
-        self._owner.hand_over(task)
+        return task
 
     def _resumed(self, request: Request) -> None:
         task, paused = self.suspended.pop(request)
-        self._owner.start_clocks(paused)
+        if paused:
+            self._owner.start_clocks(paused)
         self._owner.tasks.forgive(task)
 
     # --- replies ------------------------------------------------------------------------------------------------

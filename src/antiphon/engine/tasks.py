@@ -35,7 +35,7 @@ class Tasks:
         """Run ``work`` in a task of its own."""
         task = self._loop.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._running.discard)
         return task
 
     def stop(self, task: asyncio.Task[Any], reason: str | None = None) -> None:
@@ -69,6 +69,3 @@ class Tasks:
             _, stubborn = await asyncio.wait(others, timeout=patience)
             for task in stubborn:
                 task.cancel()
-
-    def _done(self, task: Task) -> None:
-        self._running.discard(task)

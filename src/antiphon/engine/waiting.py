@@ -22,18 +22,12 @@ __all__ = ["OnProgress", "Waiter", "Waiting"]
 OnProgress = Callable[[ProgressNotificationParams], object]
 
 
-class Waiter(Timed):
+class Waiter(Timed, eq=False, kw_only=True):
     """One request of ours that waits."""
 
-    __slots__ = ("future", "on_progress", "outgoing")
-
-    def __init__(
-        self, outgoing: Outgoing, future: asyncio.Future[Raw], timeout: float | None, on_progress: OnProgress | None
-    ) -> None:
-        super().__init__(timeout)
-        self.outgoing = outgoing
-        self.future = future
-        self.on_progress = on_progress
+    outgoing: Outgoing
+    future: asyncio.Future[Raw]
+    on_progress: OnProgress | None
 
     def let_go(self) -> None:
         """Say that nobody will look at what the request came to, so that an error of it is not reported as lost."""
@@ -55,7 +49,7 @@ class Waiting:
 
     def add(self, outgoing: Outgoing, timeout: float | None, on_progress: OnProgress | None) -> Waiter:
         """Enter a request that was just sent; the caller awaits ``future`` and then calls ``end``."""
-        waiter = Waiter(outgoing, self._loop.create_future(), timeout, on_progress)
+        waiter = Waiter(timeout, outgoing=outgoing, future=self._loop.create_future(), on_progress=on_progress)
         self._waiters[outgoing.id] = waiter
         if timeout is not None:
             self._deadlines.start(waiter)

@@ -1,6 +1,7 @@
 """What a session reports about one frame, and the two records that live as long as a request does.
 
-Events are data. A session returns exactly one per message; ``engine`` acts on it.
+Events are data, and structs, since one is made for every message. A session returns exactly one per message;
+``engine`` acts on it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = [
 class Request(Struct, eq=False):
     """A request of the peer's, from its arrival until it is answered.
 
-    The event "a request arrived" is the request itself. A struct, since one is made for every call.
+    The event "a request arrived" is the request itself.
     """
 
     id: RequestId
@@ -86,91 +87,66 @@ class BatchReplies:
         return b"[" + b",".join(self.replies) + b"]"
 
 
-class Outgoing:
+class Outgoing(Struct, eq=False):
     """A request of ours that waits for its reply."""
 
-    __slots__ = ("data", "id", "method", "parent", "progress", "wants_progress")
-
-    def __init__(
-        self, id: RequestId, method: MethodSpec, parent: Request | None, wants_progress: bool, data: bytes
-    ) -> None:
-        self.id = id
-        """Serves as the progress token as well."""
-        self.method = method
-        self.parent = parent
-        """The peer's request it belongs to, if any."""
-        self.wants_progress = wants_progress
-        self.data = data
-        """The frame to send."""
-        self.progress: float | None = None
-        """The last progress value received."""
+    id: RequestId
+    """Serves as the progress token as well."""
+    method: MethodSpec
+    parent: Request | None
+    """The peer's request it belongs to, if any."""
+    wants_progress: bool
+    data: bytes
+    """The frame to send."""
+    progress: float | None = None
+    """The last progress value received."""
 
 
-class Notified:
+class Notified(Struct, eq=False):
     """A notification arrived and is allowed now."""
 
-    __slots__ = ("method", "params", "raw")
-
-    def __init__(self, method: MethodSpec, params: Any, raw: Raw) -> None:
-        self.method = method
-        self.params = params
-        self.raw = raw
+    method: MethodSpec
+    params: Any
+    raw: Raw
 
 
-class Replied:
+class Replied(Struct, eq=False):
     """The reply to a request of ours arrived: exactly one of ``result``, ``error`` and ``problem`` is set."""
 
-    __slots__ = ("error", "outgoing", "problem", "result")
-
-    def __init__(
-        self, outgoing: Outgoing, result: Raw | None, error: ErrorObject | None, problem: str | None = None
-    ) -> None:
-        self.outgoing = outgoing
-        self.result = result
-        self.error = error
-        self.problem = problem
-        """Why the reply cannot be read."""
+    outgoing: Outgoing
+    result: Raw | None
+    error: ErrorObject | None
+    problem: str | None = None
+    """Why the reply cannot be read."""
 
 
-class Cancelled:
+class Cancelled(Struct, eq=False):
     """The peer cancelled a request that is being served; no reply to it will be sent."""
 
-    __slots__ = ("reason", "request")
-
-    def __init__(self, request: Request, reason: str | None) -> None:
-        self.request = request
-        self.reason = reason
+    request: Request
+    reason: str | None
 
 
-class Answered:
+class Answered(Struct, eq=False):
     """The session answered by itself (handshake, ping, refusal): ``reply`` must be sent, nothing else is to be done."""
 
-    __slots__ = ("code", "id", "reply")
-
-    def __init__(self, reply: bytes, id: RequestId | None = None, code: int | None = None) -> None:
-        self.reply = reply
-        self.id = id
-        """The request it answers; ``None`` if its id could not be read."""
-        self.code = code
-        """The error code, if it is an error."""
+    reply: bytes
+    id: RequestId | None = None
+    """The request it answers; ``None`` if its id could not be read."""
+    code: int | None = None
+    """The error code, if it is an error."""
 
 
-class Ignored:
+class Ignored(Struct, eq=False):
     """The message needs no answer and has no effect; ``reason`` says why, for the debug log."""
 
-    __slots__ = ("reason",)
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    reason: str
 
 
-class Batch:
+class Batch(Struct, eq=False):
     """Several messages that came in one frame (2025-03-26 only); their replies go out in one frame as well."""
 
-    __slots__ = ("events",)
-
-    def __init__(self, events: list[Event]) -> None:
-        self.events = events
+    events: list[Event]
 
 
 Event = Request | Notified | Replied | Cancelled | Answered | Ignored | Batch

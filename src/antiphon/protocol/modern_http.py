@@ -93,7 +93,7 @@ def read_modern(headers: Headers, envelope: Envelope, parameters: Parameters | N
         return _read_other(headers, envelope, parameters)
     try:
         # The method's own type has a ``_meta``, since it is a request.
-        params = cast("RequestParams", decode(envelope.params, spec.params))
+        params: Any = decode(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _read_other(headers, envelope, parameters)
     if not _agrees(headers, spec.name, params) and (refusal := _find_mismatch(headers, spec.name, params)) is not None:

@@ -39,6 +39,7 @@ from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import Revision
+from antiphon.wire.unknown import decode
 
 __all__ = ["ServerSession"]
 
@@ -99,13 +100,13 @@ class ServerSession(Session):
         except PeerError as error:
             return self._refuse(id, error)
 
-    def _read(self, envelope: Envelope, spec: MethodSpec) -> RequestParams:
+    def _read(self, envelope: Envelope, spec: MethodSpec) -> Any:
         try:
-            return read_params(envelope, spec)
-        except InvalidParams:
+            return decode(envelope.params, spec.params)
+        except (msgspec.DecodeError, UnicodeDecodeError):
             # A revision, a phase or a method that does not fit is said first: it may be why the params do not.
             self._check_served(envelope, spec.name)
-            raise
+            return read_params(envelope, spec)
 
     def _modern(self, request: Request) -> Event:
         name = request.method.name

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from msgspec import DecodeError, Raw
+from msgspec import DecodeError, Raw, Struct
 
 from antiphon.errors import InvalidParams, RemoteProtocolError
 from antiphon.wire.common import Wire
@@ -14,7 +12,7 @@ from antiphon.wire.unknown import decode
 __all__ = ["Answer", "read_answer", "read_given", "read_reply"]
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True, eq=False):
     """An answer that came with a request: as it came, and as it was read."""
 
     raw: Raw

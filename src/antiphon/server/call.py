@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,6 @@ __all__ = ["Call", "CallAbandoned", "Handled"]
 _HANDSHAKE = 60.0
 """Seconds that a legacy client has to complete the handshake it began, while an ask waits for it."""
 
-
-_NOBODY: AbstractContextManager[None] = nullcontext()
 
 _STEP: ContextVar[str | None] = ContextVar("antiphon_step", default=None)
 """The step that is being taken."""
@@ -80,9 +78,13 @@ class Call:
             raise LocalProtocolError(f"{spec.name}: the call has ended; await every ask before the handler returns")
         if not self.request.revision.modern and not self.connection.ready.is_set():
             await self._until_ready(spec, timeout)
-        with self.out(spec):
-            outgoing = self.connection.session.ask(spec, params, self.request, is_checked=True)
-            return read_reply(await self.connection.request(outgoing, timeout=timeout), spec)
+        ask, request = self.connection.session.ask, self.connection.request
+        if not self.is_told:
+            reply = await request(ask(spec, params, self.request, is_checked=True), timeout=timeout)
+        else:
+            with self.out(spec):
+                reply = await request(ask(spec, params, self.request, is_checked=True), timeout=timeout)
+        return read_reply(reply, spec)
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Do something of which a replay needs the result: here nothing is replayed. See ``Context.step``."""
@@ -111,15 +113,14 @@ class Call:
         except TimeoutError:
             raise CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
 
-    def out(self, spec: MethodSpec) -> AbstractContextManager[None]:
-        """Take note that an ask is out: the handler's own deadline stands still, and whoever watches is told."""
-        if CLOCK.get() is None and self.connection.watch is None:
-            # Mostly nobody is to be told.
-            return _NOBODY
-        return self._told(spec)
+    @property
+    def is_told(self) -> bool:
+        """Whether somebody is to be told that an ask is ``out``; mostly nobody is."""
+        return CLOCK.get() is not None or self.connection.watch is not None
 
     @contextmanager
-    def _told(self, spec: MethodSpec) -> Generator[None]:
+    def out(self, spec: MethodSpec) -> Generator[None]:
+        """Take note that an ask is out: the handler's own deadline stands still, and whoever watches is told."""
         watch = self.connection.watch
         with standing_still(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
             yield

@@ -90,9 +90,11 @@ class Handlers:
         wait = self._server.tool_wait(peer)
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
-        return self._serve(
-            request,
+        if not request.revision.modern:
+            return self._run(tool, params.arguments, Call(self._server, peer, request), request, wait)
+        return self._server.rounds.serve(
             peer,
+            request,
             Handled(
                 tool.name,
                 lambda call: self._run(tool, params.arguments, call, request, wait),

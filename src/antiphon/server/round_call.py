@@ -176,16 +176,16 @@ class RoundCall(Call):
         ask = _Ask(spec, Raw(encode(params)), asyncio.get_running_loop().create_future())
         self._pending[name] = ask
         self._quiescence.count(self._send_round, is_direct=asyncio.current_task() is self.task)
-        with self.out(spec):
-            try:
-                if timeout is None:
-                    return await ask.answer
+        try:
+            if timeout is None and not self.is_told:
+                return await ask.answer
+            with self.out(spec):
                 async with asyncio.timeout(timeout):
                     return await ask.answer
-            except TimeoutError:
-                raise CallTimeout(f"{spec.name} was not answered within {timeout:g} s") from None
-            finally:
-                self._pending.pop(name, None)
+        except TimeoutError:
+            raise CallTimeout(f"{spec.name} was not answered within {timeout:g} s") from None
+        finally:
+            self._pending.pop(name, None)
 
     # --- rounds -------------------------------------------------------------------------------------------------
 

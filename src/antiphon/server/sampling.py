@@ -43,6 +43,7 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("stop_sequences", Sequence, "a list of texts"),
     ("metadata", Mapping, "a mapping"),
 )
+_NOTHING = (None, None, None, None)
 _CONTEXTS = (None, "none", "thisServer", "allServers")
 _PRIORITIES = ("cost", "speed", "intelligence")
 
@@ -69,7 +70,7 @@ def sampling_params(
     if type(max_tokens) is not int or max_tokens < 1:
         raise LocalProtocolError(f"max_tokens must be at least 1, and a whole number, got {max_tokens!r}")
     given = (system_prompt, temperature, stop_sequences, metadata)
-    for value, (name, kind, words) in zip(given, _KINDS, strict=True):
+    for value, (name, kind, words) in zip(given, _KINDS, strict=True) if given != _NOTHING else ():
         # Of a text as stop_sequences each letter would be one.
         if value is not None and (not isinstance(value, kind) or (kind is Sequence and isinstance(value, str))):
             raise LocalProtocolError(f"{name} must be {words}, got {value!r}")

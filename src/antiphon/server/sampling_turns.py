@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import ConfigError, LocalProtocolError, NotInRevision, SamplingFailed, SamplingUnavailable
@@ -44,7 +45,7 @@ _REMEDY = (
 _NO_TOOLS = ToolChoice(mode="none")
 
 
-class Turn(NamedTuple):
+class Turn(Struct, frozen=True, eq=False):
     """One answer, and the conversation up to and with it."""
 
     params: CreateMessageRequestParams

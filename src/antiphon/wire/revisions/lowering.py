@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -128,20 +128,23 @@ def _convert(
     made: Mapping[type, Conversion],
     value: Any,
 ) -> Any:
-    changed: dict[str, Any] = {}
+    changed: dict[str, Any] | None = None
     for name in lacks:
         if getattr(value, name) is not None:
+            changed = changed or {}
             changed[name] = None
     for name in nested:
-        inner = getattr(value, name)
-        inward = made.get(cast("type[Any]", type(inner)))
-        if inward is not None:
+        inner: Any = getattr(value, name)
+        if inner is None:
+            continue
+        if issubclass(inner.__class__, _SEQUENCES):
+            lowered = _convert_each(inner, made)
+        elif (inward := made.get(inner.__class__)) is not None:
             lowered = inward(inner)
-        elif isinstance(inner, _SEQUENCES):
-            lowered = _convert_each(cast("Sequence[Any]", inner), made)
         else:
             continue
         if lowered is not inner:
+            changed = changed or {}
             changed[name] = lowered
     if changed:
         value = replace(value, **changed)
@@ -161,7 +164,7 @@ def _convert_each(items: Sequence[Any], made: Mapping[type, Conversion]) -> Sequ
     """Convert what needs it; where nothing does, the same sequence comes back."""
     lowered: list[Any] | None = None
     for place, item in enumerate(items):
-        convert = made.get(cast("type[Any]", type(item)))
+        convert = made.get(item.__class__)
         if convert is not None and (new := convert(item)) is not item:
             lowered = lowered or [*items]
             lowered[place] = new
