@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.json_schema.mismatch import Mismatch, MismatchError
 from antiphon.server.shape import Shape
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode, too_deep
 
 __all__ = ["TypedAnswer"]
 
@@ -98,7 +98,10 @@ def _candidates(text: str) -> Iterator[str]:
 
 def _is_json(text: str) -> bool:
     try:
-        msgspec.json.decode(text)
+        data = text.encode()
+        if too_deep(data):
+            return False
+        msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True

@@ -66,11 +66,15 @@ class Store:
             ConfigError: it is no such file, or cannot be written.
         """
         self._path = path
+        database: sqlite3.Connection | None = None
         try:
-            self._database = sqlite3.connect(path, isolation_level=None)
-            self._database.execute(_SCHEMA)
+            database = sqlite3.connect(path, isolation_level=None)
+            database.execute(_SCHEMA)
         except sqlite3.Error as error:
+            if database is not None:
+                database.close()
             raise ConfigError(f"{path}: {error}") from None
+        self._database = database
 
     def add(self, arrival: Arrival) -> Product:
         """Take in a new product, and return it with its number."""

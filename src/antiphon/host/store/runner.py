@@ -166,6 +166,15 @@ def _fail(done: asyncio.Future[T], error: BaseException) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, record: Any) -> None:
+    try:
+        _set_up(connection)
+    except sqlite3.Error:
+        # Nobody else has it yet.
+        connection.close()
+        raise
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
     # The driver would begin transactions by itself, and too late.
     connection.isolation_level = None
     for setting in (
