@@ -2,7 +2,7 @@
 
 Most handlers never wait, and a task for each would cost more than they do. So the task that reads frames runs
 them itself. The moment one waits, ``waits`` is called: that task now belongs to the handler, and its owner lets
-another take over the reading.
+another take over the reading. A handler that has a task of its own anyway is awaited there (``run_alone``).
 """
 
 from __future__ import annotations

@@ -162,8 +162,6 @@ class StdioClientChannel:
 
     def _sift(self, frames: Frames) -> Frames:
         """Drop lines that cannot be JSON-RPC messages, and count them."""
-        if len(frames) == 1 and frames[0].__class__ is bytes and frames[0][0] in b"{[":
-            return frames
         kept = [frame for frame in frames if isinstance(frame, Oversized) or frame[0] in b"{["]
         if len(kept) < len(frames):
             noise = [frame for frame in frames if not isinstance(frame, Oversized) and frame[0] not in b"{["]

@@ -315,8 +315,7 @@ class HttpApp:
     async def _take(self, http: Http, session: Session, envelope: Envelope) -> None:
         if (wait := session.take(envelope)) is not None:
             await wait
-        if not http.at_once.respond(202, (), b""):
-            await send_empty(http, 202)
+        await send_empty(http, 202)
 
     def _session(self, http: Http) -> Session | Refusal:
         id = http.headers.get(rules.SESSION_ID)

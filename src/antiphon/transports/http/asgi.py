@@ -15,9 +15,9 @@ from antiphon.wire.envelope import RequestId
 __all__ = [
     "ASGIApp",
     "AtOnce",
-    "Head",
     "HeaderPair",
     "Http",
+    "KnownHead",
     "Likeness",
     "Message",
     "Receive",
@@ -45,7 +45,7 @@ _JSON: HeaderPair = (b"content-type", b"application/json")
 _ONLY_JSON = (_JSON,)
 
 
-class Head(Protocol):
+class KnownHead(Protocol):
     """A head that comes again with every request of a connection: the same bytes, but for the body's length."""
 
     approved_by: object
@@ -61,7 +61,7 @@ class AtOnce:
     """
 
     __slots__ = ()
-    head: Head | None = None
+    head: KnownHead | None = None
     """The head, as long as the same one comes again and again on this connection."""
 
     def take_body(self, limit: int) -> bytes | None:

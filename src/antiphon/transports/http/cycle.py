@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from antiphon.transports.http.asgi import ASGIApp, AtOnce, Head, HeaderPair, Message, Scope
+from antiphon.transports.http.asgi import ASGIApp, AtOnce, HeaderPair, KnownHead, Message, Scope
 from antiphon.transports.http.header_lines import header_line, header_lines
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Cycle(AtOnce):
         defaults: list[HeaderPair],
         keep_alive: bool,
         expects_continue: bool,
-        head: Head | None = None,
+        head: KnownHead | None = None,
     ) -> None:
         self.head = head
         """See ``AtOnce``."""

@@ -33,7 +33,7 @@ class Head(Struct):
     place: int
     """Where the length is among the headers."""
     approved_by: object = None
-    """See ``asgi.Head``."""
+    """See ``asgi.KnownHead``."""
 
     def match(self, data: bytes) -> tuple[list[HeaderPair], bytes] | None:
         """Return headers and body, if this is what was read: such a head, and exactly the body that belongs to it."""

@@ -137,6 +137,7 @@ def _convert(
         inner: Any = getattr(value, name)
         if inner is None:
             continue
+        # Of ``isinstance`` a type checker would conclude that nothing is known of the items.
         if issubclass(inner.__class__, _SEQUENCES):
             lowered = _convert_each(inner, made)
         elif (inward := made.get(inner.__class__)) is not None:
