@@ -307,14 +307,14 @@ class HttpApp:
     def _give(self, http: Http, session: Session, envelope: Envelope) -> Awaitable[None]:
         """Hand a message to its session."""
         if not rules.is_request(envelope):
-            return self._take(http, session, envelope)
+            wait = session.take(envelope)
+            return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
         if session.is_live(envelope.id):
             return refuse(http, _ID_IN_USE, rules.id_of(envelope))
         return session.serve(http, envelope)
 
-    async def _take(self, http: Http, session: Session, envelope: Envelope) -> None:
-        if (wait := session.take(envelope)) is not None:
-            await wait
+    async def _accept_after(self, http: Http, wait: Awaitable[None]) -> None:
+        await wait
         await send_empty(http, 202)
 
     def _session(self, http: Http) -> Session | Refusal:
