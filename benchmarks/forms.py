@@ -20,6 +20,8 @@ class Form:
     """Seconds for each measurement of a server."""
     warm: float
     """Seconds before that."""
+    tries: int
+    """How often a measurement is taken that others disturbed."""
     client_rounds: int
     client_seconds: float
     start_rounds: int
@@ -33,6 +35,7 @@ SHORT = Form(
     rounds=3,
     seconds=0.2,
     warm=0.05,
+    tries=4,
     client_rounds=2,
     client_seconds=0.2,
     start_rounds=2,
@@ -44,6 +47,7 @@ FULL = Form(
     rounds=5,
     seconds=1.0,
     warm=0.2,
+    tries=3,
     client_rounds=5,
     client_seconds=1.0,
     start_rounds=5,

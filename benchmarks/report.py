@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.figures import Spread, pairs, spread
 from benchmarks.peers.catalogue import CLIENTS, OURS, SERVERS
+from benchmarks.quiet import QUIET, others_share
 from benchmarks.results import Results
 from benchmarks.targets import CPU, SATURATED, TARGETS, Target
 from benchmarks.workloads.clients import TRANSPORTS
@@ -13,8 +14,6 @@ from benchmarks.workloads.wire import WORKLOADS
 
 __all__ = ["render"]
 
-QUIET = 0.05
-"""The share of the machine that others may have before ratios by the clock say more about them than about us."""
 TYPESCRIPT = ("ts1", "ts2")
 COSTS = {
     "load_ms": ("import", "ms"),
@@ -69,14 +68,9 @@ def render(results: Results) -> str:
 def machine(results: Results) -> str:
     """Name the machine and the versions, in general terms."""
     about = results.machine
-    disturbed = [
-        figures["others"] + figures["stolen"]
-        for rounds in results.rounds.values()
-        for turn in rounds
-        for figures in turn.values()
-        if "others" in figures
-    ]
-    busy = spread(disturbed)
+    measured = [figures for rounds in results.rounds.values() for turn in rounds for figures in turn.values()]
+    shares = [share for figures in measured if (share := others_share(figures)) is not None]
+    busy = spread(shares)
     named = ", ".join([about["processor"], f"{about['cores']} cores", about["memory"], about["system"]])
     node = f", Node {about['node'].removeprefix('v')}" if about.get("node") else ""
     when = f"{about['date']}, {results.form} form, {results.minutes:.0f} minutes"
@@ -85,7 +79,11 @@ def machine(results: Results) -> str:
         "Peers: " + ", ".join(sorted({version for version in results.versions.values() if version})) + ".",
     ]
     if busy is not None:
-        lines.append(f"Other work took {busy.median:.0%} of the machine meanwhile (at most {busy.most:.0%}).")
+        repeated, left = sum(found.get("tries", 1) > 1 for found in measured), sum(share > QUIET for share in shares)
+        lines.append(
+            f"Other work took {busy.median:.0%} of the machine meanwhile (at most {busy.most:.0%}). Where it took more "
+            f"than {QUIET:.0%}, that was measured again: {repeated} of {len(shares)} were; {left} stayed disturbed."
+        )
         if busy.median > QUIET:
             lines.append("**Too much to trust the clock: see the ratios by CPU, or measure again on a quiet machine.**")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -20,6 +21,7 @@ from benchmarks.forms import FULL, SHORT, Form, turns
 from benchmarks.load.tally import WrongAnswer
 from benchmarks.peers.catalogue import CLIENTS, OURS, SERVERS, Peer, cache_folder, missing, node_version, version_of
 from benchmarks.processes import Cores
+from benchmarks.quiet import least_disturbed
 from benchmarks.report import render
 from benchmarks.results import Fault, Results
 from benchmarks.workloads.clients import TRANSPORTS, measure_client, takes_client
@@ -118,7 +120,7 @@ class Run:
                 if name in self.results.missing:
                     continue
                 try:
-                    kept[-1][name] = await one(name)
+                    kept[-1][name] = await least_disturbed(partial(one, name), self.form.tries)
                 except WrongAnswer as error:
                     self.results.faults.append(Fault(workload=key, peer=name, why=str(error)))
                 except Unavailable as error:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import resource
 import subprocess
+import time
 
 from benchmarks.figures import Figures
 from benchmarks.load.tally import WrongAnswer
+from benchmarks.machine import Busy
 from benchmarks.peers.catalogue import SERVERS, Peer
-from benchmarks.processes import ROOT, environment, family, place
+from benchmarks.processes import ROOT, cpu_of, environment, family, place
 from benchmarks.workloads.servers import Servers, Unavailable
 
 __all__ = ["CLIENT_KEYS", "TRANSPORTS", "measure_client", "takes_client"]
@@ -35,18 +38,27 @@ async def measure_client(servers: Servers, transport: str, peer: Peer, seconds: 
         WrongAnswer: It got or gave one, or failed otherwise.
         Unavailable: It cannot be started.
     """
-    target = "-"
+    target, pids = "-", list[int]()
     if transport == "http":
-        target = f"http://127.0.0.1:{(await servers.over_http(FIXED, SERVERS[FIXED])).port}/mcp"
+        running = await servers.over_http(FIXED, SERVERS[FIXED])
+        target, pids = f"http://127.0.0.1:{running.port}/mcp", running.pids
     elif transport == "stdio":
         target = json.dumps(SERVERS[FIXED].stdio)
     command = [*peer.stdio, transport, target, f"{seconds:g}s"]
+    busy, ours, began = Busy.now(), cpu_of(pids) + cpu_of_ended(), time.perf_counter()
     out, errors, code = await run(servers, command, peer, placed=transport == "stdio")
+    shares = busy.since(cpu_of(pids) + cpu_of_ended() - ours, time.perf_counter() - began)
     try:
         line = json.loads(out.strip().splitlines()[-1])
     except (ValueError, IndexError) as error:
         raise WrongAnswer(f"{peer.title}, {TRANSPORTS[transport]}: ended with {code}: {errors[-200:]}") from error
-    return {name: value for name, value in line.items() if name != "version"}
+    return {name: value for name, value in line.items() if name != "version"} | shares
+
+
+def cpu_of_ended() -> float:
+    """Add up the seconds of CPU of this process, of the children that ended, and of theirs."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 async def run(servers: Servers, command: list[str], peer: Peer, *, placed: bool) -> tuple[str, str, int | None]:

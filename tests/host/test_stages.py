@@ -67,8 +67,9 @@ async def test_a_store_that_fails_puts_no_content_into_the_log(tmp_path: Path, c
     """Its driver's word for it, but not the statement, nor what was to be kept."""
     store = open_store(tmp_path / "host.db")
     await store.reviews()
-    with sqlite3.connect(tmp_path / "host.db") as other:
-        other.execute("DROP TABLE reviews")
+    other = sqlite3.connect(tmp_path / "host.db")
+    other.execute("DROP TABLE reviews")
+    other.close()
     with pytest.raises(InternalError):
         await Host(reviewer=Queue(store), store=store)(request("my diary"), origin())
     await store.aclose()
