@@ -1,8 +1,9 @@
-"""What holds for all tests: nothing is kept where the programs of the developer keep it."""
+"""What holds for all tests: programs they start keep nothing where the developer's do, and can be interrupted."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,3 +15,11 @@ def state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Let programs that the tests start be interrupted, though the tests run in the background of a shell."""
+    # Such a shell has it ignored, and what is ignored is inherited; a handler is not.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
