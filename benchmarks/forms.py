@@ -32,11 +32,11 @@ class Form:
 
 SHORT = Form(
     name="short",
-    rounds=3,
+    rounds=5,
     seconds=0.2,
     warm=0.05,
     tries=4,
-    client_rounds=2,
+    client_rounds=3,
     client_seconds=0.2,
     start_rounds=2,
     session_rounds=1,

@@ -74,6 +74,36 @@ async def test_what_arrives_while_somebody_moves_on_is_shown(chromium: Browser):
         await seen.count(3)
 
 
+@pytest.mark.parametrize("slow", ["the decision", "the next place"])
+async def test_what_was_just_decided_here_is_not_shown_as_settled_elsewhere(chromium: Browser, slow: str):
+    """The queue hears of a decision while the page that made it is still under way: its own word stays."""
+    async with desk() as page, visit(chromium, page) as seen:
+        question, task = await page.asked()
+        await seen.open(question.id)
+        refreshed, parts = asyncio.Event(), set[str]()
+
+        async def held(route: Route) -> None:
+            if route.request.url.endswith("/live"):
+                return await route.continue_()
+            part = "decision" if route.request.method == "POST" else route.request.headers.get("x-part", "page")
+            parts.add(part)
+            answer = await route.fetch()
+            if part == "queue":
+                refreshed.set()
+            elif part == ("decision" if slow == "the decision" else "page"):
+                await refreshed.wait()
+                # Long enough for the page to ask for more because of what it heard.
+                await asyncio.sleep(0.5)
+            return await route.fulfill(response=answer)
+
+        await seen.page.route("**/*", held)
+        await seen.page.click("#detail .decide .primary")
+        assert (await task).text == "ok"
+        await seen.page.wait_for_selector("#detail[data-id]", state="detached")
+        assert await seen.page.text_content("#said") == "Approved."
+        assert parts == {"decision", "queue", "page"}
+
+
 async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Browser):
     """The connection is lost, and said to be; then it is back by itself, with what arrived meanwhile."""
     store = MemoryStore()

@@ -132,15 +132,20 @@ export async function refresh() {
     if (held) rows().find((row) => row.dataset.row === held)?.focus({ preventScroll: true });
     tick();
     first();
-    if (id && detail()?.dataset.state === "pending" && !rows().some((row) => row.dataset.row === id)) await outdated(path);
+    if (id && detail()?.dataset.state === "pending" && !rows().some((row) => row.dataset.row === id) && !deciding()) await outdated(path);
   } catch (error) {
     lost(error);
   }
 }
 
+// Whoever decides here hears of it from the answer, which the news may overtake.
+function deciding() {
+  return detail().querySelector("form[data-busy]") !== null;
+}
+
 async function outdated(path) {
   const found = (await get(path, "detail")).getElementById("detail");
-  if (!found || path !== location.pathname || found.dataset.state === "pending") return;
+  if (!found || path !== location.pathname || found.dataset.state === "pending" || deciding()) return;
   detail().replaceWith(document.adoptNode(found));
   say(detail().querySelector(".banner")?.textContent ?? "");
 }
@@ -170,13 +175,15 @@ async function send(form, button) {
     const answer = await post(form, button);
     if (answer.status === 401) throw new Error("ended");
     const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
-    if (!answer.ok) return problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
-    await sent(form, told, next);
+    if (answer.ok) await sent(form, told, next);
+    else problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
   } catch (error) {
     lost(error);
   } finally {
     delete form.dataset.busy;
   }
+  // Still here: what was held back meanwhile is shown now.
+  if (form.isConnected) await refresh();
 }
 
 async function sent(form, told, next) {
