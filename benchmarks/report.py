@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.figures import Spread, pairs, spread
 from benchmarks.peers.catalogue import CLIENTS, OURS, SERVERS
-from benchmarks.quiet import QUIET, others_share
+from benchmarks.quiet import QUIET, STEADY, is_disturbed, others_share
 from benchmarks.results import Results
 from benchmarks.targets import CPU, SATURATED, TARGETS, Target
 from benchmarks.workloads.clients import TRANSPORTS
@@ -68,9 +68,17 @@ def render(results: Results) -> str:
 def machine(results: Results) -> str:
     """Name the machine and the versions, in general terms."""
     about = results.machine
-    measured = [figures for rounds in results.rounds.values() for turn in rounds for figures in turn.values()]
-    shares = [share for figures in measured if (share := others_share(figures)) is not None]
-    busy = spread(shares)
+    measured = [
+        figures
+        for rounds in results.rounds.values()
+        for turn in rounds
+        for figures in turn.values()
+        if "slowed" in figures
+    ]
+    busy, slowed = (
+        spread(others_share(found) or 0.0 for found in measured),
+        spread(found["slowed"] for found in measured),
+    )
     named = ", ".join([about["processor"], f"{about['cores']} cores", about["memory"], about["system"]])
     node = f", Node {about['node'].removeprefix('v')}" if about.get("node") else ""
     when = f"{about['date']}, {results.form} form, {results.minutes:.0f} minutes"
@@ -78,14 +86,15 @@ def machine(results: Results) -> str:
         f"{named}, Python {about['python']}{node}; {when}.",
         "Peers: " + ", ".join(sorted({version for version in results.versions.values() if version})) + ".",
     ]
-    if busy is not None:
-        repeated, left = sum(found.get("tries", 1) > 1 for found in measured), sum(share > QUIET for share in shares)
+    if busy is not None and slowed is not None:
+        repeated, left = sum(found["tries"] > 1 for found in measured), sum(map(is_disturbed, measured))
         lines.append(
-            f"Other work took {busy.median:.0%} of the machine meanwhile (at most {busy.most:.0%}). Where it took more "
-            f"than {QUIET:.0%}, that was measured again: {repeated} of {len(shares)} were; {left} stayed disturbed."
+            f"Other work took {busy.median:.0%} of the machine meanwhile (at most {busy.most:.0%}), and the same loop "
+            f"took {slowed.median:.0%} more processor time than at best (at most {slowed.most:.0%}). Beyond {QUIET:.0%} "
+            f"and {STEADY:.0%} a measurement was repeated: {repeated} of {len(measured)} were, and {left} stayed disturbed."
         )
-        if busy.median > QUIET:
-            lines.append("**Too much to trust the clock: see the ratios by CPU, or measure again on a quiet machine.**")
+        if left > len(measured) / 4:
+            lines.append("**Too much to trust a single row: measure again on a quiet machine.**")
     return "\n".join(lines)
 
 

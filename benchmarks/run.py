@@ -21,7 +21,7 @@ from benchmarks.forms import FULL, SHORT, Form, turns
 from benchmarks.load.tally import WrongAnswer
 from benchmarks.peers.catalogue import CLIENTS, OURS, SERVERS, Peer, cache_folder, missing, node_version, version_of
 from benchmarks.processes import Cores
-from benchmarks.quiet import least_disturbed
+from benchmarks.quiet import Pace, least_disturbed
 from benchmarks.report import render
 from benchmarks.results import Fault, Results
 from benchmarks.workloads.clients import TRANSPORTS, measure_client, takes_client
@@ -48,7 +48,7 @@ class Run:
     """
 
     def __init__(self, form: Form, only: str, peers: Sequence[str], servers: Servers) -> None:
-        self.form, self._only, self._servers = form, only, servers
+        self.form, self._only, self._servers, self._pace = form, only, servers, Pace(servers.cores)
         self._server_peers, self._clients = self._chosen(SERVERS, peers), self._chosen(CLIENTS, peers)
         everybody = {**CLIENTS, **SERVERS}
         self.results = Results(
@@ -80,7 +80,8 @@ class Run:
 
         async def one(name: str) -> Figures:
             form, peer = self.form, peers[name]
-            return await measure(self._servers, workload, name, peer, warm=form.warm, seconds=form.seconds)
+            once = partial(measure, self._servers, workload, name, peer, warm=form.warm, seconds=form.seconds)
+            return await least_disturbed(once, self._pace.slowed, form.tries)
 
         await self._rounds(workload.key, peers, self.form.rounds, one)
 
@@ -88,7 +89,8 @@ class Run:
         peers = {name: peer for name, peer in self._clients.items() if takes_client(transport, peer)}
 
         async def one(name: str) -> Figures:
-            return await measure_client(self._servers, transport, peers[name], self.form.client_seconds)
+            once = partial(measure_client, self._servers, transport, peers[name], self.form.client_seconds)
+            return await least_disturbed(once, self._pace.slowed, self.form.tries)
 
         await self._rounds(f"client-{transport}", peers, self.form.client_rounds, one)
 
@@ -120,7 +122,7 @@ class Run:
                 if name in self.results.missing:
                     continue
                 try:
-                    kept[-1][name] = await least_disturbed(partial(one, name), self.form.tries)
+                    kept[-1][name] = await one(name)
                 except WrongAnswer as error:
                     self.results.faults.append(Fault(workload=key, peer=name, why=str(error)))
                 except Unavailable as error:

@@ -32,6 +32,8 @@ def figures(rate: float, *, load: float = 0.5) -> dict[str, float]:
         "load_share": load,
         "others": 0.01,
         "stolen": 0.0,
+        "slowed": 0.1,
+        "tries": 1.0,
     }
 
 
@@ -113,10 +115,10 @@ def test_being_behind_is_said():
 
 def test_a_busy_machine_is_said():
     """Ratios by the clock are worth little then."""
-    busy = {OURS: figures(100) | {"others": 0.4, "tries": 4.0}}
+    busy = {OURS: figures(100) | {"others": 0.4, "slowed": 0.8, "tries": 6.0}}
     page = render(results(busy, busy, busy, of_two(2000, 100)))
-    assert "Other work took 40% of the machine meanwhile (at most 40%)." in page
-    assert "that was measured again: 3 of 5 were; 3 stayed disturbed.\n**Too much" in page
+    assert "Other work took 40% of the machine meanwhile (at most 40%), and the same loop took 80% more" in page
+    assert "a measurement was repeated: 3 of 5 were, and 3 stayed disturbed.\n**Too much" in page
     assert "Too much" not in render(results(of_two(2000, 100)))
 
 
