@@ -90,8 +90,9 @@ def machine(results: Results) -> str:
         repeated, left = sum(found["tries"] > 1 for found in measured), sum(map(is_disturbed, measured))
         lines.append(
             f"Other work took {busy.median:.0%} of the machine meanwhile (at most {busy.most:.0%}), and the same loop "
-            f"took {slowed.median:.0%} more processor time than at best (at most {slowed.most:.0%}). Beyond {QUIET:.0%} "
-            f"and {STEADY:.0%} a measurement was repeated: {repeated} of {len(measured)} were, and {left} stayed disturbed."
+            f"took {slowed.median:.0%} more processor time than at best (at most {slowed.most:.0%}). Beyond "
+            f"{QUIET:.0%} and {STEADY:.0%} a measurement was repeated: {repeated} of {len(measured)} were, and {left} "
+            "stayed disturbed."
         )
         if left > len(measured) / 4:
             lines.append("**Too much to trust a single row: measure again on a quiet machine.**")
