@@ -71,7 +71,7 @@ cover: $(STAMP) ## branch coverage of the default tests
 	$(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage report --skip-covered --show-missing
 
-bench: $(STAMP) ## speed beside the peers in 10 minutes (installs them first; needs npm for two); rewrites benchmarks/RESULTS.md
+bench: $(STAMP) ## speed beside the peers in 6 minutes (installs them first; needs npm for two); rewrites benchmarks/RESULTS.md
 	@PYTHON="$(PYTHON)" bash benchmarks/peers/setup.sh
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 

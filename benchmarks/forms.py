@@ -32,10 +32,10 @@ class Form:
 
 SHORT = Form(
     name="short",
-    rounds=5,
+    rounds=3,
     seconds=0.2,
     warm=0.05,
-    tries=6,
+    tries=3,
     client_rounds=3,
     client_seconds=0.2,
     start_rounds=2,
