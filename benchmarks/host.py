@@ -22,9 +22,9 @@ from typing import cast
 
 from antiphon.host import Budget, Host, Limits, Policy, Store, open_store
 from antiphon.host.catalogue import Catalogue, Model, Price, Tier
-from antiphon.host.chain import Record
-from antiphon.host.models import Models
+from antiphon.host.models.models import Models
 from antiphon.host.store.base import Change
+from antiphon.host.store.chain import Record
 from antiphon.wire.content import TextContent
 from antiphon.wire.origin import Origin, OriginCall, identify
 from antiphon.wire.sampling import CreateMessageRequestParams, ModelHint, ModelPreferences, SamplingMessage

@@ -21,8 +21,8 @@ from uvicorn.server import ServerState
 
 from antiphon import Context, Server
 from antiphon.channel import Frame
-from antiphon.transports.http.asgi import AtOnce
-from antiphon.transports.http.connections import BoundedConnection
+from antiphon.transports.http.server.asgi import AtOnce
+from antiphon.transports.http.server.connections import BoundedConnection
 from antiphon.wire.envelope import decode_envelope
 
 OURS = str(Path(__file__).parent.parent / "src" / "antiphon")

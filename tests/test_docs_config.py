@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from antiphon.host.catalogue import Model, PriceStep
-from antiphon.host.config.reading import Defaults, read
+from antiphon.host.checks.policy import Policy, Rule
+from antiphon.host.config.parse import Defaults, read
 from antiphon.host.config.shape import STANDARD, Budget, Caps, Notify, ServerEntry
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
-from antiphon.host.policy import Policy, Rule
 from antiphon.host.providers.persistence import Patience
 from tests.test_docs import PAGES, blocks, title
 

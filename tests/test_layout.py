@@ -107,11 +107,11 @@ def test_no_function_is_longer_than_50_lines():
 
 
 def mirrors(path: Path) -> list[Path]:
-    """Name the test modules that may cover a module: its mirror, or, in a package within a package, the package's."""
+    """Name the test modules that may cover a module: its mirror, or that of a package within a package it is in."""
     inside = path.relative_to(SRC)
     own = ROOT / "tests" / inside.with_name(f"test_{inside.name}")
-    package = own.parent.with_name(f"test_{inside.parent.name}.py")
-    return [own, package] if len(inside.parts) > 2 else [own]
+    packages = [ROOT / "tests" / package for package in inside.parents if len(package.parts) > 1]
+    return [own, *(package.with_name(f"test_{package.name}.py") for package in packages)]
 
 
 def test_every_module_has_a_test_module():

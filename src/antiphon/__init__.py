@@ -10,8 +10,8 @@ TYPE_CHECKING = False  # as in typing, without importing it: type checkers take 
 if TYPE_CHECKING:
     from antiphon.client.by_hand import BY_HAND
     from antiphon.client.client import Client
-    from antiphon.client.pending import PendingRound
-    from antiphon.client.rounds import RoundLimits
+    from antiphon.client.rounds.loop import RoundLimits
+    from antiphon.client.rounds.pending import PendingRound
     from antiphon.errors import (
         AntiphonError,
         CallDiverged,
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     )
     from antiphon.host.host import Host
     from antiphon.server.app import Server
-    from antiphon.server.call import CallAbandoned
+    from antiphon.server.asks.elicitation import Elicited
+    from antiphon.server.asks.sample import Sample
+    from antiphon.server.calls.call import CallAbandoned
+    from antiphon.server.calls.state_store import MemoryStateStore, StateStore
     from antiphon.server.context import Context
-    from antiphon.server.elicitation import Elicited
-    from antiphon.server.sample import Sample
-    from antiphon.server.state_store import MemoryStateStore, StateStore
     from antiphon.wire.common import Annotations, Icon
     from antiphon.wire.content import (
         AudioContent,
@@ -142,7 +142,7 @@ _HOMES = {
     "Annotations": "wire.common",
     "AudioContent": "wire.content",
     "BY_HAND": "client.by_hand",
-    "CallAbandoned": "server.call",
+    "CallAbandoned": "server.calls.call",
     "CallToolResult": "wire.tools",
     "Client": "client.client",
     "Context": "server.context",
@@ -150,24 +150,24 @@ _HOMES = {
     "CreateMessageResult": "wire.sampling",
     "ElicitRequestParams": "wire.elicitation",
     "ElicitResult": "wire.elicitation",
-    "Elicited": "server.elicitation",
+    "Elicited": "server.asks.elicitation",
     "EmbeddedResource": "wire.content",
     "Host": "host.host",
     "Icon": "wire.common",
     "ImageContent": "wire.content",
-    "MemoryStateStore": "server.state_store",
+    "MemoryStateStore": "server.calls.state_store",
     "ModelHint": "wire.sampling",
     "ModelPreferences": "wire.sampling",
     "Origin": "wire.origin",
-    "PendingRound": "client.pending",
+    "PendingRound": "client.rounds.pending",
     "PromptMessage": "wire.prompts",
     "ResourceLink": "wire.content",
     "Root": "wire.roots",
-    "RoundLimits": "client.rounds",
-    "Sample": "server.sample",
+    "RoundLimits": "client.rounds.loop",
+    "Sample": "server.asks.sample",
     "SamplingMessage": "wire.sampling",
     "Server": "server.app",
-    "StateStore": "server.state_store",
+    "StateStore": "server.calls.state_store",
     "TextContent": "wire.content",
     "Tool": "wire.tools",
     "ToolAnnotations": "wire.tools",

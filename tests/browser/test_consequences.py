@@ -11,7 +11,7 @@ from playwright.async_api import Browser
 from antiphon.errors import Rejected
 from antiphon.host.budget import Budget, Cap
 from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.models import Models
+from antiphon.host.models.models import Models
 from antiphon.wire.sampling import ModelPreferences
 from tests.browser.visits import ARMED, visit
 from tests.host.asks import origin, request

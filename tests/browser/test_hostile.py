@@ -8,9 +8,9 @@ import pytest
 from playwright.async_api import Browser
 
 from antiphon.host import ReviewItem
-from antiphon.host.review import ElicitItem
-from antiphon.host.risk import assess, assess_elicitation
-from antiphon.host.visible import inert
+from antiphon.host.checks.risk import assess, assess_elicitation
+from antiphon.host.checks.visible import inert
+from antiphon.host.review.review import ElicitItem
 from antiphon.wire.common import Implementation
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin, OriginCall, identify

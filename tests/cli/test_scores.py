@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from antiphon.cli.scores import cells, verdict
-from antiphon.host.selection.needs import Needs
-from antiphon.host.selection.record import Candidate, Obstacle, Scores, Selection
+from antiphon.host.models.selection.needs import Needs
+from antiphon.host.models.selection.record import Candidate, Obstacle, Scores, Selection
 
 NEEDS = Needs(input_tokens=1, max_tokens=1)
 FAST = Candidate(

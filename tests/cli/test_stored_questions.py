@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.host import Approve, Audit, Deny, Queue, digest, open_store
-from antiphon.host.queue import Question
+from antiphon.host.review.queue import Question
 from antiphon.host.store.runner import SqliteRunner
 from antiphon.host.store.sql import SqlStore
 from tests.cli.program import COMMAND, ROOT, SHOP, environment

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antiphon.host import Host, Queue, Scripted
-from antiphon.host.queue import Question
+from antiphon.host.review.queue import Question
 from antiphon.host.store import Store, open_store
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams

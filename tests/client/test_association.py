@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, RemoteProtocolError, Server
-from antiphon.client.rounds import RoundLimits
+from antiphon.client.rounds.loop import RoundLimits
 from antiphon.wire.origin import Origin
 from tests.support.asgi import running
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server, ToolError
-from antiphon.client.rounds import RoundLimits
+from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import (
     CallTimeout,
     ConfigError,

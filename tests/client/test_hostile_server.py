@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from antiphon import Client, PeerError, RemoteProtocolError
-from antiphon.client.intake import MAX_TOKENS
-from antiphon.client.rounds import RoundLimits
+from antiphon.client.answers.checks import MAX_TOKENS
+from antiphon.client.rounds.loop import RoundLimits
 from antiphon.wire.origin import Origin
 from tests.support import hostile
 from tests.support.hostile import MIB, SECRET, Attacker

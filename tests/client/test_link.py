@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.client.repeats import Repeats
+from antiphon.client.requests.retry import Repeats
 from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.server.network import server_app
 from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations

@@ -16,7 +16,7 @@ from asking import add_asking
 from schemas import DIALECT_2020_12, REGION_HEADER
 
 from antiphon import AudioContent, Context, EmbeddedResource, ImageContent, Server, TextContent, ToolError
-from antiphon.server.tools import Tool
+from antiphon.server.features.tools import Tool
 from antiphon.wire.content import ResourceContents
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from antiphon.channel import Frame
 from antiphon.errors import CallTimeout, ConnectionClosed, RemoteProtocolError
+from antiphon.transports.backpressure import Room
 from antiphon.transports.memory import memory_pair
-from antiphon.transports.room import Room
 from tests.support.linked import done, linked, settle
 from tests.support.pair import frame
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from antiphon import Client, Context, PeerError, RemoteProtocolError, Server
-from antiphon.client.rounds import RoundLimits
-from antiphon.transports.http_client.failures import BROKEN, is_broken
+from antiphon.client.rounds.loop import RoundLimits
+from antiphon.transports.http.client.failures import BROKEN, is_broken
 from antiphon.wire.tools import ToolAnnotations
 from tests.support.asgi import running
 from tests.support.cutting import cutting

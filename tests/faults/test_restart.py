@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from antiphon import Client, ConnectionClosed, PeerError
-from antiphon.transports.http_client.failures import UNREACHABLE, is_broken
+from antiphon.transports.http.client.failures import UNREACHABLE, is_broken
 from tests.support.child_server import listens, started
 from tests.support.network import until
 

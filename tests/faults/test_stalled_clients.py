@@ -157,7 +157,7 @@ def text_frame(message):
 async def test_who_reads_nothing_of_a_websocket_holds_up_nobody(monkeypatch):
     """It counts as gone after a while, and its connection ends."""
     count = SLOW // 4
-    monkeypatch.setattr("antiphon.transports.websocket_server._STALL", 3.0)
+    monkeypatch.setattr("antiphon.transports.websocket.server._STALL", 3.0)
     upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "13"}
     async with serving("websocket") as network:
         slow = [await Bare.open(network.place, ROOM) for _ in range(count)]

@@ -12,7 +12,7 @@ from msgspec import Raw
 from antiphon.errors import InternalError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Event, Request
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.session import Session
 from antiphon.wire.common import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from antiphon.errors import Rejected
 from antiphon.host import Host
-from antiphon.host.review import Answer, Approve, Decision, ElicitItem, ReviewItem, ToolItem, digest
+from antiphon.host.review.review import Answer, Approve, Decision, ElicitItem, ReviewItem, ToolItem, digest
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin, OriginCall, identify

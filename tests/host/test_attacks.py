@@ -22,9 +22,9 @@ from antiphon.host import (
     open_store,
 )
 from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.choosing import chooser
-from antiphon.host.models import Models
-from antiphon.host.queue import Mismatch
+from antiphon.host.models.choice import chooser
+from antiphon.host.models.models import Models
+from antiphon.host.review.queue import Mismatch
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ToolUseContent
 from antiphon.wire.sampling import (

@@ -12,7 +12,7 @@ import pytest
 from antiphon import Client, Context, ImageContent, Server
 from antiphon.host import Audit, Budget, Cap, Host, open_host, open_store
 from antiphon.host.catalogue import Catalogue, Price
-from antiphon.host.models import Models
+from antiphon.host.models.models import Models
 from antiphon.wire.elicitation import ElicitResult
 from tests.host.asks import Person, approve
 from tests.host.providers.vendor.ask import PICTURE, VENDORS, model

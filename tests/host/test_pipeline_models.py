@@ -10,11 +10,11 @@ import pytest
 from antiphon.errors import InternalError, Rejected
 from antiphon.host import Approve, Budget, Cap, Deny, Edit, Host, MemoryStore, Queue, Regenerate, digest
 from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.choosing import Chosen, chooser
-from antiphon.host.models import Models
-from antiphon.host.pipeline import MAX_ANSWERS
+from antiphon.host.models.choice import Chosen, chooser
+from antiphon.host.models.models import Models
+from antiphon.host.pipeline.sampling import MAX_ANSWERS
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.queue import Mismatch
+from antiphon.host.review.queue import Mismatch
 from tests.host.asks import Person, approve, origin, request
 
 

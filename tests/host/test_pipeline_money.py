@@ -23,7 +23,7 @@ from antiphon.host import (
     digest,
 )
 from antiphon.host.budget import Amount, input_estimate
-from antiphon.host.choosing import Chosen
+from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageResult, SamplingMessage

@@ -14,10 +14,10 @@ import pytest
 from antiphon.errors import ConfigError
 from antiphon.host import Host, Scripted
 from antiphon.host.budget import Amount, Cap
-from antiphon.host.chain import Head
 from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.base import Change, Decided, GrantRow, Settlement
-from antiphon.host.store.place import state_folder
+from antiphon.host.store.chain import Head
+from antiphon.host.store.location import state_folder
 from antiphon.host.store.process import named
 from antiphon.host.store.runner import PostgresRunner, SqliteRunner
 from antiphon.host.store.sql import LEASE, SqlStore
@@ -284,7 +284,9 @@ def test_where_nothing_can_be_kept_it_is_in_memory(lacking: str, tmp_path: Path,
     if lacking == "folder":
         (tmp_path / "antiphon").write_text("a file")
     else:
-        monkeypatch.setattr("antiphon.host.store.place.find_spec", lambda name: None if name == lacking else object())
+        monkeypatch.setattr(
+            "antiphon.host.store.location.find_spec", lambda name: None if name == lacking else object()
+        )
     assert isinstance(usual_store(), MemoryStore)
 
 

@@ -10,7 +10,7 @@ import pytest
 from antiphon.errors import InternalError, Rejected
 from antiphon.host import Deny, Host, NoReviewer, Scripted
 from antiphon.host.catalogue import Catalogue, Model
-from antiphon.host.models import Models
+from antiphon.host.models.models import Models
 from antiphon.host.providers.base import Completion, ProviderFailure, Usage, text_answer
 from antiphon.host.telemetry import watched_completion, watched_review
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult

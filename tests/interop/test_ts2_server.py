@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from antiphon import Client
-from antiphon.client.rounds import RoundLimits
+from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import MissingCapability, RemoteProtocolError
 from tests.interop.answers import Answerer
 from tests.interop.peers import Peers

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.host.catalogue import Catalogue
 from antiphon.host.config.environment import USUAL, model_of
-from antiphon.host.models import Models
+from antiphon.host.models.models import Models
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
 from tests.host.asks import request

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Event, Ignored, Request
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.session import Session
 from antiphon.wire.methods import METHODS

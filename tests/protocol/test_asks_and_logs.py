@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision
 from antiphon.protocol.events import Notified, Request
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, RequestParams, SamplingCapability
 from antiphon.wire.content import TextContent

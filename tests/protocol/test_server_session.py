@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Request
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.states import Phase
 from antiphon.wire.common import ClientCapabilities, SamplingCapability

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.client.connect import reach, resolve
+from antiphon.client.connection.targets import reach, resolve
 from antiphon.server.network import server_app
 from antiphon.transports.memory import memory_pair
-from antiphon.transports.stdio_client import StdioClientChannel
+from antiphon.transports.stdio.client import StdioClientChannel
 from tests.interop import our_server
 from tests.scenarios.runner import NOT_OVER, SCRIPTS, Player, fit_for, read_script
 from tests.scenarios.schema_check import SchemaCheck

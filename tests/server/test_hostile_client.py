@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from antiphon import Context, Server
-from antiphon.server.round_call import MAX_LEGS
-from antiphon.server.sealed_state import MAX_STATE, refusal
+from antiphon.server.calls.parked_call import MAX_LEGS
+from antiphon.server.calls.request_state import MAX_STATE, refusal
 from tests.support.cluster import KEY, cluster
 from tests.support.raw_client import RawClient, raw_client, said, text
 

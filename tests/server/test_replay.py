@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from antiphon import Context, Server
-from antiphon.server.call import CallAbandoned
-from antiphon.server.sealed_state import refusal
-from antiphon.server.state_store import MemoryStateStore
+from antiphon.server.calls.call import CallAbandoned
+from antiphon.server.calls.request_state import refusal
+from antiphon.server.calls.state_store import MemoryStateStore
 from tests.support.cluster import KEY, Tool, cluster, hungry, noise
 from tests.support.raw_client import raw_client, said, text
 

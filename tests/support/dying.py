@@ -28,7 +28,7 @@ from antiphon.host import (
     Terms,
     digest,
 )
-from antiphon.host.choosing import Chosen
+from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store.runner import SqliteRunner
 from antiphon.host.store.sql import SqlStore

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Notified, Outgoing, Replied, Request
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.protocol.session import Session
 from antiphon.protocol.states import Phase

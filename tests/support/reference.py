@@ -31,13 +31,13 @@ FOLDER = Path(__file__).parent.parent.parent / "docs" / "reference"
 
 OPENED = {
     "Server": "antiphon.Server",
-    "Options of server.tool": "antiphon.server.options.ToolOptions",
-    "Options of server.resource": "antiphon.server.options.ResourceOptions",
-    "Options of server.prompt": "antiphon.server.options.PromptOptions",
+    "Options of server.tool": "antiphon.server.features.options.ToolOptions",
+    "Options of server.resource": "antiphon.server.features.options.ResourceOptions",
+    "Options of server.prompt": "antiphon.server.features.options.PromptOptions",
     "Options of server.asgi": "antiphon.server.network.HttpOptions",
     "Options of server.run": "antiphon.server.network.ServeOptions",
     "Context": "antiphon.Context",
-    "Context.request": "antiphon.server.facts.RequestFacts",
+    "Context.request": "antiphon.server.request_info.RequestFacts",
     "Sample": "antiphon.Sample",
     "Elicited": "antiphon.Elicited",
     "Client": "antiphon.Client",
@@ -93,7 +93,7 @@ def cli_page() -> str:
 
 def _parts(name: str) -> list[str]:
     """List the commands within a command, if it has any."""
-    group = getattr(import_module(f"antiphon.cli.{COMMANDS[name]}"), "commands", None)
+    group = getattr(import_module(f"antiphon.cli.commands.{COMMANDS[name]}"), "commands", None)
     return [] if group is None else [*get_group(group).commands]
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from antiphon.channel import Frame
-from antiphon.transports.http_client.channel import HttpClientChannel
+from antiphon.transports.http.client.channel import HttpClientChannel
 
 
 class Seen:

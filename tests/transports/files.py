@@ -6,9 +6,9 @@ import asyncio
 import os
 
 from antiphon.channel import Frame
-from antiphon.transports.pipes import connect_reader, connect_writer
-from antiphon.transports.reader import FrameReader
-from antiphon.transports.writer import FrameWriter
+from antiphon.transports.stdio.pipes import connect_reader, connect_writer
+from antiphon.transports.stdio.reader import FrameReader
+from antiphon.transports.stdio.writer import FrameWriter
 
 
 def opened(fd, mode):

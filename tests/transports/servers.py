@@ -8,8 +8,8 @@ import sys
 PRELUDE = """
 import asyncio, os, subprocess, sys
 from antiphon.channel import Frame, Oversized
-from antiphon.transports import stdio_server
-from antiphon.transports.stdio_server import StdioServerChannel
+from antiphon.transports.stdio import server as stdio_server
+from antiphon.transports.stdio.server import StdioServerChannel
 
 async def send(channel, data):
     room = channel.send(Frame(data))

@@ -11,8 +11,8 @@ import pytest
 import uvicorn
 
 from antiphon import Client, Context, Server
-from antiphon.protocol.sse import EventParser
-from antiphon.transports.http.app import http_app
+from antiphon.protocol.http.sse import EventParser
+from antiphon.transports.http.server.app import http_app
 
 ACCEPT = {"accept": "application/json, text/event-stream"}
 META = {

@@ -10,11 +10,11 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Grant, Terms, digest
+from antiphon.host.audit.export import check_lines
 from antiphon.host.catalogue import Model
 from antiphon.host.catalogue import Price as ModelPrice
+from antiphon.host.checks.policy import Policy, Rule
 from antiphon.host.config.shape import Caps, Config, ServerEntry
-from antiphon.host.export import check_lines
-from antiphon.host.policy import Policy, Rule
 from tests.host.asks import origin, request
 from tests.web.pages import Desk, desk
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import antiphon.web
-from antiphon.host.risk import Risk, RiskKind
-from antiphon.host.selection.record import ObstacleCode, SelectionRule
+from antiphon.host.checks.risk import Risk, RiskKind
+from antiphon.host.models.selection.record import ObstacleCode, SelectionRule
 from antiphon.host.store.base import ReviewKind, ReviewState
 from antiphon.web.texts import LANGUAGES, preferred, texts
 

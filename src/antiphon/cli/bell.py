@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TextIO
 
-from antiphon.host.queue import Queue
+from antiphon.host.review.queue import Queue
 from antiphon.host.store import Store
 
 __all__ = ["bell", "ringing"]

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.host.visible import inert
+from antiphon.host.checks.visible import inert
 
 __all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain", "placed", "report"]
 

@@ -33,9 +33,10 @@ COMMANDS = {
     "audit": "audit.command",
     "policy": "policy.command",
     "models": "models",
-    "doctor": "doctor",
+    "doctor": "doctor.command",
 }
-"""Each command in the order of the help, and the module below ``antiphon.cli`` with its ``command`` or ``commands``."""
+"""Each command in the order of the help, and the module below ``antiphon.cli.commands`` that has it as ``command`` or
+``commands``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,7 +85,7 @@ def _application(given: Sequence[str]) -> typer.Typer:
     words = given or line.split()[1:]
     asked_for = next((word for word in words if not word.startswith("-")), None)
     for name in [asked_for] if asked_for in COMMANDS else COMMANDS:
-        module = import_module(f"antiphon.cli.{COMMANDS[name]}")
+        module = import_module(f"antiphon.cli.commands.{COMMANDS[name]}")
         if hasattr(module, "commands"):
             application.add_typer(module.commands, name=name)
         else:

@@ -1,6 +1,6 @@
 """How commands print data: tables on a terminal, tab-separated lines into a pipe, JSON lines when asked for.
 
-Text from a server is made inert before it reaches a terminal. Messages to the person beside the data are ``telling``'s.
+Text from a server is made inert before it reaches a terminal. What is told beside the data is ``progress``'s.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from antiphon.host.visible import inert, inert_line, replace_hidden
+from antiphon.host.checks.visible import inert, inert_line, replace_hidden
 from antiphon.wire.envelope import encode
 
 __all__ = ["first_line", "is_terminal", "json_line", "print_json", "print_list", "print_text", "write_line"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.host.elicit import fields_of
-from antiphon.host.validate import validate
+from antiphon.host.checks.forms import fields_of
+from antiphon.host.checks.validate import validate
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams

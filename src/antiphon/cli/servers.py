@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.cli.targets import resolve_target
-from antiphon.client.connect import Address, Command, resolve
+from antiphon.client.connection.targets import Address, Command, resolve
 from antiphon.errors import ConfigError
 from antiphon.host.config import Config
 from antiphon.wire.origin import describe_target, identify

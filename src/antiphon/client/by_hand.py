@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from antiphon.client.calls import Calls
 from antiphon.client.link import Link
-from antiphon.client.pending import PendingRound
+from antiphon.client.requests.calls import Calls
+from antiphon.client.rounds.pending import PendingRound
 from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import Rejected
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability, Wire

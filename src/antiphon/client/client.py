@@ -1,8 +1,8 @@
 """``Client``: one server, its typed calls, and the answers to what it asks.
 
-Owns the life of the connection and the public calls. How a target is reached is ``connect``'s, what goes around the
-call of a tool ``tool_calls``', how an ask is answered ``answer``'s, how a call goes on through rounds ``rounds``'
-business.
+Owns the life of the connection and the public calls. How a target is reached is ``targets``'s, what goes around the
+call of a tool ``tool_calls``', how an ask is answered ``answers.answerers``'s, how a call goes on through rounds
+``rounds.loop``'s business.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any, Self, TypeVar
 from msgspec import UNSET, UnsetType
 
 from antiphon.channel import Channel
-from antiphon.client.answer import Answers, Elicitor, OnRound, Roots, Sampler
+from antiphon.client.answers.answerers import Answers, Elicitor, OnRound, Roots, Sampler
+from antiphon.client.answers.consent import Confirmer, Confirming, Consent
 from antiphon.client.by_hand import Rounds
-from antiphon.client.cache import Cache
-from antiphon.client.calls import Calls
-from antiphon.client.connect import Target, resolve, with_options
-from antiphon.client.consent import Confirmer, Confirming, Consent
-from antiphon.client.headers import ToolHeaders
+from antiphon.client.connection.handshake import allowed_revisions
+from antiphon.client.connection.targets import Target, resolve, with_options
+from antiphon.client.features.cache import Cache
+from antiphon.client.features.mirrored_headers import ToolHeaders
+from antiphon.client.features.notifications import Notices, OnLog
+from antiphon.client.features.pagination import iterate
+from antiphon.client.features.subscriptions import Listening
 from antiphon.client.link import Link, Settings
-from antiphon.client.notices import Notices, OnLog
-from antiphon.client.opening import allowed_revisions
-from antiphon.client.pages import iterate
-from antiphon.client.rounds import DEFAULT_LIMITS, RoundLimits
-from antiphon.client.subscriptions import Listening
+from antiphon.client.requests.calls import Calls
+from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.protocol.client_session import ClientSession

@@ -1,7 +1,7 @@
 """The connection of a client, over its whole life: opened, reopened where the server has forgotten it, closed.
 
-Owns which connection is the current one. How a target is reached is ``connect``'s, how a session is opened
-``opening``'s business; what is called on it is the client's.
+Owns which connection is the current one. How a target is reached is ``targets``'s, how a session is opened
+``handshake``'s business; what is called on it is the client's.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from msgspec import Struct
 
 from antiphon.channel import Channel
-from antiphon.client.answer import Answers
-from antiphon.client.calls import Calls
-from antiphon.client.connect import Address, Command, Opened, Serves, reach, speaks_oldest
-from antiphon.client.headers import ToolHeaders
-from antiphon.client.notices import Notices
-from antiphon.client.opening import open_session
-from antiphon.client.pending import PendingRound
-from antiphon.client.repeats import PAUSES, RepeatingConnection, Repeats
-from antiphon.client.rounds import RoundLimits
+from antiphon.client.answers.answerers import Answers
+from antiphon.client.connection.handshake import open_session
+from antiphon.client.connection.targets import Address, Command, Opened, Serves, reach, speaks_oldest
+from antiphon.client.features.mirrored_headers import ToolHeaders
+from antiphon.client.features.notifications import Notices
+from antiphon.client.requests.calls import Calls
+from antiphon.client.requests.retry import PAUSES, RepeatingConnection, Repeats
+from antiphon.client.rounds.loop import RoundLimits
+from antiphon.client.rounds.pending import PendingRound
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import Watch, watch
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Notified
-from antiphon.transports.http_client.failures import has_session_gone, is_unreachable
+from antiphon.transports.http.client.failures import has_session_gone, is_unreachable
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.revisions import Revision
@@ -111,7 +111,7 @@ class Link:
         """Make a call. Over a network, a connection or a session that is lost is opened anew, and the call made again.
 
         2025-11-25 basic/transports, Session Management: on 404 a client "MUST start a new session". A call is made
-        again if it was surely not carried out, or if it may be carried out twice (``repeats``); else its failure is
+        again if it was surely not carried out, or if it may be carried out twice (``retry``); else its failure is
         raised, and the next call finds a new connection.
         """
         if isinstance(self._settings.where, Address):

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from antiphon.client.cache import Cache
-from antiphon.client.consent import Consent
-from antiphon.client.headers import ToolHeaders
+from antiphon.client.answers.consent import Consent
+from antiphon.client.features.cache import Cache
+from antiphon.client.features.mirrored_headers import ToolHeaders
+from antiphon.client.features.output_schemas import Outputs
 from antiphon.client.link import Link
-from antiphon.client.outputs import Outputs
 from antiphon.errors import HeaderMismatch
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 

@@ -1,7 +1,7 @@
 """A running session: one channel, one session, the tasks between them.
 
 Owns its life, and what is done about each message. Reading is ``reading``'s business, serving requests ``serving``'s,
-making them ``asking``'s, the rules are the session's. Closing works from any task, in any order, any number of times.
+making them ``requests``'s, the rules are the session's. Closing works from any task, in any order, any number of times.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 from msgspec import Raw
 
 from antiphon.channel import MAX_FRAME, Channel, Frame
-from antiphon.engine.asking import Asking
 from antiphon.engine.callbacks import awaited, called
 from antiphon.engine.flag import Flag
 from antiphon.engine.reading import Reading
+from antiphon.engine.requests import Asking
 from antiphon.engine.serving import LATER, Handler, Later, Serving
 from antiphon.engine.tasks import Tasks
 from antiphon.engine.telemetry import Watch
@@ -314,7 +314,7 @@ class Connection(Generic[S]):
         """Give up a request of ours: the peer is told to stop, whoever waits gets ``error``."""
         self.asking.abandon(id, error)
 
-    # --- for ``reading``, ``serving`` and ``asking`` ----------------------------------------------------------
+    # --- for ``reading``, ``serving`` and ``requests`` ----------------------------------------------------------
 
     def hand_over(self, task: asyncio.Task[Any]) -> None:
         """Take note that a task belongs to a handler from now on: if it was reading, another has to."""

@@ -16,8 +16,8 @@ from typing import Any, Protocol, cast
 from msgspec import Raw
 
 from antiphon.channel import Channel, Frame
-from antiphon.engine.drive import drive, run_alone
 from antiphon.engine.flag import Flag
+from antiphon.engine.run_inline import drive, run_alone
 from antiphon.engine.tasks import Tasks
 from antiphon.engine.waiting import Waiter
 from antiphon.errors import InternalError, InvalidRequest, NotInRevision, PeerError

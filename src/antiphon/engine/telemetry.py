@@ -1,8 +1,8 @@
 """Requests told to OpenTelemetry, by its conventions for MCP: those of a peer that are served, and our own.
 
-Owns their names and attributes; how each ended is ``told``'s. Whether anybody listens is asked once per connection, and
-where nobody does, a connection is made without any of this. Never told: arguments, results, URIs, texts of errors, ids
-of sessions.
+Owns their names and attributes; how each ended is ``telemetry_span``'s. Whether anybody listens is asked once per
+connection, and where nobody does, a connection is made without any of this. Never told: arguments, results, URIs, texts
+of errors, ids of sessions.
 
 Source: OpenTelemetry, "Semantic conventions for Model Context Protocol (MCP)".
 """
@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.engine.serving import Handler
-from antiphon.engine.told import Told
+from antiphon.engine.telemetry_span import Told
 from antiphon.protocol.events import Request
 from antiphon.telemetry import current
 from antiphon.wire.common import RequestMeta

@@ -5,17 +5,17 @@ Knows neither sessions nor transports: it answers ``(params, origin)``, wherever
 
 from __future__ import annotations
 
-from antiphon.host.audit import Audit, Record
+from antiphon.host.audit.log import Audit, Record
 from antiphon.host.budget import Budget, Cap, Price
-from antiphon.host.grants import Grant, Grants
+from antiphon.host.checks.limits import Limits
+from antiphon.host.checks.policy import Policy, Rule, Verdict, decide, explain
+from antiphon.host.checks.redact import Redaction
 from antiphon.host.host import Host
-from antiphon.host.limits import Limits
-from antiphon.host.opening import open_host
-from antiphon.host.policy import Policy, Rule, Verdict, decide, explain
+from antiphon.host.open import open_host
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
-from antiphon.host.queue import AlreadyDecided, Queue
-from antiphon.host.redact import Redaction
-from antiphon.host.review import (
+from antiphon.host.review.grants import Grant, Grants
+from antiphon.host.review.queue import AlreadyDecided, Queue
+from antiphon.host.review.review import (
     Answer,
     Approve,
     Decision,

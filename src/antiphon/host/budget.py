@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from antiphon.host.contents import binaries, texts
+from antiphon.host.checks.contents import binaries, texts
 from antiphon.host.providers.base import Usage
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult

@@ -1,6 +1,6 @@
 """``Host``: the answerer with policy, review and a provider behind it. Hand it to ``Client(sampling=host)``.
 
-Owns the choice of parts and their defaults; what happens to a request is in ``pipeline``.
+Owns the choice of parts and their defaults; what happens to a request is in ``sampling``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.host import consent, pipeline
-from antiphon.host.audit import Audit
+from antiphon.host.audit.log import Audit
 from antiphon.host.budget import Budget
-from antiphon.host.choosing import Choose, chooser
-from antiphon.host.desk import Desk
-from antiphon.host.grants import Grants
-from antiphon.host.limits import Gate, Limits
-from antiphon.host.policy import Policy
+from antiphon.host.checks.limits import Gate, Limits
+from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.redact import Redaction
+from antiphon.host.models.choice import Choose, chooser
+from antiphon.host.pipeline import sampling as pipeline
+from antiphon.host.pipeline import tool_consent as consent
+from antiphon.host.pipeline.case import Desk
 from antiphon.host.providers import Provider, named
-from antiphon.host.redact import Redaction
-from antiphon.host.review import Reviewer
+from antiphon.host.review.grants import Grants
+from antiphon.host.review.review import Reviewer
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
@@ -30,7 +31,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 from antiphon.wire.tools import CallToolRequestParams
 
 if TYPE_CHECKING:
-    from antiphon.host.page import PageReviewer
+    from antiphon.host.review_page import PageReviewer
 
 __all__ = ["Host"]
 
@@ -181,8 +182,8 @@ def _page(reviewer: object, store: Store, notify: str | None) -> PageReviewer:
     if reviewer != "terminal":
         raise ConfigError("web=True asks in the browser: leave reviewer out")
     # Imported here: it needs more than a host without a page does.
-    from antiphon.host.notify import Webhook
-    from antiphon.host.page import PageReviewer
+    from antiphon.host.review.notify import Webhook
+    from antiphon.host.review_page import PageReviewer
 
     return PageReviewer(store, notify=None if notify is None else Webhook(notify))
 

@@ -23,7 +23,7 @@ from antiphon.errors import (
 from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
 from antiphon.protocol.frames import prepend, result_frame
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.session import Session, read_params, shortened
 from antiphon.protocol.states import ALLOWED_BEFORE_READY, TRANSITIONS, Phase
 from antiphon.wire.common import (

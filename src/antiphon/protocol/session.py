@@ -31,7 +31,7 @@ from antiphon.errors import (
 from antiphon.protocol.correlation import Correlation
 from antiphon.protocol.events import Answered, Batch, Event, Ignored, Notified, Replied, Request
 from antiphon.protocol.frames import error_frame, notification_frame, result_frame
-from antiphon.protocol.remains import read_remains
+from antiphon.protocol.salvage import read_remains
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode, split_batch
 from antiphon.wire.failure import to_wire

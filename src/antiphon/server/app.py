@@ -1,6 +1,6 @@
 """``Server``: what an author builds and runs. A connection is opened for every client.
 
-Owns the server's identity, how long it is open, and what all its connections share. What it offers is ``features``',
+Owns the server's identity, how long it is open, and what all its connections share. What it offers is ``decorators``',
 serving requests ``handlers``' business.
 """
 
@@ -19,19 +19,19 @@ from antiphon.engine.telemetry import watch
 from antiphon.errors import ConfigError
 from antiphon.protocol.capabilities import declares
 from antiphon.protocol.events import Notified, Request
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.fallback import Fallback, SamplingFallback
-from antiphon.server.features import Features
+from antiphon.server.asks.fallback import Fallback, SamplingFallback
+from antiphon.server.calls.request_state import Seal
+from antiphon.server.calls.rounds import RoundOptions, Rounds
+from antiphon.server.calls.state_store import StateStore
+from antiphon.server.decorators import Features
+from antiphon.server.features.tools import Requirement
 from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate, RateLimiter
-from antiphon.server.pages import Pages
-from antiphon.server.rounds import RoundOptions, Rounds
-from antiphon.server.sealed_state import Seal
-from antiphon.server.state_store import StateStore
+from antiphon.server.listing import Pages
 from antiphon.server.subscriptions import Changes, Subscriptions
-from antiphon.server.tools import Requirement
 from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.envelope import encode
 from antiphon.wire.revisions import REVISIONS, Revision

@@ -9,16 +9,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from antiphon.errors import LocalProtocolError
-from antiphon.server.ask import ask
-from antiphon.server.call import Call
-from antiphon.server.elicitation import Elicited, elicit_form, elicit_visit
-from antiphon.server.facts import RequestFacts
-from antiphon.server.options import SampleOptions
-from antiphon.server.sample import Sample
-from antiphon.server.sampling import DEFAULT_MAX_TOKENS, Messages, Preferences, sampling_params
-from antiphon.server.sampling_tools import TOOL_CONCURRENCY, SamplingTool, Toolbox
-from antiphon.server.sampling_turns import MAX_STEPS, Turns, one_step
-from antiphon.server.steps import take_step
+from antiphon.server.asks.ask import ask
+from antiphon.server.asks.elicitation import Elicited, elicit_form, elicit_visit
+from antiphon.server.asks.sample import Sample
+from antiphon.server.asks.sampling_params import DEFAULT_MAX_TOKENS, Messages, Preferences, sampling_params
+from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_step
+from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
+from antiphon.server.calls.call import Call
+from antiphon.server.calls.steps import take_step
+from antiphon.server.request_info import RequestFacts
 from antiphon.wire.common import LOGGING_LEVELS, LoggingLevel, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
 from antiphon.wire.roots import ListRootsResult, Root

@@ -23,12 +23,12 @@ from antiphon.errors import (
 )
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.arguments import ArgumentError
-from antiphon.server.call import Call, Handled
+from antiphon.server.calls.call import Call, Handled
+from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.failures import told
-from antiphon.server.tool_clocks import within
-from antiphon.server.tools import Requirement, Tool
+from antiphon.server.features.tools import Requirement, Tool
+from antiphon.server.functions.arguments import ArgumentError
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent

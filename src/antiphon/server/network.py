@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from antiphon.errors import ConfigError, RemoteProtocolError
-from antiphon.protocol.param_headers import HeaderParam, header_params
+from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.memory import collect_less
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from antiphon.channel import Channel, Peer
     from antiphon.server.app import Server
-    from antiphon.server.tools import Tool
-    from antiphon.transports.http.app import HttpApp
-    from antiphon.transports.http.asgi import Receive, Scope, Send
-    from antiphon.transports.http.connections import Limits
-    from antiphon.transports.http.event_store import EventStore
-    from antiphon.transports.http.graceful import GracefulServer
-    from antiphon.transports.http.guards import CheckToken
+    from antiphon.server.features.tools import Tool
+    from antiphon.transports.http.server.app import HttpApp
+    from antiphon.transports.http.server.asgi import Receive, Scope, Send
+    from antiphon.transports.http.server.connections import Limits
+    from antiphon.transports.http.server.event_store import EventStore
+    from antiphon.transports.http.server.guards import CheckToken
+    from antiphon.transports.http.server.shutdown import GracefulServer
 
 __all__ = ["HttpOptions", "ServeOptions", "ServerApp", "network_server", "serve_network", "server_app"]
 
@@ -170,11 +170,11 @@ def server_app(server: Server, transport: str, options: HttpOptions) -> ServerAp
             app = _streamable(server, given)
             return ServerApp(server, app, partial(app.close, drain=DRAIN))
         if transport == "sse":
-            from antiphon.transports.sse_server import SseApp
+            from antiphon.transports.sse.server import SseApp
 
             return ServerApp(server, SseApp(serve, **given))
         if transport == "websocket":
-            from antiphon.transports.websocket_server import WebSocketApp
+            from antiphon.transports.websocket.server import WebSocketApp
 
             return ServerApp(server, WebSocketApp(serve, **given))
     except TypeError as error:
@@ -183,7 +183,7 @@ def server_app(server: Server, transport: str, options: HttpOptions) -> ServerAp
 
 
 def _streamable(server: Server, options: dict[str, Any]) -> HttpApp:
-    from antiphon.transports.http.app import http_app
+    from antiphon.transports.http.server.app import http_app
 
     mirrored = _Mirrored(server)
 
@@ -242,8 +242,8 @@ def network_server(server: Server, transport: str, host: str, port: int, options
         raise ConfigError(f"port= is a number from 0 to 65535, not {port!r}")
     import uvicorn
 
-    from antiphon.transports.http.connections import bounded_by
-    from antiphon.transports.http.graceful import GracefulServer
+    from antiphon.transports.http.server.connections import bounded_by
+    from antiphon.transports.http.server.shutdown import GracefulServer
 
     given: dict[str, Any] = dict(options)
     if "allowed_hosts" not in given and host not in ("127.0.0.1", "localhost", "::1"):
@@ -281,7 +281,7 @@ def _tls(options: dict[str, Any]) -> SSLContext | None:
         if key is not None:
             raise ConfigError("TLS: a key alone is of no use: give the certificate, too (tls_cert)")
         return None
-    from antiphon.transports.http.tls import server_context
+    from antiphon.transports.http.server.tls import server_context
 
     return server_context(cert, key, password)
 
@@ -297,7 +297,7 @@ def _given(context: SSLContext) -> Callable[..., SSLContext]:
 
 def _limits(options: dict[str, Any]) -> Limits:
     """Take the limits of connections out of all options."""
-    from antiphon.transports.http.connections import Limits
+    from antiphon.transports.http.server.connections import Limits
 
     names = [name for name in ("max_connections", "head_timeout") if name in options]
     return Limits(**{name: options.pop(name) for name in names})

@@ -42,7 +42,7 @@ def run(server: Server, transport: str, host: str, port: int, options: ServeOpti
 
 async def serve_stdio(server: Server) -> None:
     """Serve the parent process over standard input and output until it ends."""
-    from antiphon.transports.stdio_server import StdioServerChannel
+    from antiphon.transports.stdio.server import StdioServerChannel
 
     channel = await StdioServerChannel.open()
     collect_less()

@@ -13,7 +13,7 @@ from typing import Literal
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.events import Request
-from antiphon.protocol.offer import Offer
+from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, Meta, NotificationParams, Wire
 from antiphon.wire.methods import METHODS

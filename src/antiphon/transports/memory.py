@@ -8,8 +8,8 @@ from typing import Any
 
 from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Take
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.backpressure import Room
 from antiphon.transports.inbox import Frames, Inbox
-from antiphon.transports.room import Room
 
 __all__ = ["memory_pair"]
 

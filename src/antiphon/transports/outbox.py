@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from antiphon.transports.room import Room
+from antiphon.transports.backpressure import Room
 
 __all__ = ["HIGH_WATER", "Outbox"]
 

@@ -6,6 +6,6 @@ Knows a store and nothing of servers or clients: the ``Queue`` is how decisions 
 from __future__ import annotations
 
 from antiphon.web.page import ReviewPage
-from antiphon.web.serving import RunningPage, running_page, serve_page
+from antiphon.web.serve import RunningPage, running_page, serve_page
 
 __all__ = ["ReviewPage", "RunningPage", "running_page", "serve_page"]

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from antiphon.host.queue import AlreadyDecided, Mismatch, Question
-from antiphon.host.review import Decision, ElicitItem, Regenerate, ReviewItem, digest
-from antiphon.web.changes import differences
-from antiphon.web.deciding import Form, Refused, answer, approval, denial, edited, edition, filled
+from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled
+from antiphon.host.review.diff import differences
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question
+from antiphon.host.review.review import Decision, ElicitItem, Regenerate, ReviewItem, digest
+from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of
-from antiphon.web.showing import show
 from antiphon.web.site import THEMES, Site
 from antiphon.web.texts import LANGUAGES
 from antiphon.web.views import similar

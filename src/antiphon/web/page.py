@@ -1,6 +1,6 @@
 """The review page as an ASGI application: which address shows what, and what stands before it.
 
-Owns the routes. It opens no socket: ``serving`` does, or whatever serves ASGI.
+Owns the routes. It opens no socket: ``serve`` does, or whatever serves ASGI.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from antiphon.host.store.base import Store
 from antiphon.web import actions, records, views
 from antiphon.web.access import Access
 from antiphon.web.guards import Guards
-from antiphon.web.rendering import STATIC
+from antiphon.web.render import STATIC
 from antiphon.web.site import Site
 from antiphon.web.texts import preferred, texts
 

@@ -11,11 +11,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from antiphon.host.audit import Spending, day_of
-from antiphon.host.chain import Entry, Record
-from antiphon.host.export import csv_lines, json_lines
-from antiphon.host.policy import Rule
-from antiphon.host.redact import mask
+from antiphon.host.audit.export import csv_lines, json_lines
+from antiphon.host.audit.log import Spending, day_of
+from antiphon.host.checks.policy import Rule
+from antiphon.host.checks.redact import mask
+from antiphon.host.store.chain import Entry, Record
 from antiphon.web.chart import bars
 from antiphon.web.site import THEMES, Site
 

@@ -13,14 +13,14 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from antiphon.host.audit import Audit
+from antiphon.host.audit.log import Audit
 from antiphon.host.config.shape import Config
-from antiphon.host.grants import Grants
-from antiphon.host.queue import Queue
+from antiphon.host.review.grants import Grants
+from antiphon.host.review.queue import Queue
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access
 from antiphon.web.guards import session_of
-from antiphon.web.rendering import environment
+from antiphon.web.render import environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
 __all__ = ["THEMES", "Site"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.host.risk import Risk
+from antiphon.host.checks.risk import Risk
 
 __all__ = ["LANGUAGES", "Texts", "preferred", "texts"]
 

@@ -13,11 +13,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from antiphon.host.contents import binaries
-from antiphon.host.media import inspect_media
-from antiphon.host.queue import Question
-from antiphon.host.review import ReviewItem
-from antiphon.web.showing import groups_of, shape_of, show
+from antiphon.host.checks.contents import binaries
+from antiphon.host.checks.media import inspect_media
+from antiphon.host.review.queue import Question
+from antiphon.host.review.review import ReviewItem
+from antiphon.host.review.shown import groups_of, shape_of, show
 from antiphon.web.site import Site
 
 __all__ = ["alike", "edit", "live", "media", "question", "queue", "similar"]

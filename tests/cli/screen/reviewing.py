@@ -16,8 +16,8 @@ from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.stage import ReviewStage, Setting
 from antiphon.cli.screen.views import RowsView
 from antiphon.host import Host, MemoryStore, Queue, Scripted
-from antiphon.host.queue import Question
-from antiphon.host.review import ReviewItem
+from antiphon.host.review.queue import Question
+from antiphon.host.review.review import ReviewItem
 from antiphon.host.store.base import Store
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin

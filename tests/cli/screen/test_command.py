@@ -53,7 +53,9 @@ def test_a_store_that_cannot_be_is_said_before_anything_is_drawn():
 
 def test_textual_is_imported_only_where_it_is_shown():
     """Other commands stay fast."""
-    program = "import sys, antiphon.cli.review.command; print('textual' in sys.modules, 'starlette' in sys.modules)"
+    program = (
+        "import sys, antiphon.cli.commands.review.command; print('textual' in sys.modules, 'starlette' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
 

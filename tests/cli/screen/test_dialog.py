@@ -9,7 +9,7 @@ from textual.widgets import Input, OptionList, TextArea
 
 from antiphon.cli.screen.dialog import Asked, Choice, Dialog
 from antiphon.cli.screen.words import words
-from antiphon.web.deciding import Form, Refused
+from antiphon.host.review.decisions import Form, Refused
 
 EVIL = "[red]x[/red] [@click=app.quit]y[/] \x1b[2J"
 INERT = "[red]x[/red] [@click=app.quit]y[/] \u27e6U+001B\u27e7[2J"

@@ -12,8 +12,8 @@ from rich.segment import Segment
 from antiphon.cli.screen.document import Document
 from antiphon.cli.screen.pieces import quoted
 from antiphon.cli.screen.views import RowsView
-from antiphon.host.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.visible import hidden, inert
+from antiphon.host.checks.visible import hidden, inert
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams

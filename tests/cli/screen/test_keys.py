@@ -7,9 +7,9 @@ import pytest
 
 from antiphon.cli.screen.keys import help_lines, offers
 from antiphon.cli.screen.words import words
-from antiphon.host.queue import Question
-from antiphon.host.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.web.showing import show
+from antiphon.host.review.queue import Question
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
+from antiphon.host.review.shown import show
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageResult

@@ -8,10 +8,10 @@ from antiphon.cli.screen.document import Document
 from antiphon.cli.screen.request import changed, draw, heading, kept_only
 from antiphon.cli.screen.words import words
 from antiphon.host import ElicitItem, ToolItem
-from antiphon.host.queue import Question
-from antiphon.host.risk import Risk
-from antiphon.web.changes import Line
-from antiphon.web.showing import Shown
+from antiphon.host.checks.risk import Risk
+from antiphon.host.review.diff import Line
+from antiphon.host.review.queue import Question
+from antiphon.host.review.shown import Shown
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams

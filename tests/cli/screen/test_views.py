@@ -6,8 +6,8 @@ import asyncio
 
 from textual.app import App, ComposeResult
 
-from antiphon.cli.screen.listing import Entry
 from antiphon.cli.screen.pieces import quoted, title
+from antiphon.cli.screen.queue_rows import Entry
 from antiphon.cli.screen.views import QueueView, RowsView
 from antiphon.cli.screen.words import words
 

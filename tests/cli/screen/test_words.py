@@ -13,7 +13,7 @@ import pytest
 import antiphon.cli.screen
 from antiphon.cli.screen.keys import help_lines
 from antiphon.cli.screen.words import next_language, terminal_language, words
-from antiphon.host.risk import Risk
+from antiphon.host.checks.risk import Risk
 from antiphon.web.texts import LANGUAGES
 
 HERE = Path(antiphon.cli.screen.__file__).parent

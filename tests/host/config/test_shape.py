@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from antiphon.errors import ConfigError
+from antiphon.host.checks.limits import Limits
 from antiphon.host.config.shape import STANDARD, Budget, Caps, Config, ServerEntry, Settings, over, stricter
-from antiphon.host.limits import Limits
 from antiphon.wire.origin import identify
 
 SHOP = ["python", "shop.py"]

@@ -11,8 +11,8 @@ from typing import Self
 import pytest
 
 from antiphon.host.budget import Account, Amount, Cap
-from antiphon.host.chain import Record
 from antiphon.host.store.base import Hold, ReviewRow, Store
+from antiphon.host.store.chain import Record
 from antiphon.host.store.memory import MemoryStore
 from antiphon.host.store.runner import PostgresRunner, SqliteRunner
 from antiphon.host.store.sql import SqlStore

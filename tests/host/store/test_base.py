@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.host.audit import Audit
+from antiphon.host.audit.log import Audit
 from antiphon.host.budget import Amount, Cap
-from antiphon.host.chain import Head
 from antiphon.host.store.base import Balance, BlockRow, Change, Decided, GrantRow, Settlement, Store
+from antiphon.host.store.chain import Head
 from tests.host.store.stores import KINDS, Place, hold, record, review
 
 

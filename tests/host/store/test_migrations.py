@@ -10,8 +10,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, func, select, text
 
-from antiphon.host.chain import GENESIS
 from antiphon.host.store import migrations
+from antiphon.host.store.chain import GENESIS
 from antiphon.host.store.schema import REVISION, audit_head, metadata, reviews_head
 from tests.host.store.stores import DURABLE, Place
 

@@ -20,7 +20,7 @@ import msgspec
 from antiphon.errors import PeerError
 from antiphon.host import Host, Provider
 from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.models import Models
+from antiphon.host.models.models import Models
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.host.terminal.form import Opener
 from antiphon.wire.elicitation import ElicitRequestParams

@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
-from antiphon.host.review import ElicitItem, ReviewItem
-from antiphon.host.risk import assess
+from antiphon.host.checks.risk import assess
+from antiphon.host.review.review import ElicitItem, ReviewItem
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.screen import show_elicitation, show_request, show_result
 from antiphon.wire.common import Implementation

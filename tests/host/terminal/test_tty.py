@@ -12,7 +12,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from antiphon.host.review import NoReviewer
+from antiphon.host.review.review import NoReviewer
 from antiphon.host.terminal.tty import EndOfInput, Tty
 from tests.host.terminal.screenful import screenful
 

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 import typer
 
 from antiphon.cli.failures import Failed
-from antiphon.cli.opening import run
-from antiphon.cli.stored import ConfigFile, StorePlace, opened_store
+from antiphon.cli.session import run
+from antiphon.cli.store import ConfigFile, StorePlace, opened_store
 from antiphon.errors import ConfigError
 
 __all__ = ["screen"]

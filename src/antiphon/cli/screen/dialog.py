@@ -1,7 +1,7 @@
 """A form over the screen: fields, a key that sends it, and what does not fit said beside it.
 
-Owns the widgets. What is asked is ``asking``'s, what fits the page's ``deciding``. Nothing typed is lost when it does
-not fit.
+Owns the widgets. What is asked is ``forms``'s, what fits ``host.review.decisions``'s. Nothing typed is lost when it
+does not fit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from textual.widgets import Button, Input, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from antiphon.cli.screen.words import Words
-from antiphon.host.visible import inert, inert_line
-from antiphon.web.deciding import Form, Refused
+from antiphon.host.checks.visible import inert, inert_line
+from antiphon.host.review.decisions import Form, Refused
 
 __all__ = ["Asked", "Choice", "Dialog"]
 

@@ -1,6 +1,6 @@
 """Which keys decide something about what is shown, and what each is called.
 
-Pure. What a key does is ``acting``'s business.
+Pure. What a key does is ``actions``'s business.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from antiphon.cli.screen.words import Words
-from antiphon.web.showing import Shown
+from antiphon.host.review.shown import Shown
 
 __all__ = ["ARMED", "Offer", "help_lines", "offers"]
 

@@ -12,12 +12,12 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from antiphon.cli.screen.heading import bar, plain, strip
-from antiphon.cli.screen.listing import entries
+from antiphon.cli.screen.header import bar, plain, strip
+from antiphon.cli.screen.queue_rows import entries
 from antiphon.cli.screen.views import QueueView, RowsView
 from antiphon.cli.screen.words import Words
-from antiphon.host.queue import Question
-from antiphon.web.showing import Group, Shown
+from antiphon.host.review.queue import Question
+from antiphon.host.review.shown import Group, Shown
 
 __all__ = ["Panes"]
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from antiphon.host.visible import inert, inert_line
+from antiphon.host.checks.visible import inert, inert_line
 
 __all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "ours", "quoted", "table", "title"]
 

@@ -1,20 +1,20 @@
 """One question as pieces, in the order of the page: who, risks, what exactly is asked, what was changed, model, cost.
 
-Pure. What is shown is the page's ``showing``; this owns how a terminal shows it. Models and money are ``figures``'.
+Pure. What is shown is ``host.review.shown``'s; this owns how a terminal shows it. Models and money: ``model_table``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from antiphon.cli.screen.figures import figures
+from antiphon.cli.screen.model_table import figures
 from antiphon.cli.screen.pieces import Piece, Style, blank, fact, ours, quoted, title
 from antiphon.cli.screen.words import Words
-from antiphon.host.elicit import Field
-from antiphon.host.queue import Question
-from antiphon.host.risk import Risk
-from antiphon.web.changes import Line, pretty
-from antiphon.web.showing import Part, Shown, Turn, Who
+from antiphon.host.checks.forms import Field
+from antiphon.host.checks.risk import Risk
+from antiphon.host.review.diff import Line, pretty
+from antiphon.host.review.queue import Question
+from antiphon.host.review.shown import Part, Shown, Turn, Who
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import Tool
 

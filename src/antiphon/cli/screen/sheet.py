@@ -16,11 +16,11 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from antiphon.cli.screen.arming import Arming
+from antiphon.cli.screen.decision_guard import Arming
 from antiphon.cli.screen.keys import Offer
 from antiphon.cli.screen.pieces import Piece
 from antiphon.cli.screen.views import RowsView
-from antiphon.host.visible import inert_line
+from antiphon.host.checks.visible import inert_line
 
 __all__ = ["Sheet", "key_line", "now"]
 

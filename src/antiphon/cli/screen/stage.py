@@ -1,6 +1,6 @@
 """The screen itself: the queue, one request, what can be done, kept up to date while anybody decides anywhere.
 
-Owns what is shown and where one is in the queue. What keys decide is ``acting``'s, how panes draw ``views``'. What is
+Owns what is shown and where one is in the queue. What keys decide is ``actions``'s, how panes draw ``views``'. What is
 shown stays until the person moves: a key never meets another request than the one that was read.
 """
 
@@ -16,20 +16,20 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.screen import Screen
 
-from antiphon.cli.screen.acting import Acting
-from antiphon.cli.screen.arming import DEAD, Arming
-from antiphon.cli.screen.editing import Editor, in_editor
+from antiphon.cli.screen.actions import Acting
+from antiphon.cli.screen.decision_guard import DEAD, Arming
+from antiphon.cli.screen.editor import Editor, in_editor
 from antiphon.cli.screen.keys import ARMED, help_lines, offers
 from antiphon.cli.screen.panes import Panes
 from antiphon.cli.screen.pieces import fact, ours
 from antiphon.cli.screen.request import draw, kept_only
 from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.views import QueueView
-from antiphon.cli.screen.watching import Bell, readable, watch
+from antiphon.cli.screen.watch import Bell, readable, watch
 from antiphon.cli.screen.words import next_language, words
-from antiphon.host.queue import Question, Queue
+from antiphon.host.review.queue import Question, Queue
+from antiphon.host.review.shown import Shown, groups_of, show
 from antiphon.host.store.base import Store
-from antiphon.web.showing import Shown, groups_of, show
 
 __all__ = ["ReviewStage", "Setting"]
 

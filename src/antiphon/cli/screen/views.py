@@ -21,8 +21,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from antiphon.cli.screen.document import Document
-from antiphon.cli.screen.listing import Entry, line
 from antiphon.cli.screen.pieces import Piece, Style
+from antiphon.cli.screen.queue_rows import Entry, line
 from antiphon.cli.screen.words import Words, words
 
 __all__ = ["QueueView", "RowsView"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.host.risk import Risk
+from antiphon.host.checks.risk import Risk
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
 __all__ = ["Words", "next_language", "terminal_language", "words"]

@@ -12,7 +12,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
-from antiphon.host.selection.facts import completed
+from antiphon.host.models.selection.facts import completed
 
 __all__ = ["ECHO", "USUAL", "model_of", "placed", "standard_model"]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.environment import placed, standard_model
-from antiphon.host.config.reading import Document, read
+from antiphon.host.config.parse import Document, read
 from antiphon.host.config.shape import STANDARD, Config, Settings, over
 
 __all__ = ["NAME", "config_paths", "load_config"]

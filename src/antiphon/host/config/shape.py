@@ -15,8 +15,8 @@ from antiphon.errors import ConfigError
 from antiphon.host.budget import DOLLAR, Cap, nano
 from antiphon.host.budget import Budget as Spending
 from antiphon.host.catalogue import Catalogue, Model
-from antiphon.host.limits import Limits
-from antiphon.host.policy import Policy
+from antiphon.host.checks.limits import Limits
+from antiphon.host.checks.policy import Policy
 from antiphon.wire.origin import identify
 
 __all__ = [

@@ -6,7 +6,7 @@ Owns the names. What a store promises is ``base``; nothing of a database is impo
 from __future__ import annotations
 
 from antiphon.host.store.base import Store
+from antiphon.host.store.location import open_store, usual_store
 from antiphon.host.store.memory import MemoryStore
-from antiphon.host.store.place import open_store, usual_store
 
 __all__ = ["MemoryStore", "Store", "open_store", "usual_store"]

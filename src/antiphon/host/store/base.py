@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from antiphon.host.budget import Account, Amount
-from antiphon.host.chain import Entry, Head, Record
+from antiphon.host.store.chain import Entry, Head, Record
 
 __all__ = [
     "OPEN",

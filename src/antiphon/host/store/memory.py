@@ -15,7 +15,6 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.budget import Account, Amount
-from antiphon.host.chain import Entry, Head, extend
 from antiphon.host.store.base import (
     OPEN,
     Balance,
@@ -29,6 +28,7 @@ from antiphon.host.store.base import (
     ReviewState,
     late,
 )
+from antiphon.host.store.chain import Entry, Head, extend
 
 __all__ = ["MemoryStore"]
 

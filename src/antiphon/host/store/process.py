@@ -1,7 +1,7 @@
 """The name of a process that uses a store, and whether it is certainly gone.
 
 Owns the name alone: a random part, and where it can be known, which machine and which process it is. A process that is
-of another machine, or of which nobody can say, counts as gone when its lease has ended; see ``leftovers``.
+of another machine, or of which nobody can say, counts as gone when its lease has ended; see ``recovery``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A store in a database: a SQLite file, or PostgreSQL. It outlives the process, and several processes can share it.
 
 Owns opening it, the lease of this process, and one transaction for each method. What is done in them is in ``money``,
-``questions``, ``permits``, ``trail`` and ``leftovers``.
+``reviews``, ``grants``, ``audit`` and ``recovery``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from typing import Literal, TypeVar
 
 from sqlalchemy import Connection, bindparam, update
 
-from antiphon.host.chain import Entry, Head, Record
-from antiphon.host.store import leftovers, migrations, money, permits, process, questions, trail
+from antiphon.host.store import audit as trail
+from antiphon.host.store import grants as permits
+from antiphon.host.store import migrations, money, process
+from antiphon.host.store import recovery as leftovers
+from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import (
     Balance,
     BlockRow,
@@ -29,7 +32,8 @@ from antiphon.host.store.base import (
     ReviewState,
     late,
 )
-from antiphon.host.store.grouping import Grouped
+from antiphon.host.store.chain import Entry, Head, Record
+from antiphon.host.store.group_commit import Grouped
 from antiphon.host.store.prepared import Prepared
 from antiphon.host.store.runner import Runner
 from antiphon.host.store.schema import holds

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 
-from antiphon.host.elicit import Field, fields_of, parse_value
+from antiphon.host.checks.forms import Field, fields_of, parse_value
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.layout import Layout
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from antiphon.host.visible import inert, inert_line
+from antiphon.host.checks.visible import inert, inert_line
 
 __all__ = ["Layout", "wrap"]
 

@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from antiphon.host.review import (
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.review import (
     Answer,
     Approve,
     Decision,
@@ -27,12 +28,11 @@ from antiphon.host.review import (
     digest,
 )
 from antiphon.host.terminal.console import Console
-from antiphon.host.terminal.editing import difference, from_form, to_form
+from antiphon.host.terminal.edit_form import difference, from_form, to_form
 from antiphon.host.terminal.editor import edit, find_editor
 from antiphon.host.terminal.form import Opener, fill_in, visit
 from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal
-from antiphon.host.visible import inert_line
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageResult
 

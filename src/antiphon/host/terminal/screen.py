@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from antiphon.host.redact import mask
-from antiphon.host.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.risk import Risk
+from antiphon.host.checks.redact import mask
+from antiphon.host.checks.risk import Risk
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.terminal.layout import Layout
 from antiphon.wire.content import (
     AudioContent,

@@ -12,7 +12,7 @@ import contextlib
 import os
 import sys
 
-from antiphon.host.review import NoReviewer
+from antiphon.host.review.review import NoReviewer
 
 __all__ = ["EndOfInput", "Tty", "find_terminal"]
 

@@ -1,1 +1,1 @@
-"""Streamable HTTP, the server's side: one ASGI callable for every revision."""
+"""Streamable HTTP: the server's side, and the client's."""

@@ -10,8 +10,8 @@ import pytest
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.config import Config
-from antiphon.host.configured import Configured
-from antiphon.host.models import Models
+from antiphon.host.configured_host import Configured
+from antiphon.host.models.models import Models
 from antiphon.host.providers.base import ProviderFailure
 from antiphon.host.providers.vendor import clients
 from antiphon.host.providers.vendor.adapter import Vendor

@@ -1,0 +1,1 @@
+"""The commands: one file, or one folder, for each."""

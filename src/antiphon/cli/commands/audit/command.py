@@ -1,0 +1,178 @@
+"""``antiphon audit``: list, show, verify and export the record, and what was spent.
+
+Owns the options and what they stand for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.commands.audit.export import Format, export
+from antiphon.cli.commands.audit.list import Wanted, list_records, show_records
+from antiphon.cli.commands.audit.spend import By, spend
+from antiphon.cli.commands.audit.verify import read_head, tell, verify_file, verify_store
+from antiphon.cli.groups import ListGroup, group
+from antiphon.cli.host_options import configuration
+from antiphon.cli.options import Json
+from antiphon.cli.output import write_line
+from antiphon.cli.quantities import past
+from antiphon.cli.servers import identity_of, names_of
+from antiphon.cli.session import run
+from antiphon.cli.store import ConfigFile, StorePlace, opened_store
+from antiphon.host.store.chain import Step
+
+__all__ = ["commands"]
+
+commands = group(
+    ListGroup,
+    "See what happened to each ask, and what was spent.\n\n"
+    "Without a command: list. The record holds steps, figures and hashes; what was said only if you asked for it.",
+)
+
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="WHEN", help="From then on: 30m, 12h, 7d, or a date (UTC).", show_default=False),
+]
+Server = Annotated[
+    str | None,
+    typer.Option("--server", metavar="TARGET", help="Of this server: as for call, or an identity.", show_default=False),
+]
+
+
+@commands.command("list")
+def list_(
+    *,
+    since: Since = None,
+    server: Server = None,
+    step: Annotated[Step | None, typer.Option("--step", help="Of this step.", show_default=False)] = None,
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", metavar="WORD", help="That ended so.", show_default=False)
+    ] = None,
+    call: Annotated[
+        str | None, typer.Option("--call", metavar="ID", help="Of this call of ours.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="The latest N; 0 for all.")] = 50,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """List the latest records, the newest last; the usual command."""
+    wanted = Wanted(
+        since=past(since, time.time()),
+        server=None if server is None else identity_of(server),
+        step=step,
+        outcome=outcome,
+        call=call,
+    )
+
+    async def listed() -> None:
+        async with opened_store(store, config) as opened:
+            await list_records(opened, wanted, limit, as_json=as_json)
+
+    return run(listed())
+
+
+@commands.command()
+def show(
+    record: Annotated[int, typer.Argument(metavar="RECORD", min=1, help="Its number.", show_default=False)],
+    *,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Show every step of the ask that a record belongs to."""
+
+    async def shown() -> None:
+        async with opened_store(store, config) as opened:
+            await show_records(opened, record, as_json=as_json)
+
+    return run(shown())
+
+
+@commands.command()
+def verify(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Check this export (JSON Lines), not the store.", show_default=False),
+    ] = None,
+    *,
+    known: Annotated[
+        str | None,
+        typer.Option("--known", metavar="HEAD", help="It must go on from this head, noted before.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Check that the record is whole, and print its head.
+
+    Exit code 1 if a record was changed, left out, put in, moved or cut off; the first is named. Somebody who can write
+    the whole store can compute a new record of everything: note the head elsewhere, and give it as --known later.
+    """
+    head = read_head(known)
+    if file is not None:
+        return _exit(tell(verify_file(file, head), as_json=as_json))
+
+    async def verified() -> int:
+        async with opened_store(store, config) as opened:
+            return tell(await verify_store(opened, head), as_json=as_json)
+
+    return run(verified())
+
+
+@commands.command("export")
+def export_(
+    *,
+    form: Annotated[
+        Format, typer.Option("--format", help="jsonl can be checked again; csv is for spreadsheets.")
+    ] = "jsonl",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there, with mode 0600.", show_default=False),
+    ] = None,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Write all records, for other programs."""
+
+    async def exported() -> None:
+        async with opened_store(store, config) as opened:
+            count = await export(opened, form, output)
+        if output is not None and str(output) != "-":
+            write_line(f"{count} records in {output}", sys.stderr)
+
+    return run(exported())
+
+
+@commands.command("spend")
+def spend_(
+    *,
+    by: Annotated[By, typer.Option("--by", help="What a row is of; all: day, server and model.")] = "day",
+    since: Since = None,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Show what was spent, as a table and bars. Days are whole, in UTC.
+
+    With --json, a line for each day, server and model, money in nano-dollars as well.
+    """
+    names = names_of(configuration(config, os.environ))
+
+    async def spent() -> None:
+        async with opened_store(store, config) as opened:
+            await spend(opened, by, past(since, time.time()), names, as_json=as_json)
+
+    return run(spent())
+
+
+def _exit(code: int) -> int:
+    if code:
+        raise SystemExit(code)
+    return code

@@ -1,0 +1,74 @@
+"""The whole record for other programs, to standard output or a file of mode 0600 that is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from antiphon.cli.failures import Failed
+from antiphon.cli.output import is_terminal, write_line
+from antiphon.host.audit.export import csv_lines, json_lines
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.store import Store
+from antiphon.host.store.chain import Entry
+
+__all__ = ["Format", "export"]
+
+Format = Literal["jsonl", "csv"]
+_PAGE = 1_000
+
+
+async def export(store: Store, form: Format, output: Path | None) -> int:
+    """Write all records, and return how many there were.
+
+    Raises:
+        Failed: a record cannot be read.
+    """
+    count = 0
+    with _opened(output) as write:
+        async for page in _pages(store):
+            try:
+                lines = list(json_lines(page) if form == "jsonl" else csv_lines(page))
+            except msgspec.DecodeError:
+                raise Failed("a record cannot be read: antiphon audit verify") from None
+            for line in lines if form == "jsonl" or count == 0 else lines[1:]:
+                write(line)
+            count += len(page)
+    return count
+
+
+async def _pages(store: Store) -> AsyncIterator[list[Entry]]:
+    after = 0
+    while page := await store.entries(after, _PAGE):
+        yield page
+        after = page[-1].seq
+
+
+@contextmanager
+def _opened(output: Path | None) -> Generator[Callable[[str], object]]:
+    if output is None or str(output) == "-":
+        yield _printed
+        return
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
+            yield file.write
+        part.replace(output)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _printed(line: str) -> None:
+    """Print a line as it is; on a terminal, what that would obey is marked."""
+    text = line.rstrip("\r\n")
+    if not is_terminal():
+        write_line(text)
+    else:
+        write_line(inert_line(text))

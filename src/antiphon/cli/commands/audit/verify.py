@@ -1,0 +1,101 @@
+"""Is the record whole: in the store, or in a file that was exported from it.
+
+Owns the words and the head as it is written and typed (``12:9f86...``). The proof is the host's ``chain``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from antiphon.cli.failures import FAILED
+from antiphon.cli.output import print_json, print_text
+from antiphon.errors import ConfigError
+from antiphon.host.audit.export import check_lines
+from antiphon.host.audit.log import Audit, Proof
+from antiphon.host.store import Store
+from antiphon.host.store.chain import Fault, Head, verify
+
+__all__ = ["read_head", "tell", "verify_file", "verify_store"]
+
+_HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
+_LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of one exported record, with its content if that is kept."""
+
+
+def read_head(text: str | None) -> Head | None:
+    """Read a head as ``verify`` prints it.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if text is None:
+        return None
+    match = _HEAD.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError("--known: a head is written NUMBER:HASH, as antiphon audit verify prints it")
+    return Head(seq=int(match["seq"]), hash=match["hash"])
+
+
+async def verify_store(store: Store, known: Head | None) -> Proof:
+    """Check all records of a store; one that the database itself cannot read any more is a fault like others."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        return await Audit(store).verify(known)
+    except DBAPIError:
+        return await _unreadable(store)
+
+
+def verify_file(path: Path, known: Head | None) -> Proof:
+    """Check a file of JSON Lines.
+
+    Raises:
+        ConfigError: it cannot be opened.
+    """
+    seen: list[bool] = []
+    with path.open("rb") as file:
+        head, fault = check_lines(_lines(file, known, seen))
+    if fault is None and known is not None and known.seq and not seen:
+        fault = Fault(seq=known.seq, problem="it is not the record that was noted: the chain is another")
+    return Proof(records=head.seq, head=head, fault=fault)
+
+
+def tell(proof: Proof, *, as_json: bool) -> int:
+    """Say what was found, and return the exit code."""
+    head = f"{proof.head.seq}:{proof.head.hash}"
+    fault = proof.fault
+    if as_json:
+        broken = None if fault is None else {"record": fault.seq, "problem": fault.problem}
+        print_json({"whole": proof.whole, "records": proof.records, "head": head, "fault": broken})
+    elif fault is None:
+        print_text(f"{proof.records} records, and none was changed, left out, put in, moved or cut off.\nHead {head}")
+    else:
+        order = f"{proof.records} records before it are in order, up to the head {head}"
+        print_text(f"Broken at record {fault.seq}: {fault.problem}.\n{order}")
+    return 0 if proof.whole else FAILED
+
+
+async def _unreadable(store: Store) -> Proof:
+    """Read one by one, to name the first that cannot be read; where nothing can be, that raises as it did."""
+    from sqlalchemy.exc import DBAPIError
+
+    kept, after, head = await store.head(), 0, Head()
+    while after < kept.seq:
+        try:
+            page = await store.entries(after, 1)
+        except DBAPIError:
+            break
+        head, fault = verify(page, head)
+        if fault is not None or not page:
+            return Proof(records=head.seq, head=head, fault=fault)
+        after = page[0].seq
+    return Proof(records=after, head=head, fault=Fault(seq=after + 1, problem="the record cannot be read"))
+
+
+def _lines(file: Iterable[bytes], known: Head | None, seen: list[bool]) -> Iterator[str]:
+    for line in file:
+        if known is not None and line.startswith(f'{{"hash":"{known.hash}"'.encode()):
+            seen.append(True)
+        yield line.decode("utf-8", "replace") if len(line) <= _LONGEST_LINE else ""

@@ -1,0 +1,145 @@
+"""``antiphon call``: call a tool, and answer what it asks meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, cast
+
+import msgspec
+import typer
+
+from antiphon.cli.arguments import read_arguments, similar
+from antiphon.cli.commands.tools import signature
+from antiphon.cli.contents import text_of_blocks
+from antiphon.cli.failures import FAILED, placed
+from antiphon.cli.files import Output, parts_of, save
+from antiphon.cli.options import (
+    Arguments,
+    Config,
+    Deny,
+    Json,
+    Messages,
+    ModelName,
+    Provider,
+    Reach,
+    Review,
+    RevisionName,
+    TargetText,
+    Timeout,
+    Verbose,
+    Yes,
+)
+from antiphon.cli.output import print_json, print_text
+from antiphon.cli.progress import Teller
+from antiphon.cli.session import opened, run
+from antiphon.cli.store import StorePlace
+from antiphon.client.client import Client
+from antiphon.errors import ConfigError
+from antiphon.wire.envelope import encode
+from antiphon.wire.tools import CallToolResult, Tool
+
+__all__ = ["command"]
+
+ToolName = Annotated[str, typer.Argument(metavar="TOOL", show_default=False)]
+Roots = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--roots", metavar="PATH", help="A folder the server may work in; may be repeated.", show_default=False
+    ),
+]
+
+
+def command(
+    target: TargetText,
+    tool: ToolName,
+    arguments: Arguments = None,
+    *,
+    as_json: Json = False,
+    output: Output = None,
+    yes: Yes = False,
+    deny: Deny = False,
+    provider: Provider = None,
+    model: ModelName = None,
+    roots: Roots = None,
+    config: Config = None,
+    store: StorePlace = None,
+    review: Review = None,
+    revision: RevisionName = "auto",
+    timeout: Timeout = 60.0,
+    messages: Messages = False,
+    verbose: Verbose = False,
+) -> int:
+    """Call a tool of a server.
+
+    What the server asks meanwhile is put to you, at the terminal; with a store and no terminal, to whoever decides it
+    with antiphon review.
+
+    Exit code 1 if the tool says that it failed.
+    """
+    reach = Reach(
+        target=target,
+        config=config,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+        yes=yes,
+        deny=deny,
+        provider=provider,
+        model=model,
+        store=store,
+        review=review,
+        roots=[_absolute(path) for path in roots or ()],
+        log_level="info",
+    )
+    return run(_call(reach, tool, arguments or [], as_json=as_json, output=output))
+
+
+async def _call(reach: Reach, name: str, typed: list[str], *, as_json: bool, output: Path | None) -> int:
+    teller = Teller(sys.stderr)
+    async with opened(reach, teller) as client:
+        tool = await _find(client, name)
+        with placed(name):
+            arguments = read_arguments(typed, tool.input_schema)
+            async with teller.waiting(name):
+                result = await client.call_tool(name, arguments, progress=teller.progress)
+    if as_json:
+        print_json(result)
+    if output is not None and not result.is_error:
+        for file in save(parts_of(result.content), output):
+            teller.say(f"{file} written", "green")
+    elif not as_json:
+        _show(result)
+    if result.is_error:
+        teller.say(f"{name}: the tool reports a failure{_missing(tool, arguments)}", "red")
+    return FAILED if result.is_error else 0
+
+
+def _missing(tool: Tool, arguments: Mapping[str, object]) -> str:
+    """Say what the tool takes, where something that it needs was not given."""
+    required: object = tool.input_schema.get("required")
+    needed = cast("list[object]", required) if isinstance(required, list) else []
+    return "" if all(name in arguments for name in needed) else f"; it takes {signature(tool)}"
+
+
+async def _find(client: Client, name: str) -> Tool:
+    names: list[str] = []
+    async for tool in client.tools():
+        if tool.name == name:
+            return tool
+        names.append(tool.name)
+    raise ConfigError(f"the server has no tool {name!r}: {similar(name, names)}")
+
+
+def _absolute(root: str) -> str:
+    """Name a folder in full, so that the server gets its name and not a dot."""
+    return root if "://" in root else str(Path(root).absolute())
+
+
+def _show(result: CallToolResult) -> None:
+    if result.content or result.structured_content is None:
+        print_text(text_of_blocks(result.content))
+    else:
+        print_text(msgspec.json.format(encode(result.structured_content), indent=2).decode())

@@ -1,0 +1,122 @@
+"""``antiphon demo``: the whole mission in one minute, on a server in a process of its own.
+
+Owns the options and what they stand for. The run itself is ``run``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from antiphon.cli.bell import ringing
+from antiphon.cli.commands.demo.display import Display
+from antiphon.cli.commands.demo.run import Demo
+from antiphon.cli.commands.demo.server import MOST_PRODUCTS
+from antiphon.cli.commands.demo.store import Store
+from antiphon.cli.commands.review.web import Browse, Port
+from antiphon.cli.host_options import choose_host
+from antiphon.cli.options import Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
+from antiphon.cli.session import run
+from antiphon.cli.store import configured_place
+from antiphon.errors import ConfigError
+from antiphon.host.configured_host import Configured
+from antiphon.host.review_page import Opener, page_opener
+
+__all__ = ["command"]
+
+_QUICK, _HUMAN = 0.2, 2.0
+"""Seconds between two products: for a program, and for a person who reads along."""
+
+Products = Annotated[
+    int, typer.Option("--products", "-n", min=1, max=MOST_PRODUCTS, help="How many new products to wait for.")
+]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="FILE", help="Keep the shop in this SQLite file.", show_default=False),
+]
+Interval = Annotated[
+    float | None,
+    typer.Option("--interval", min=0.0, help="Seconds between two new products, about.", show_default=False),
+]
+
+
+def command(
+    *,
+    yes: Yes = False,
+    products: Products = 3,
+    as_json: Json = False,
+    revision: RevisionName = "auto",
+    messages: Messages = True,
+    store: StoreFile = None,
+    interval: Interval = None,
+    provider: Provider = None,
+    model: ModelName = None,
+    config: Config = None,
+    review: Review = None,
+    web: Annotated[bool, typer.Option("--web", help="Decide on a page in the browser.")] = False,
+    port: Port = 0,
+    browse: Browse = True,
+) -> int:
+    """Show sampling at work, in a minute.
+
+    A shop's server has each new product described by your model, and you decide about every request.
+    Without --yes you are asked about every request, at the terminal; with --web on a page in the browser, whose
+    address is printed, and what waits is kept in your store. No key is needed: where none is in the environment
+    and no model configured, an offline provider that only echoes, and says so, stands in for the model.
+    Exit code 0 only if every product was described and stored.
+    """
+    if web and (yes or review is not None):
+        raise ConfigError("--web asks in the browser: leave --yes and --review out")
+    opener = page_opener() if web else None
+    host = choose_host(
+        yes=yes,
+        deny=False,
+        provider=provider,
+        model=model,
+        config=config,
+        review="queue" if web else review,
+        soon=True,
+        store=(configured_place(config) or "default") if web else None,
+    )
+    if not yes and (host.reviewer is None or not host.reviewer.available):
+        raise ConfigError("there is no terminal to ask you at; --yes approves without asking")
+    if store is not None:
+        Store(store).close()  # a file that is none is our caller's mistake, not the server's
+    display = Display(as_json=as_json, messages=messages)
+    pace = interval if interval is not None else _QUICK if yes else _HUMAN
+    with tempfile.TemporaryDirectory(prefix="antiphon-demo-") as folder:
+        demo = Demo(display, host, store or Path(folder) / "shop.db", pace, is_kept=store is not None, is_paged=web)
+        return run(_shown(demo, display, host, opener, Wanted(products, revision, port, browse)))
+
+
+class Wanted(NamedTuple):
+    """What the options say of one run."""
+
+    products: int
+    revision: str
+    port: int
+    browse: bool
+
+
+async def _shown(demo: Demo, display: Display, host: Configured, opener: Opener | None, wanted: Wanted) -> int:
+    try:
+        async with AsyncExitStack() as opened:
+            if opener is not None:
+                page = opener(host.store, port=wanted.port, config=host.config, browse=wanted.browse)
+                await opened.enter_async_context(page)
+                await opened.enter_async_context(ringing(host.store, wanted=host.config.notify.bell))
+            code = await demo.run(wanted.products, wanted.revision)
+            if sys.stdout.isatty():
+                display.hint(is_paged=opener is not None)
+                if opener is not None:
+                    # What was decided, and what it cost, is worth a look.
+                    await asyncio.get_running_loop().create_future()
+            return code
+    finally:
+        await host.aclose()

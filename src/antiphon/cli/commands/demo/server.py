@@ -1,0 +1,167 @@
+"""The catalogue server of the demonstration: a program of its own, over stdio.
+
+``python -m antiphon.cli.commands.demo.server --store FILE --interval SECONDS``. New products keep arriving
+in its store, whoever is connected; a tool waits for them and has each described by the client's model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from itertools import cycle
+from typing import Annotated
+
+import msgspec
+
+from antiphon.cli.commands.demo.store import STORE_VARIABLE, Product, Store, catalogue
+from antiphon.errors import AntiphonError, Rejected, ResourceNotFound, ToolError
+from antiphon.server.app import Server
+from antiphon.server.context import Context
+
+__all__ = ["MOST_PRODUCTS", "Shop", "make_server", "serve"]
+
+MOST_PRODUCTS = 1_000
+"""Products that one call describes at most."""
+_MOST_WAITING = 50
+"""Products that wait for their description; makers hold the next ones back meanwhile."""
+_RHYTHM = (0.6, 1.4, 0.9, 1.1, 0.7, 1.3, 1.0)
+"""Products arrive irregularly, but every run alike: each pause as a multiple of the interval."""
+_SYSTEM_PROMPT = "You are a helpful assistant assisting with product descriptions"
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PRODUCTS)]
+
+
+class Shop:
+    """The store, and the products that wait for a description."""
+
+    def __init__(self, store: Store, interval: float) -> None:
+        self.store = store
+        self._interval = interval
+        self._waiting: asyncio.Queue[Product] = asyncio.Queue(_MOST_WAITING)
+
+    async def keep_arriving(self) -> None:
+        """Let one product after the other arrive, for ever, at irregular intervals around the given one."""
+        for product in self.store.undescribed():
+            await self._waiting.put(product)
+        for arrival, pause in zip(cycle(catalogue()), cycle(_RHYTHM), strict=False):
+            await asyncio.sleep(self._interval * pause)
+            await self._waiting.put(self.store.add(arrival))
+
+    async def next(self) -> Product:
+        """Wait for a product without a description; nobody else gets it."""
+        return await self._waiting.get()
+
+    def put_back(self, product: Product) -> None:
+        """Give a product back that could not be described. Where there is no room it waits for the next start."""
+        with contextlib.suppress(asyncio.QueueFull):
+            self._waiting.put_nowait(product)
+
+
+def make_server(path: str, interval: float) -> Server:
+    """Make the server around a store in this file, in which a product arrives about every ``interval`` seconds."""
+
+    @asynccontextmanager
+    async def lifespan(_: Server) -> AsyncGenerator[Shop]:
+        shop = Shop(Store(path), interval)
+        arrivals = asyncio.create_task(shop.keep_arriving())
+        try:
+            yield shop
+        finally:
+            arrivals.cancel()
+            await asyncio.wait([arrivals])
+            shop.store.close()
+
+    server = Server(
+        "catalogue",
+        version="1.0",
+        title="A shop's catalogue",
+        instructions="New products keep arriving. Call describe_new_products to have them described by your model.",
+        lifespan=lifespan,
+    )
+    server.tool(describe_new_products)
+    server.resource("shop://products", name="products", mime_type="application/json")(products)
+    server.resource("shop://products/{sku}", name="product", mime_type="application/json")(product)
+    return server
+
+
+async def describe_new_products(count: Count, ctx: Context) -> str:
+    """Wait for new products, have each described by the client's model, and store the descriptions.
+
+    Args:
+        count: how many products to wait for
+    """
+    shop: Shop = ctx.state
+    stored = 0
+    for number in range(1, count + 1):
+        arrived = await shop.next()
+        await ctx.info({"event": "product", **_fields(arrived)})
+        stored += await _describe(arrived, shop, ctx)
+        await ctx.progress(number, count, arrived.name)
+    if stored < count:
+        raise ToolError(f"{stored} of {count} new products described and stored")
+    return f"{stored} of {count} new products described and stored"
+
+
+async def _describe(product: Product, shop: Shop, ctx: Context) -> bool:
+    """Have one product described; tell whether it was. A refusal leaves it as it is, and the others are not lost."""
+    try:
+        reply = await ctx.sample(
+            f"Create a selling product description for this product: {product.name} (price: {product.price:.2f} EUR), "
+            f"keywords {', '.join(product.keywords)}",
+            system_prompt=_SYSTEM_PROMPT,
+            max_tokens=300,
+        )
+    except Rejected:
+        shop.put_back(product)
+        return False
+    except BaseException:
+        # The call was given up: the product is there for the next one.
+        shop.put_back(product)
+        raise
+    if not reply.text.strip():
+        shop.put_back(product)
+        return False
+    shop.store.describe(product.sku, reply.text, reply.model)
+    await ctx.info({"event": "stored", "sku": product.sku, "name": product.name})
+    return True
+
+
+def _fields(product: Product) -> dict[str, object]:
+    return {"sku": product.sku, "name": product.name, "price": product.price, "keywords": product.keywords}
+
+
+async def products(ctx: Context) -> str:
+    """Return the products that have a description, as JSON."""
+    shop: Shop = ctx.state
+    return msgspec.json.encode(shop.store.described()).decode()
+
+
+async def product(sku: str, ctx: Context) -> str:
+    """Return one product, as JSON."""
+    shop: Shop = ctx.state
+    found = shop.store.get(sku)
+    if found is None:
+        raise ResourceNotFound(f"There is no product {sku}", data={"uri": f"shop://products/{sku}"})
+    return msgspec.json.encode(found).decode()
+
+
+def serve() -> None:
+    """Serve over stdio, as the command line says."""
+    parser = argparse.ArgumentParser(description="The catalogue server of the demonstration.")
+    given = os.environ.get(STORE_VARIABLE)
+    parser.add_argument("--store", required=given is None, default=given, help="SQLite file of the shop")
+    parser.add_argument("--interval", type=float, default=2.0, help="seconds between two new products, about")
+    options = parser.parse_args()
+    try:
+        make_server(options.store, options.interval).run()
+    except AntiphonError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,1 @@
+"""``antiphon doctor``: this machine, or one server, examined."""

@@ -1,0 +1,134 @@
+"""What can be checked without a server: this Python, what is installed, the terminal, the configuration files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from antiphon import __version__
+from antiphon.cli.config_files import config_paths, read_config
+from antiphon.errors import ConfigError
+from antiphon.host.checks.redact import mask
+from antiphon.host.config import load_config
+from antiphon.host.store import MemoryStore, usual_store
+from antiphon.host.store.location import state_folder
+from antiphon.host.terminal.tty import find_terminal
+
+__all__ = ["Finding", "local_findings"]
+
+_NEEDED = ("msgspec", "cryptography", "jsonschema-rs", "docstring-parser", "typer", "rich", "aiohttp", "uvicorn")
+_EXTRAS = {
+    "host": (
+        ("pydantic-ai-slim", "genai-prices", "sqlalchemy", "alembic", "starlette", "jinja2"),
+        "models and a store",
+    ),
+    "postgres": (("asyncpg",), "a store in PostgreSQL"),
+    "telemetry": (("opentelemetry-api",), "traces and metrics"),
+}
+"""Of each extra: a few of its packages, and what it is for."""
+
+
+class Finding(NamedTuple):
+    """One thing found. ``odd`` is worth a look, ``failed`` has to be mended."""
+
+    kind: Literal["ok", "note", "odd", "failed"]
+    subject: str
+    text: str
+
+
+def local_findings(config: Path | None = None) -> list[Finding]:
+    """Check this installation. ``config``: look at this file instead of the usual ones."""
+    hosts = config is not None and config.suffix == ".toml"
+    servers = () if hosts else _config_files(config)
+    settings = _settings(config if hosts else None) if hosts or config is None else ()
+    return [_python(), *_dependencies(), _uvloop(), *_extras(), _terminal(), *servers, *settings]
+
+
+def _python() -> Finding:
+    text = f"{sys.version.split()[0]} at {sys.executable}, antiphon {__version__}"
+    return Finding("ok" if sys.version_info >= (3, 11) else "failed", "python", text)
+
+
+def _dependencies() -> Iterator[Finding]:
+    for name in _NEEDED:
+        try:
+            yield Finding("ok", name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield Finding("failed", name, "is not installed: install antiphon again")
+
+
+def _uvloop() -> Finding:
+    try:
+        return Finding("ok", "uvloop", metadata.version("uvloop"))
+    except metadata.PackageNotFoundError:
+        return Finding("note", "uvloop", "is not installed: servers work, at about half the speed")
+
+
+def _extras() -> Iterator[Finding]:
+    for name, (packages, purpose) in _EXTRAS.items():
+        missing = [package for package in packages if not _is_there(package)]
+        subject = f"antiphon[{name}]"
+        if missing:
+            remedy = f"for {purpose}: pip install 'antiphon[{name}]' ({', '.join(missing)} not there)"
+            yield Finding("note", subject, remedy)
+        else:
+            yield Finding("ok", subject, purpose)
+
+
+def _is_there(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _terminal() -> Finding:
+    path = find_terminal()
+    if path is None:
+        return Finding("note", "terminal", "none: nobody can be asked here; --yes answers without asking")
+    encoding = sys.stdout.encoding or "unknown"
+    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else os.environ.get("TERM", "of no stated kind")
+    return Finding("ok", "terminal", f"{path}, {encoding}, {colours}")
+
+
+def _config_files(config: Path | None) -> Iterator[Finding]:
+    for path in config_paths() if config is None else [config]:
+        if config is None and not path.is_file():
+            yield Finding("note", str(path), "not there")
+            continue
+        try:
+            names = ", ".join(read_config(path)) or "none"
+        except ConfigError as error:
+            yield Finding("failed", str(path), str(error).removeprefix(f"{path}: "))
+        else:
+            yield Finding("ok", str(path), f"servers: {names}")
+
+
+def _settings(file: Path | None) -> Iterator[Finding]:
+    """Say what is configured of the host; without a file there is still a model, and a person to ask."""
+    try:
+        config = load_config(os.environ, file=file)
+    except ConfigError as error:
+        yield Finding("failed", "antiphon.toml", str(error))
+        return
+    files = ", ".join(map(str, config.files)) or "not there: what is built in holds"
+    yield Finding("ok" if config.files else "note", "antiphon.toml", files)
+    yield Finding("ok", "models", ", ".join(model.name for model in config.models))
+    yield _store(config.store)
+
+
+def _store(configured: str | None) -> Finding:
+    """Say where commands keep what is decided, and not what a program's own host does."""
+    if configured == "memory":
+        return Finding("note", "store", "memory: what is decided ends with the process")
+    usual = str(state_folder(os.environ) / "host.db")
+    if configured not in (None, "default"):
+        return Finding("ok", "store", mask(str(configured)))
+    if isinstance(usual_store(), MemoryStore):
+        return Finding("note", "store", f"{usual} cannot be: what is decided ends with the process")
+    return Finding("ok", "store", usual)

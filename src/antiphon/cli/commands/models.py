@@ -1,0 +1,148 @@
+"""``antiphon models``: the models there are, and which one would answer a request, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from antiphon.cli.failures import FAILED
+from antiphon.cli.host_options import configuration
+from antiphon.cli.options import Config, Json
+from antiphon.cli.output import print_json, print_list, print_text
+from antiphon.cli.requests import read_request
+from antiphon.cli.scores import cells, verdict
+from antiphon.errors import ConfigError
+from antiphon.host.catalogue import Model, Price
+from antiphon.host.models.models import Models
+from antiphon.host.models.selection.record import Selection
+from antiphon.host.providers.keys import key_variables, missing_key
+
+__all__ = ["command"]
+
+Action = Annotated[
+    Literal["list", "explain"],
+    typer.Argument(help="list the models, or explain which of them would answer a request.", show_default=True),
+]
+RequestFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[REQUEST.json]",
+        help="For explain: params of sampling/createMessage, or a message with them; - for standard input.",
+        show_default=False,
+    ),
+]
+Server = Annotated[
+    str | None,
+    typer.Option("--server", metavar="IDENTITY", help="For explain: as for this server.", show_default=False),
+]
+Left = Annotated[
+    str | None,
+    typer.Option("--left", metavar="DOLLARS", help="For explain: with so much left to spend.", show_default=False),
+]
+
+
+def command(
+    action: Action = "list",
+    request: RequestFile = None,
+    *,
+    as_json: Json = False,
+    config: Config = None,
+    server: Server = None,
+    left: Left = None,
+) -> int:
+    """List the models, or explain a choice.
+
+    Keys are never shown, only whether they are there. Nothing is sent anywhere.
+
+    Exit code 1 if no model could answer the request that was to be explained.
+    """
+    configured = configuration(config, os.environ)
+    models = Models(configured.catalogue(), os.environ)
+    if action == "list":
+        if request is not None:
+            raise ConfigError(f"to list takes no file: antiphon models explain {request}")
+        _print_models(models, os.environ, as_json=as_json)
+        return 0
+    if request is None:
+        raise ConfigError("explain needs a file: antiphon models explain REQUEST.json")
+    allowed = configured.for_server(server or "").models
+    selection = models.select(read_request(request), allowed=allowed, left=_dollars(left))
+    _print_selection(selection, as_json=as_json)
+    if selection.winner is None:
+        raise SystemExit(FAILED)
+    return 0
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+def _print_models(models: Models, environ: Mapping[str, str], *, as_json: bool) -> None:
+    if as_json:
+        for model in models.catalogue:
+            is_default = model.name == models.catalogue.default
+            print_json({**msgspec.to_builtins(model), "default": is_default, "ready": not missing_key(model, environ)})
+        return
+    print_list(
+        list(models.catalogue),
+        {
+            "model": lambda model: f"{model.name}{' (default)' if model.name == models.catalogue.default else ''}",
+            "served by": lambda model: f"{model.provider}: {model.model}",
+            "$ per million": lambda model: _price(model.price),
+            "context": lambda model: _known(model.context),
+            "takes": _takes,
+            "speed": lambda model: _known(model.speed),
+            "intelligence": lambda model: _known(model.intelligence),
+            "key": lambda model: _key(model, environ),
+        },
+        as_json=False,
+        nothing="There are no models.",
+    )
+
+
+def _price(price: Price | None) -> str:
+    return "unknown" if price is None else f"{price.input.normalize():f} in, {price.output.normalize():f} out"
+
+
+def _known(value: int | None) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _takes(model: Model) -> str:
+    kinds = list(model.inputs or ("text",))
+    unknown = [name for name, value in (("more", model.inputs), ("tools", model.tools)) if value is None]
+    text = ", ".join([*kinds, *(["tools"] if model.tools else [])])
+    return f"{text} ({' and '.join(unknown)} unknown)" if unknown else text
+
+
+def _key(model: Model, environ: Mapping[str, str]) -> str:
+    variables = key_variables(model)
+    if not variables:
+        return "none needed"
+    return "missing: " + " or ".join(variables) if missing_key(model, environ) else "there"
+
+
+# --- the explanation --------------------------------------------------------------------------------------------------
+
+
+def _print_selection(selection: Selection, *, as_json: bool) -> None:
+    if as_json:
+        print_json(msgspec.to_builtins(selection))
+        return
+    print_list(list(selection.candidates), cells(selection), as_json=False, nothing="There are no models.")
+    print_text(f"=> {verdict(selection)}")
+
+
+def _dollars(text: str | None) -> Decimal | None:
+    try:
+        amount = None if text is None else Decimal(text)
+    except InvalidOperation:
+        raise ConfigError(f"--left: not a number of dollars: {text!r}") from None
+    if amount is not None and not (amount.is_finite() and amount >= 0):
+        raise ConfigError(f"--left: not a number of dollars: {text!r}")
+    return amount

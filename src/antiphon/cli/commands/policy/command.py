@@ -1,0 +1,125 @@
+"""``antiphon policy``: show and explain what is allowed, list and take back what people allowed or blocked.
+
+Owns the options and what they stand for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from antiphon.cli.commands.policy.explain import origin_of, tell
+from antiphon.cli.commands.policy.grants import lift, list_blocks, list_grants, revoke
+from antiphon.cli.commands.policy.show import effective, show
+from antiphon.cli.groups import ListGroup, ShowGroup, group
+from antiphon.cli.host_options import configuration
+from antiphon.cli.options import Json
+from antiphon.cli.requests import read_ask
+from antiphon.cli.servers import identity_of, names_of
+from antiphon.cli.session import run
+from antiphon.cli.store import ConfigFile, StorePlace, opened_store
+from antiphon.host.store import Store
+
+__all__ = ["commands"]
+
+commands = group(ShowGroup, "See what servers may ask, and why.\n\nWithout a command: show.")
+grants = group(ListGroup, "List and revoke what you allowed for more than once. Without a command: list.")
+blocks = group(ListGroup, "List servers you blocked, and let them ask again. Without a command: list.")
+commands.add_typer(grants, name="grants")
+commands.add_typer(blocks, name="blocks")
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="TARGET", help="For this server: as for call, or an identity.", show_default=False
+    ),
+]
+
+
+@commands.command("show")
+def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = None) -> int:
+    """Show the rules and what holds for each server; the usual command."""
+    show(configuration(config, os.environ), None if server is None else identity_of(server), as_json=as_json)
+    return 0
+
+
+@commands.command()
+def explain(
+    request: Annotated[
+        Path,
+        typer.Argument(
+            metavar="REQUEST.json",
+            help="Params of sampling/createMessage; or a message of it, elicitation/create or tools/call. - for stdin.",
+            show_default=False,
+        ),
+    ],
+    *,
+    server: Server = None,
+    background: Annotated[bool, typer.Option("--background", help="As if it belonged to no call of yours.")] = False,
+    headless: Annotated[bool, typer.Option("--headless", help="As if nobody could be asked.")] = False,
+    as_json: Json = False,
+    config: ConfigFile = None,
+) -> int:
+    """Say rule by rule what would become of a request. Nothing is sent anywhere.
+
+    Exit code 1 if it would be denied.
+    """
+    asked = read_ask(request)
+    identity = "command:" if server is None else identity_of(server)
+    policy = effective(configuration(config, os.environ), identity)
+    origin = origin_of(identity, server or "", background=background)
+    code = tell(policy, asked, origin, headless=headless, as_json=as_json)
+    if code:
+        raise SystemExit(code)
+    return code
+
+
+@grants.command("list")
+def list_given(*, as_json: Json = False, store: StorePlace = None, config: ConfigFile = None) -> int:
+    """List what is allowed and used up; the usual command."""
+    names = names_of(configuration(config, os.environ))
+    return _with_store(store, config, lambda opened: list_grants(opened, names, as_json=as_json))
+
+
+@grants.command("revoke")
+def revoke_(
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Of grants, or their beginnings.", show_default=False)
+    ],
+    *,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Take grants back: the next request asks again."""
+    return _with_store(store, config, lambda opened: revoke(opened, ids))
+
+
+@blocks.command("list")
+def list_blocked(*, as_json: Json = False, store: StorePlace = None, config: ConfigFile = None) -> int:
+    """List the servers you blocked; the usual command."""
+    return _with_store(store, config, lambda opened: list_blocks(opened, as_json=as_json))
+
+
+@blocks.command("lift")
+def lift_(
+    server: Annotated[
+        str, typer.Argument(metavar="SERVER", help="Its identity, or the beginning.", show_default=False)
+    ],
+    *,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Let a server ask again."""
+    return _with_store(store, config, lambda opened: lift(opened, server))
+
+
+def _with_store(store: str | None, config: Path | None, work: Callable[[Store], Coroutine[Any, Any, None]]) -> int:
+    async def done() -> None:
+        async with opened_store(store, config) as opened:
+            await work(opened)
+
+    return run(done())

@@ -1,0 +1,35 @@
+"""Why a request would be allowed, asked about or denied: rule by rule.
+
+Owns the origin it is explained for. The reasons are the host's ``policy``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from antiphon.cli.commands.policy.show import ranked
+from antiphon.cli.failures import FAILED
+from antiphon.cli.output import print_json, print_text
+from antiphon.cli.requests import Asked
+from antiphon.host.checks.policy import Policy, decide, explain, mismatch
+from antiphon.wire.origin import Origin, OriginCall
+
+__all__ = ["origin_of", "tell"]
+
+
+def origin_of(identity: str, target: str, *, background: bool) -> Origin:
+    """Make an origin: an ask of this server, for a call of ours or for none."""
+    call = None if background else OriginCall(id="explained", method="tools/call")
+    return Origin(id="explained", identity=identity, target=target, call=call)
+
+
+def tell(policy: Policy, asked: Asked, origin: Origin, *, headless: bool, as_json: bool) -> int:
+    """Explain, and return the exit code: 1 for what would be denied."""
+    verdict = decide(policy, asked, origin, headless=headless)
+    if as_json:
+        rules = [{"rule": rule, "mismatch": mismatch(rule, asked, origin)} for rule in ranked(policy)]
+        print_json({**msgspec.structs.asdict(verdict), "rules": rules})
+    else:
+        for line in explain(policy, asked, origin, headless=headless):
+            print_text(line)
+    return FAILED if verdict.effect == "deny" else 0

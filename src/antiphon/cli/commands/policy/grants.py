@@ -1,0 +1,105 @@
+"""What people have allowed for more than once, and whom they have blocked: listed, and taken back.
+
+Owns how they are shown. What they cover is the host's ``grants``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from antiphon.cli.failures import Failed
+from antiphon.cli.output import print_json, print_list, print_text
+from antiphon.cli.quantities import shown
+from antiphon.errors import ConfigError
+from antiphon.host.budget import dollars
+from antiphon.host.checks.redact import mask
+from antiphon.host.review.grants import Given, Grants
+from antiphon.host.store import Store
+from antiphon.host.store.base import BlockRow
+
+__all__ = ["lift", "list_blocks", "list_grants", "revoke"]
+
+
+async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) -> None:
+    """List the grants in force. ``names``: of servers, by identity."""
+    given = await Grants(store).all()
+    spent = {balance.key: balance.spent.money for balance in await store.balances("grant:")}
+    if as_json:
+        for one in given:
+            print_json({**msgspec.to_builtins(one), "spent": spent.get(f"grant:{one.id}", 0)})
+        return
+    columns: dict[str, Callable[[Given], str]] = {
+        "grant": lambda one: one.id,
+        "given": lambda one: shown(one.given),
+        "server": lambda one: names.get(one.grant.identity, one.grant.identity),
+        "for": _purpose,
+        "scope": lambda one: one.grant.scope,
+        "used": lambda one: _bounded(str(one.used), one.grant.terms.uses),
+        "spent": lambda one: _spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
+        "until": lambda one: shown(one.grant.terms.until),
+    }
+    print_list(given, columns, as_json=False, nothing="Nothing is allowed beforehand by a person.")
+
+
+async def revoke(store: Store, ids: Sequence[str]) -> None:
+    """Take grants back; the next request asks again.
+
+    Raises:
+        ConfigError: several grants begin so.
+        Failed: there is no such grant (any more).
+    """
+    grants = Grants(store)
+    known = [given.id for given in await grants.all()]
+    for id in [_only(id, known) for id in ids]:
+        if not await grants.revoke(id):
+            raise Failed(f"there is no grant {id} any more")
+        print_text(f"{id}: revoked, the next request asks again")
+
+
+async def list_blocks(store: Store, *, as_json: bool) -> None:
+    """List the servers that are blocked."""
+    columns: dict[str, Callable[[BlockRow], str]] = {
+        "server": lambda row: row.identity,
+        "target": lambda row: mask(row.target),
+        "since": lambda row: shown(row.since),
+        "by": lambda row: row.by or "",
+    }
+    print_list(await store.blocks(), columns, as_json=as_json, nothing="No server is blocked.")
+
+
+async def lift(store: Store, identity: str) -> None:
+    """Let a server ask again.
+
+    Raises:
+        ConfigError: several that are blocked begin so.
+        Failed: it is not blocked.
+    """
+    one = _only(identity, [row.identity for row in await store.blocks()], "no server is blocked as")
+    if not await store.unblock(one):
+        raise Failed(f"{one}: is not blocked any more")
+    print_text(f"{one}: may ask again")
+
+
+def _only(id: str, known: Sequence[str], missing: str = "there is no grant") -> str:
+    found = [one for one in known if id and one.startswith(id)]
+    if not found:
+        raise Failed(f"{missing} {id}")
+    if len(found) > 1:
+        raise ConfigError(f"{id!r} may be any of: {', '.join(found[:10])}")
+    return found[0]
+
+
+def _purpose(given: Given) -> str:
+    grant = given.grant
+    return f"the tool {grant.tool}" if grant.tool is not None else f"up to {grant.max_tokens} tokens"
+
+
+def _bounded(used: str, most: int | None) -> str:
+    return used if most is None else f"{used} of {most}"
+
+
+def _spent(spent: int, most: int | None) -> str:
+    # Without a sum in its terms nothing is counted under the grant itself.
+    return "" if most is None else f"{dollars(spent)} of {dollars(most)}"

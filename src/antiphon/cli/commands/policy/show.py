@@ -1,0 +1,107 @@
+"""What is configured to be allowed: the rules in the order they are weighed, and what holds for each server.
+
+Owns the words. Which settings a server gets is the host's ``config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from antiphon.cli.output import print_json, print_text
+from antiphon.cli.servers import names_of
+from antiphon.host.checks.policy import Effect, Policy, Rule
+from antiphon.host.config import Config
+from antiphon.host.config.shape import Settings
+from antiphon.host.configured_host import Configured
+from antiphon.host.providers import named
+
+__all__ = ["effective", "ranked", "show"]
+
+_RANK: tuple[Effect, ...] = ("deny", "ask", "allow")
+
+
+def show(config: Config, identity: str | None, *, as_json: bool) -> None:
+    """Show the policy and the settings: of one server, or the general ones and those of all servers named."""
+    if identity is not None:
+        policy = effective(config, identity)
+        _print(config, policy, {identity: config.for_server(identity)}, as_json=as_json)
+        return
+    entries = dict.fromkeys(entry.known_as for entry in (*config.servers, *config.tightened_servers))
+    servers = {"": config.for_server(""), **{known_as: config.for_server(known_as) for known_as in entries}}
+    _print(config, config.policy or Policy(), servers, as_json=as_json)
+
+
+def effective(config: Config, identity: str) -> Policy:
+    """Return the policy that holds for a server, its review mode worked in."""
+    # Nothing is asked of the provider: the host is made for its policy.
+    return Configured(config, {}, provider=named("echo"), reviewer=None).host(identity).policy
+
+
+def ranked(policy: Policy) -> list[Rule]:
+    """Return the rules in the order in which they are weighed."""
+    return sorted(policy.rules, key=lambda rule: _RANK.index(rule.effect))
+
+
+def _rule(rule: Rule) -> str:
+    conditions: dict[str, object] = msgspec.structs.asdict(rule)
+    effect = conditions.pop("effect")
+    said = [f"{name} {_word(value)}" for name, value in conditions.items() if value is not None]
+    return f"{effect}: {', '.join(said)}"
+
+
+def _word(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _print(config: Config, policy: Policy, servers: dict[str, Settings], *, as_json: bool) -> None:
+    names = names_of(config)
+    if as_json:
+        print_json(
+            {
+                "files": [str(file) for file in config.files],
+                "policy": policy,
+                "servers": [_plain(identity, names.get(identity), one) for identity, one in servers.items()],
+            }
+        )
+        return
+    for line in _lines(config, policy):
+        print_text(line)
+    for identity, settings in servers.items():
+        print_text(f"\n{names.get(identity) or identity or 'every server, if nothing else is said below'}")
+        for line in _settings(settings):
+            print_text(f"  {line}")
+
+
+def _plain(identity: str, target: str | None, settings: Settings) -> dict[str, Any]:
+    return {"identity": identity or "*", "target": target, **msgspec.to_builtins(settings)}
+
+
+def _lines(config: Config, policy: Policy) -> Iterator[str]:
+    files = ", ".join(map(str, config.files))
+    yield f"Configured by {files}." if files else "Nothing is configured: this is what holds without a file."
+    yield "\nPolicy: a deny outranks an ask, an ask an allow."
+    for rule in ranked(policy):
+        yield f"  {_rule(rule)}"
+    yield f"  no rule matches: {policy.default}"
+    yield f"  nobody can be asked: {policy.headless}"
+
+
+def _settings(settings: Settings) -> Iterator[str]:
+    yield f"review of requests: {settings.review}; of answers: {settings.review_response}"
+    yield f"models: {'all' if settings.models is None else ', '.join(settings.models) or 'none'}"
+    yield f"caps: {_said(settings.caps)}"
+    yield f"budget in $: {_said(settings.budget)}"
+
+
+def _figure(value: Decimal | int) -> str:
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def _said(values: msgspec.Struct) -> str:
+    members: dict[str, int | Decimal | None] = msgspec.structs.asdict(values)
+    said = [f"{name.replace('_', ' ')} {_figure(value)}" for name, value in members.items() if value is not None]
+    return ", ".join(said) or "none"

@@ -1,0 +1,82 @@
+"""``antiphon prompt``: one prompt of a server, filled in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.arguments import read_texts, similar
+from antiphon.cli.contents import text_of_block
+from antiphon.cli.options import (
+    Config,
+    Deny,
+    Json,
+    Messages,
+    Reach,
+    RevisionName,
+    TargetText,
+    Texts,
+    Timeout,
+    Verbose,
+    Yes,
+)
+from antiphon.cli.output import print_json, print_text
+from antiphon.cli.session import opened, run
+from antiphon.client.client import Client
+from antiphon.errors import ConfigError, PeerError
+from antiphon.wire.prompts import GetPromptResult
+
+__all__ = ["command"]
+
+
+def command(
+    target: TargetText,
+    name: Annotated[str, typer.Argument(metavar="PROMPT", show_default=False)],
+    arguments: Texts = None,
+    *,
+    as_json: Json = False,
+    yes: Yes = False,
+    deny: Deny = False,
+    config: Config = None,
+    revision: RevisionName = "auto",
+    timeout: Timeout = 60.0,
+    messages: Messages = False,
+    verbose: Verbose = False,
+) -> int:
+    """Print a prompt of a server, filled in."""
+    reach = Reach(
+        target=target,
+        config=config,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+        yes=yes,
+        deny=deny,
+        log_level="info",
+    )
+    return run(_prompt(reach, name, read_texts(arguments or ()), as_json=as_json))
+
+
+async def _prompt(reach: Reach, name: str, arguments: dict[str, str], *, as_json: bool) -> None:
+    async with opened(reach) as client:
+        try:
+            result = await client.get_prompt(name, arguments)
+        except PeerError:
+            await _check_there(client, name)
+            raise
+    if as_json:
+        print_json(result)
+    else:
+        print_text(_written(result))
+
+
+async def _check_there(client: Client, name: str) -> None:
+    names = [prompt.name async for prompt in client.prompts()]
+    if name not in names:
+        raise ConfigError(f"the server has no prompt {name!r}: {similar(name, names)}") from None
+
+
+def _written(result: GetPromptResult) -> str:
+    return "\n\n".join(f"{message.role}:\n{text_of_block(message.content)}" for message in result.messages)

@@ -1,0 +1,99 @@
+"""``antiphon read``: the contents of a resource."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.contents import contents_text
+from antiphon.cli.files import Output, data_of, part_of, save
+from antiphon.cli.options import (
+    Config,
+    Deny,
+    Json,
+    Messages,
+    Reach,
+    RevisionName,
+    TargetText,
+    Timeout,
+    Verbose,
+    Yes,
+)
+from antiphon.cli.output import is_terminal, print_json, print_text
+from antiphon.cli.session import opened, run
+from antiphon.client.client import Client
+from antiphon.errors import AntiphonError, PeerError
+from antiphon.wire.content import ResourceContents
+
+__all__ = ["command"]
+
+
+def command(
+    target: TargetText,
+    uri: Annotated[str, typer.Argument(metavar="URI", show_default=False)],
+    *,
+    output: Output = None,
+    as_json: Json = False,
+    yes: Yes = False,
+    deny: Deny = False,
+    config: Config = None,
+    revision: RevisionName = "auto",
+    timeout: Timeout = 60.0,
+    messages: Messages = False,
+    verbose: Verbose = False,
+) -> int:
+    """Read a resource of a server.
+
+    Text is printed; binary data goes into a pipe or a file.
+    """
+    reach = Reach(
+        target=target,
+        config=config,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+        yes=yes,
+        deny=deny,
+        log_level="info",
+    )
+    return run(_read(reach, uri, output, as_json=as_json))
+
+
+async def _read(reach: Reach, uri: str, output: Path | None, *, as_json: bool) -> None:
+    async with opened(reach) as client:
+        try:
+            result = await client.read_resource(uri)
+        except PeerError as error:
+            if close := await _close_to(client, uri):
+                error.add_note(f"did you mean {close}?")
+            raise
+    if as_json:
+        print_json(result)
+    elif output is not None:
+        save([part_of(contents) for contents in result.contents], output)
+    else:
+        for contents in result.contents:
+            _show(contents)
+
+
+async def _close_to(client: Client, uri: str) -> str | None:
+    """Find what may have been meant; a server that cannot list its resources has said why already."""
+    with suppress(AntiphonError):
+        known = [resource.uri async for resource in client.resources()]
+        return None if uri in known else next(iter(difflib.get_close_matches(uri, known, 1)), None)
+    return None
+
+
+def _show(contents: ResourceContents) -> None:
+    if contents.text is not None or is_terminal():
+        print_text(contents_text(contents))
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data_of(contents))
+    sys.stdout.buffer.flush()

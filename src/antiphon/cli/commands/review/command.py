@@ -1,0 +1,266 @@
+"""``antiphon review``: list, show, approve, deny, edit and answer what waits for a person.
+
+Owns the options and what they stand for. The questions themselves are in the store, whoever asked them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from msgspec import Struct
+
+from antiphon.cli.bell import ringing
+from antiphon.cli.commands.review.answer import fill_in_person
+from antiphon.cli.commands.review.decide import Decider, answer_of, approval, denial, read_answer
+from antiphon.cli.commands.review.edit import edited
+from antiphon.cli.commands.review.find import find
+from antiphon.cli.commands.review.list import layout, list_pending, watch
+from antiphon.cli.commands.review.rows import draw
+from antiphon.cli.commands.review.web import web
+from antiphon.cli.failures import Failed
+from antiphon.cli.groups import ReviewGroup, group
+from antiphon.cli.options import Json
+from antiphon.cli.output import print_json, write_line
+from antiphon.cli.quantities import money, until
+from antiphon.cli.screen.command import screen
+from antiphon.cli.session import run
+from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
+from antiphon.errors import ConfigError
+from antiphon.host.review.queue import Question
+from antiphon.host.review.review import Decision, Regenerate, ReviewItem, Terms
+from antiphon.wire.elicitation import ElicitResult
+
+__all__ = ["commands"]
+
+commands = group(
+    ReviewGroup,
+    "Decide what waits for you, from any terminal.\n\n"
+    "With --web: on a page in the browser. Without a command: list. A host that shares the store waits for your "
+    "decision, and the first one counts. An ID may be shortened as far as it is clear.",
+)
+
+commands.command("screen")(screen)
+commands.command("web")(web)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Of the review, or its beginning.", show_default=False)]
+Ids = Annotated[
+    list[str],
+    typer.Argument(metavar="ID...", help="Of reviews that are decided together, or none.", show_default=False),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Who decides, for the record; by default you.", show_default=False),
+]
+Scope = Annotated[
+    Literal["once", "call", "session", "always"],
+    typer.Option("--scope", help="Approve its like as well: for the rest of the call, of the session, or always."),
+]
+
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="Another of the models that show names.", show_default=False),
+]
+
+
+@commands.command("list")
+def list_(
+    *,
+    follow: Annotated[bool, typer.Option("--watch", "-w", help="Keep listing, until Ctrl-C.")] = False,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """List what waits, by calls; the usual command.
+
+    Into a pipe, and with --json, a line for each; with --watch another one when it is decided or over.
+    """
+
+    async def listed() -> None:
+        bell = follow and configured(config).notify.bell
+        async with opened_store(store, config, make=follow) as opened, ringing(opened, wanted=bell):
+            await (watch if follow else list_pending)(opened, as_json=as_json)
+
+    return run(listed())
+
+
+@commands.command()
+def show(id: Id, *, as_json: Json = False, store: StorePlace = None, config: ConfigFile = None) -> int:
+    """Show exactly what will be sent, and all there is to know.
+
+    What the host changed in it, risks, tools, the model with its scores, costs, what is left, and for how long it
+    waits. What stands behind a bar was written by the server.
+    """
+
+    async def shown() -> None:
+        async with opened_store(store, config) as opened:
+            question = await find(opened, id)
+        if as_json:
+            print_json(question)
+            return
+        for row in draw(question, layout(), time.time()):
+            write_line(row)
+
+    return run(shown())
+
+
+@commands.command()
+def approve(
+    ids: Ids,
+    *,
+    scope: Scope = "once",
+    uses: Annotated[
+        int | None, typer.Option("--uses", min=1, metavar="N", help="With --scope: so many more.", show_default=False)
+    ] = None,
+    up_to: Annotated[
+        str | None, typer.Option("--up-to", metavar="$X", help="With --scope: for so much.", show_default=False)
+    ] = None,
+    model: Model = None,
+    end: Annotated[
+        str | None,
+        typer.Option("--until", metavar="WHEN", help="With --scope: 30m, 8h, 7d, or a date.", show_default=False),
+    ] = None,
+    by: By = None,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Send what is shown.
+
+    Exit code 1 if it was decided before, or nobody waits any more.
+    """
+    terms = Terms(uses=uses, money=money("--up-to", up_to), until=until(end, time.time()))
+    if scope == "once" and terms != Terms():
+        raise ConfigError("--uses, --up-to and --until bound a --scope: call, session or always")
+    told = Told(by=by, as_json=as_json, store=store, config=config)
+    word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
+    return _decided(ids, lambda question: approval(question, scope, terms, model), word, told)
+
+
+@commands.command()
+def deny(
+    ids: Ids,
+    *,
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", metavar="TEXT", help="It stays on this side.", show_default=False),
+    ] = None,
+    reach: Annotated[
+        Literal["once", "call", "server"],
+        typer.Option("--reach", help="Refuse the rest of its call as well, or all that its server asks from now on."),
+    ] = "once",
+    by: By = None,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Refuse.
+
+    Exit code 1 if it was decided before, or nobody waits any more. A server that was refused with --reach server is
+    listed by antiphon policy blocks.
+    """
+    told = Told(by=by, as_json=as_json, store=store, config=config)
+    word = "denied" if reach == "once" else f"denied (--reach {reach})"
+    return _decided(ids, lambda question: denial(question, reason, reach), word, told)
+
+
+@commands.command()
+def regenerate(
+    ids: Ids,
+    *,
+    model: Model = None,
+    by: By = None,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Have an answer that waits to be sent made once more.
+
+    Exit code 1 if it was decided before, or nobody waits any more.
+    """
+    told = Told(by=by, as_json=as_json, store=store, config=config)
+    return _decided(ids, lambda question: Regenerate(model=model), "to be answered once more", told)
+
+
+@commands.command()
+def edit(
+    id: Id,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Send what the editor leaves, without asking again.")] = False,
+    model: Model = None,
+    by: By = None,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Change a request in your editor, and send that.
+
+    The editor is $VISUAL or $EDITOR. You see the difference first; a mistake opens the editor again.
+    """
+
+    async def done() -> None:
+        async with opened_store(store, config) as opened:
+            decider = Decider(opened, by=by, as_json=as_json)
+            [question] = await decider.find([id])
+            item = question.item
+            if not isinstance(item, ReviewItem) or "edit" not in item.choices:
+                raise Failed(f"{question.id}: only a request that a model will answer can be edited")
+            await decider.decide({question.id: await edited(item, yes=yes, model=model)}, "approved as edited")
+
+    return run(done())
+
+
+@commands.command()
+def answer(
+    id: Id,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TEXT | - | KEY=VALUE...]",
+            help="The answer, - for standard input, or the fields of a form. Without it you are asked.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    by: By = None,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Answer yourself: nothing is sent to a model.
+
+    A form of a server is answered as the arguments of a tool are written: key=value, key:=JSON, or a JSON object.
+    """
+    text = read_answer(words or [])
+
+    async def done() -> None:
+        async with opened_store(store, config) as opened:
+            decider = Decider(opened, by=by, as_json=as_json)
+            [question] = await decider.find([id])
+            decision = answer_of(question, text) if text else await fill_in_person(question)
+            await decider.decide({question.id: decision}, "answered")
+
+    return run(done())
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What every command that decides is told."""
+
+    by: str | None
+    as_json: bool
+    store: str | None
+    config: Path | None
+
+
+def _decided(ids: list[str], decision: Callable[[Question], Decision | ElicitResult], word: str, told: Told) -> int:
+    async def done() -> None:
+        async with opened_store(told.store, told.config) as opened:
+            decider = Decider(opened, by=told.by, as_json=told.as_json)
+            questions = await decider.find(ids)
+            await decider.decide({question.id: decision(question) for question in questions}, word)
+
+    return run(done())

@@ -1,0 +1,163 @@
+"""Decisions as they are typed, and what is said of them: approve, deny, answer.
+
+Owns which decision a command means for which kind of question. Whether it is allowed, the queue decides.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Mapping, Sequence
+
+from antiphon.cli.arguments import read_arguments
+from antiphon.cli.commands.review.find import find_pending, lateness
+from antiphon.cli.failures import Failed
+from antiphon.cli.output import print_json, print_text
+from antiphon.errors import ConfigError
+from antiphon.host.checks.forms import fields_of
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
+from antiphon.host.review.review import (
+    Answer,
+    Approve,
+    Decision,
+    Deny,
+    ElicitItem,
+    Reach,
+    ReviewItem,
+    Scope,
+    Terms,
+    digest,
+)
+from antiphon.host.store import Store
+from antiphon.wire.elicitation import ElicitResult
+
+__all__ = ["Decider", "answer_of", "approval", "denial", "read_answer"]
+
+_LONGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes of an answer from standard input: more than any server takes."""
+
+
+class Decider:
+    """Whoever decides, by name, and how it is told."""
+
+    def __init__(self, store: Store, *, by: str | None, as_json: bool) -> None:
+        """``by``: by default the name of this user."""
+        self.store = store
+        self._by = by or _user()
+        self._as_json = as_json
+
+    async def find(self, ids: Sequence[str]) -> list[Question]:
+        """Find the questions that are to be decided; see ``finding.find_pending``."""
+        return await find_pending(self.store, ids)
+
+    async def decide(self, decisions: Mapping[str, Decision | ElicitResult], word: str) -> None:
+        """Decide all of the questions or none, and say so.
+
+        Raises:
+            Failed: somebody was faster, or a decision does not fit.
+        """
+        queue = Queue(self.store)
+        try:
+            await queue.decide_all(decisions, by=self._by)
+        except AlreadyDecided as late:
+            raise Failed(lateness(late.question)) from late
+        except Mismatch as error:
+            raise Failed(str(error)) from error
+        for id in decisions:
+            self._tell(await queue.get(id), word)
+
+    def _tell(self, question: Question, word: str) -> None:
+        if self._as_json:
+            print_json({"id": question.id, "decision": word, "by": self._by, "waited_for": question.waited_for})
+            return
+        kept = "" if question.waited_for else "; its process is gone, so this is kept until it asks again"
+        print_text(f"{question.id}: {word}{kept}")
+
+
+def approval(question: Question, scope: Scope, terms: Terms, model: str | None) -> Approve | ElicitResult:
+    """Make the decision that lets pass what is shown.
+
+    Raises:
+        ConfigError: what is shown cannot be approved so.
+    """
+    item = question.item
+    if isinstance(item, ElicitItem):
+        if scope != "once" or model is not None:
+            raise ConfigError(
+                f"{question.id}: a question to you is answered once, by you: leave --scope and --model out"
+            )
+        return _acceptance(question.id, item)
+    if item is None:
+        raise Failed(lateness(question))
+    result = item.result if isinstance(item, ReviewItem) else None
+    return Approve(
+        digest=digest(item.params if result is None else result),
+        scope=scope,
+        terms=None if terms == Terms() else terms,
+        model=model,
+    )
+
+
+def denial(question: Question, reason: str | None, reach: Reach) -> Deny | ElicitResult:
+    """Make the decision that refuses.
+
+    Raises:
+        ConfigError: a question to the person reaches no further.
+    """
+    if question.kind != "elicitation":
+        return Deny(reason=reason, reach=reach)
+    if reach != "once":
+        raise ConfigError(f"{question.id}: a question to you is declined once: leave --reach out")
+    return ElicitResult(action="decline")
+
+
+def answer_of(question: Question, words: Sequence[str]) -> Answer | ElicitResult:
+    """Make the decision that answers in person: a text; or, for a form, its fields.
+
+    Raises:
+        ConfigError: it is no answer to this question.
+    """
+    item = question.item
+    if not isinstance(item, ElicitItem):
+        text = " ".join(words)
+        if not text.strip():
+            raise ConfigError("an empty answer is none")
+        return Answer(result=text)
+    if item.params.mode == "url":
+        raise ConfigError(f"{question.id}: is an address to visit: approve says that you have, deny that you will not")
+    content = read_arguments(words, item.params.requested_schema or {})
+    defaults = {field.name: field.default for field in fields_of(item.params) if field.default is not None}
+    return ElicitResult(action="accept", content={**defaults, **content})
+
+
+def read_answer(words: Sequence[str]) -> list[str]:
+    """Return the words of an answer; ``-`` alone is all of standard input."""
+    if list(words) != ["-"]:
+        return list(words)
+    data = sys.stdin.buffer.read(_LONGEST_ANSWER + 1)
+    if len(data) > _LONGEST_ANSWER:
+        raise ConfigError(f"the answer is longer than {_LONGEST_ANSWER} bytes")
+    try:
+        return [data.decode().rstrip("\n")]
+    except UnicodeDecodeError:
+        raise ConfigError("the answer is not UTF-8") from None
+
+
+def _acceptance(id: str, item: ElicitItem) -> ElicitResult:
+    """Accept an address, or a form that is complete as it stands."""
+    if item.params.mode == "url":
+        return ElicitResult(action="accept")
+    fields = fields_of(item.params)
+    lacking = [field.name for field in fields if field.required and field.default is None]
+    if lacking:
+        raise ConfigError(f"{id}: the form needs {', '.join(lacking)}: antiphon review answer {id} {lacking[0]}=...")
+    return ElicitResult(
+        action="accept", content={field.name: field.default for field in fields if field.default is not None}
+    )
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return None  # a process in a container may have no name

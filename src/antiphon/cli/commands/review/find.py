@@ -1,0 +1,73 @@
+"""The question that is meant by the beginning of its id, and why it cannot be decided any more.
+
+Owns ids as they are typed, and the words for what came too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from antiphon.cli.failures import Failed
+from antiphon.errors import ConfigError
+from antiphon.host.review.queue import Question, Queue
+from antiphon.host.store.base import ReviewRow, ReviewState, Store
+
+__all__ = ["find", "find_pending", "lateness", "shortest"]
+
+_LEAST = 4
+"""Letters of an id that are shown: few enough to be typed."""
+_MOST = 10_000
+"""Questions that are searched: more have never waited for one person."""
+_PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
+
+
+async def find(store: Store, id: str) -> Question:
+    """Find the question whose id begins so; one that waits, if there is one.
+
+    Raises:
+        ConfigError: several begin so.
+        Failed: none does.
+    """
+    states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
+    for some in states:
+        found = [row for row in await store.reviews(some, _MOST) if id and row.id.startswith(id.lower())]
+        if found:
+            return await Queue(store).get(_only(id, found))
+    raise Failed(f"there is no review {id}: antiphon review list")
+
+
+async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
+    """Find questions that can be decided, each once.
+
+    Raises:
+        ConfigError: several begin so.
+        Failed: there is no such question, or it is decided already.
+    """
+    found = {question.id: question for question in [await find(store, id) for id in ids]}
+    for question in found.values():
+        if question.state != "pending":
+            raise Failed(lateness(question))
+    return list(found.values())
+
+
+def lateness(question: Question) -> str:
+    """Say why a question cannot be decided any more."""
+    if question.state in ("decided", "done"):
+        return f"{question.id}: already decided by {question.by or 'somebody'}"
+    if question.state == "withdrawn":
+        return f"{question.id}: was withdrawn, nobody waits for an answer any more"
+    return f"{question.id}: has expired, which is a refusal"
+
+
+def shortest(ids: Collection[str]) -> dict[str, str]:
+    """Shorten ids as far as they can still be told apart."""
+    length = _LEAST
+    while len({id[:length] for id in ids}) < len(set(ids)):
+        length += 1
+    return {id: id[:length] for id in ids}
+
+
+def _only(id: str, found: Sequence[ReviewRow]) -> str:
+    if len(found) > 1:
+        raise ConfigError(f"{id!r} may be any of: {', '.join(row.id for row in found[:10])}")
+    return found[0].id

@@ -1,0 +1,133 @@
+"""What waits for a person: once, or live until it is broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from antiphon.cli.commands.review.rows import about, draw_list, gist, time_left
+from antiphon.cli.output import is_terminal, print_json, write_line
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.queue import Question, Queue
+from antiphon.host.review.review import ElicitItem, ReviewItem
+from antiphon.host.store import Store
+from antiphon.host.terminal.layout import Layout
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["layout", "list_pending", "watch"]
+
+_NOTHING = "Nothing waits for you."
+_TICK = 0.5
+"""Seconds between two looks: a person neither waits longer nor sees more."""
+
+
+def layout() -> Layout:
+    """Return the layout for standard output."""
+    plain = not is_terminal() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
+    return Layout(columns=shutil.get_terminal_size().columns, color=not plain)
+
+
+async def list_pending(store: Store, *, as_json: bool) -> None:
+    """List once: by calls on a terminal, else a line for each question."""
+    questions = await Queue(store).pending()
+    now = time.time()
+    if as_json or not is_terminal():
+        for question in questions:
+            _write(question, now, as_json=as_json)
+        return
+    if not questions:
+        write_line(_NOTHING)
+    for row in draw_list(questions, layout(), now):
+        write_line(row)
+
+
+async def watch(store: Store, *, as_json: bool) -> None:
+    """List live: redrawn on a terminal, else a line for each question that comes, and one when it is decided."""
+    from rich.console import Console
+
+    console = Console()
+    if as_json or not console.is_terminal or console.is_dumb_terminal:
+        await _follow(store, as_json=as_json)
+    else:
+        await _redraw(store, console)
+
+
+async def _follow(store: Store, *, as_json: bool) -> None:
+    queue = Queue(store)
+    waiting: dict[str, Question] = {}
+    seen = -1
+    while not _unread():
+        version = await store.reviews_version()
+        if version != seen:
+            seen, now = version, time.time()
+            pending = {question.id: question for question in await queue.pending()}
+            over = [await queue.get(id) for id in waiting if id not in pending]
+            for question in (*over, *(pending[id] for id in pending if id not in waiting)):
+                _write(question, now, as_json=as_json)
+            waiting = pending
+        await asyncio.sleep(_TICK)
+
+
+def _unread() -> bool:
+    """Tell whether whoever read from us has gone (``| head``)."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+async def _redraw(store: Store, console: Console) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    queue = Queue(store)
+    with Live(console=console, screen=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
+        while True:
+            questions = await queue.pending()
+            rows = [f" {len(questions)} waiting. Ctrl-C ends the list, nothing else.", ""]
+            rows += draw_list(questions, layout(), time.time()) if questions else [f" {_NOTHING}"]
+            live.update(Text.from_ansi("\n".join(rows)), refresh=True)
+            await asyncio.sleep(_TICK)
+
+
+def _write(question: Question, now: float, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_summary(question, now))
+        return
+    left = time_left(question, now)
+    cells = [
+        question.id,
+        question.state,
+        question.kind,
+        "" if left is None else f"{left:.0f}",
+        about(question),
+        gist(question),
+    ]
+    write_line("\t".join(map(inert_line, cells)))
+
+
+def _summary(question: Question, now: float) -> dict[str, Any]:
+    item = question.item
+    summary: dict[str, Any] = {
+        name: getattr(question, name)
+        for name in ("id", "kind", "state", "group", "identity", "created", "expires", "waited_for", "by", "decided")
+    }
+    summary["left"] = time_left(question, now)
+    if item is not None:
+        origin = item.origin
+        summary |= {"target": origin.target, "call": origin.call, "round": origin.round, "gist": gist(question)}
+        summary["warnings"] = [risk.text for risk in item.risks if risk.level == "warning"]
+    if isinstance(item, ReviewItem):
+        summary |= {"provider": item.provider, "model": item.model, "choices": sorted(item.choices)}
+        summary["worst"] = item.costs.worst if item.costs else None
+    elif isinstance(item, ElicitItem):
+        summary["mode"] = item.params.mode
+    return summary

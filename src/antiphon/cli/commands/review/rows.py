@@ -1,0 +1,216 @@
+"""Questions as rows of text: a short one for a list, a whole one to decide by.
+
+Pure. What a server wrote is behind a gutter and inert; the request itself is drawn by the host's ``terminal.screen``,
+as it is for whoever is asked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+
+from antiphon.cli.commands.review.find import lateness, shortest
+from antiphon.cli.quantities import shown
+from antiphon.cli.scores import cells, verdict
+from antiphon.host.budget import Amount, Costs, dollars
+from antiphon.host.checks.forms import Field, fields_of
+from antiphon.host.checks.redact import mask
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.models.selection.record import Candidate, Selection, kept_selection
+from antiphon.host.review.queue import AnyItem, Question
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
+from antiphon.host.terminal.edit_form import difference
+from antiphon.host.terminal.layout import Layout, wrap
+from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
+from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = ["about", "changes", "draw", "draw_list", "gist", "time_left"]
+
+_GIST = 160
+"""Characters of a request in a list."""
+_KINDS = {
+    "request": "request",
+    "response": "answer to be sent",
+    "elicitation": "question to you",
+    "tool": "call of a tool",
+}
+_PAINTS = {"+": "32", "-": "31", "@": "2"}
+
+
+def draw_list(questions: Sequence[Question], layout: Layout, now: float) -> Iterator[str]:
+    """Draw what waits: the asks of one round of a call together, the oldest call first."""
+    names = shortest([question.id for question in questions])
+    order = {question.group: at for at, question in reversed(list(enumerate(questions)))}
+    for _, members in groupby(sorted(questions, key=lambda one: order[one.group]), key=lambda one: one.group):
+        asks = list(members)
+        yield from layout.remark(about(asks[0]))
+        for question in asks:
+            yield from _entry(names[question.id], ", ".join(_facts(question, now)), layout)
+            yield from layout.quoted(gist(question), 2)
+
+
+def _entry(name: str, facts: str, layout: Layout) -> Iterator[str]:
+    """Draw what is typed to decide, and beside it what is known."""
+    rows = wrap(inert_line(facts), max(20, layout.columns - len(name) - 6))
+    for at, row in enumerate(rows):
+        yield f"   {layout.paint('1;36', name) if at == 0 else ' ' * len(name)}  {row}"
+
+
+def draw(question: Question, layout: Layout, now: float) -> Iterator[str]:
+    """Draw a question whole."""
+    item = question.item
+    if item is None:
+        yield layout.title(f"review {question.id}")
+        yield from layout.labelled("server", question.identity)
+        yield from layout.labelled("asked", shown(question.created))
+        yield from layout.labelled("state", lateness(question))
+        return
+    item = msgspec.structs.replace(item, expires_in=time_left(question, now))
+    yield from _asked(item, layout)
+    yield from layout.labelled("review", question.id, "1")
+    if question.state != "pending":
+        yield from layout.labelled("state", lateness(question), "1;33")
+    elif not question.waited_for:
+        yield from layout.labelled("state", "its process is gone: a decision is kept until it asks again", "1;33")
+
+
+def changes(before: CreateMessageRequestParams, after: CreateMessageRequestParams, layout: Layout) -> Iterator[str]:
+    """Draw the difference of two requests, line by line."""
+    for line in difference(before, after):
+        for row in layout.quoted(line):
+            yield layout.paint(_PAINTS.get(line[:1], ""), row)
+
+
+def about(question: Question) -> str:
+    """Say in one line who asks, and for which call."""
+    origin = _origin(question)
+    if origin is None:
+        return question.identity
+    call = origin.call
+    if call is None:
+        return f"{mask(origin.target)}: for no call of yours"
+    arguments = "" if call.arguments is None else encode(call.arguments).decode("utf-8", "replace")
+    turn = "" if origin.round is None else f", round {origin.round.n} of at most {origin.round.max}"
+    return f"{mask(origin.target)}: {call.method} {call.name or ''} {arguments}".rstrip() + turn
+
+
+def gist(question: Question) -> str:
+    """Return the beginning of what is asked, or of the answer under review, as one line."""
+    item = question.item
+    if item is None:
+        return ""
+    if isinstance(item, ElicitItem):
+        text = item.params.message
+    elif isinstance(item, ToolItem):
+        text = bytes(item.params.arguments).decode("utf-8", "replace")
+    elif item.result is not None:
+        text = _text(item.result.blocks)
+    else:
+        text = _text(item.params.messages[-1].blocks)
+    line = " ".join(text.split())
+    return line if len(line) <= _GIST else line[: _GIST - 1] + "…"
+
+
+def time_left(question: Question, now: float) -> float | None:
+    """Return the seconds until nobody waits any more."""
+    return None if question.expires is None else max(0.0, question.expires - now)
+
+
+def _facts(question: Question, now: float) -> Iterator[str]:
+    yield _KINDS.get(question.kind, question.kind)
+    left = time_left(question, now)
+    if left is not None:
+        yield f"{int(left) // 60}:{int(left) % 60:02d} left"
+    item = question.item
+    if isinstance(item, ReviewItem):
+        yield f"by {item.model or item.provider}"
+        if item.costs is not None:
+            yield f"at worst {_cost(item.costs.worst)}"
+    warnings = sum(risk.level == "warning" for risk in item.risks) if item else 0
+    if warnings:
+        yield f"! {warnings} to look at"
+    if not question.waited_for:
+        yield "nobody waits at the moment"
+
+
+def _asked(item: AnyItem, layout: Layout) -> Iterator[str]:
+    match item:
+        case ElicitItem():
+            yield from show_elicitation(item, layout)
+            for field in fields_of(item.params):
+                yield from _field(field, layout)
+        case ToolItem():
+            yield from show_tool(item, layout)
+        case ReviewItem(result=CreateMessageResult() as result):
+            yield from show_result(item, result, layout)
+        case _:
+            yield from _requested(item, layout)
+
+
+def _requested(item: ReviewItem, layout: Layout) -> Iterator[str]:
+    yield from show_request(item, layout)
+    rows = list(changes(item.received, item.params, layout))
+    if rows:
+        yield layout.title("what the host changed in what the server sent")
+        yield from rows
+    yield from _costs(item.costs, layout)
+    yield from _selection(item, layout)
+    if item.models:
+        yield from layout.labelled("or", f"another model (--model): {', '.join(item.models)}")
+
+
+def _field(field: Field, layout: Layout) -> Iterator[str]:
+    need = "needed" if field.required else "may be left out"
+    default = "" if field.default is None else f", or else {encode(field.default).decode()}"
+    options = "" if not field.options else " of " + ", ".join(f'"{option.value}"' for option in field.options)
+    yield from layout.remark(f"{field.name}: {field.kind}{options}, {need}{default}")
+    if field.description:
+        yield from layout.quoted(field.description, 2)
+
+
+def _costs(costs: Costs | None, layout: Layout) -> Iterator[str]:
+    if costs is None:
+        return
+    figures = (("at least", costs.low), ("likely", costs.likely), ("at worst", costs.worst))
+    yield from layout.labelled("costs", ", ".join(f"{name} {_cost(amount)}" for name, amount in figures))
+    yield from layout.labelled("left", "no bound" if costs.left is None else dollars(costs.left))
+
+
+def _cost(amount: Amount) -> str:
+    # What has no price is counted in tokens only.
+    return dollars(amount.money) if amount.money else f"{amount.tokens} tokens"
+
+
+def _selection(item: ReviewItem, layout: Layout) -> Iterator[str]:
+    selection = kept_selection(item.selection)
+    if selection is None:
+        return
+    yield from layout.labelled("model", verdict(selection))
+    columns = {title: cell for title, cell in cells(selection).items() if title not in ("eligible", "hints")}
+    table = [[*columns], *([cell(each) for cell in columns.values()] for each in selection.candidates)]
+    # What is long comes last: why a model cannot answer.
+    remarks = ["", *(_remark(each, selection) for each in selection.candidates)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for at, (row, remark) in enumerate(zip(table, remarks, strict=True)):
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        yield from layout.labelled("", f"{line}  {remark}".rstrip(), "" if at else "2")
+
+
+def _remark(candidate: Candidate, selection: Selection) -> str:
+    if candidate.obstacles:
+        return "cannot: " + "; ".join(obstacle.detail for obstacle in candidate.obstacles)
+    return f"hinted at: {selection.hint}" if selection.hint is not None and candidate.left_by_hints else ""
+
+
+def _origin(question: Question) -> Origin | None:
+    return None if question.item is None else question.item.origin
+
+
+def _text(blocks: Iterable[object]) -> str:
+    kinds = (block.text if isinstance(block, TextContent) else f"({type(block).__name__})" for block in blocks)
+    return " ".join(kinds)

@@ -1,0 +1,51 @@
+"""``antiphon review --web``: the queue as a page in the browser, until Ctrl-C.
+
+Owns the options. The page is ``antiphon.web``'s, which is loaded only here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.bell import ringing
+from antiphon.cli.session import run
+from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
+from antiphon.host.review_page import page_opener
+
+__all__ = ["Browse", "Port", "web"]
+
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 is any that is free.")]
+Browse = Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, where there is one.")]
+
+
+def web(
+    *,
+    port: Port = 0,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Serve at this address.")] = "127.0.0.1",
+    remote: Annotated[
+        bool, typer.Option("--remote", help="Allow a --host that others can reach. Nothing is encrypted.")
+    ] = False,
+    browse: Browse = True,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Decide in the browser; also: antiphon review --web.
+
+    Prints an address that opens the page once, in one browser; the page's settings make further ones. Only this machine
+    can reach it. Over SSH, forward the port: ssh -L 8700:127.0.0.1:8700, with --port 8700 here.
+    """
+    opened_page = page_opener()
+    settings = configured(config)
+
+    async def served() -> None:
+        async with (
+            opened_store(store, config, make=True) as opened,
+            opened_page(opened, host=host, port=port, config=settings, remote=remote, browse=browse),
+            ringing(opened, wanted=settings.notify.bell),
+        ):
+            await asyncio.get_running_loop().create_future()
+
+    return run(served())

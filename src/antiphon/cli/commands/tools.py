@@ -1,0 +1,57 @@
+"""``antiphon tools``: what a server can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from antiphon.cli.options import Config, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.output import first_line, print_list
+from antiphon.cli.session import opened, run
+from antiphon.wire.tools import Tool
+
+__all__ = ["command", "signature"]
+
+
+def command(
+    target: TargetText,
+    *,
+    as_json: Json = False,
+    config: Config = None,
+    revision: RevisionName = "auto",
+    timeout: Timeout = 60.0,
+    messages: Messages = False,
+    verbose: Verbose = False,
+) -> int:
+    """List the tools of a server."""
+    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    return run(_tools(reach, as_json=as_json))
+
+
+async def _tools(reach: Reach, *, as_json: bool) -> None:
+    async with opened(reach) as client:
+        tools = [tool async for tool in client.tools()]
+    print_list(
+        tools,
+        {
+            "tool": lambda tool: tool.name,
+            "arguments": signature,
+            "description": lambda tool: first_line(tool.description or tool.title),
+        },
+        as_json=as_json,
+        nothing="The server has no tools.",
+    )
+
+
+def signature(tool: Tool) -> str:
+    """Write the arguments of a tool in brief: optional ones with a question mark, each with its type."""
+    properties = tool.input_schema.get("properties")
+    required = tool.input_schema.get("required")
+    names = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
+    needed = cast("list[Any]", required) if isinstance(required, list) else []
+    return ", ".join(f"{name}{'' if name in needed else '?'}: {_type(spec)}" for name, spec in names.items())
+
+
+def _type(spec: object) -> str:
+    kind = cast("Mapping[str, Any]", spec).get("type", "any") if isinstance(spec, dict) else "any"
+    return " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else str(kind)

@@ -1,0 +1,186 @@
+"""What answers a server that asks during a command: the configured host, at the terminal unless told to be quiet.
+
+Owns the choice of the host's parts by the options of a command. What a person sees is the host's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from antiphon.cli.options import ReviewAt
+from antiphon.cli.progress import Teller
+from antiphon.errors import ConfigError, Rejected
+from antiphon.host.budget import dollars
+from antiphon.host.catalogue import Catalogue
+from antiphon.host.checks.forms import fields_of
+from antiphon.host.config import Config, load_config
+from antiphon.host.config.environment import model_of
+from antiphon.host.config.shape import Notify
+from antiphon.host.configured_host import Configured
+from antiphon.host.models.models import Models
+from antiphon.host.open import queue_in
+from antiphon.host.providers import Provider, named
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
+from antiphon.host.store import Store, open_store, usual_store
+from antiphon.host.store.chain import Record
+from antiphon.wire.common import ClientCapabilities
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = ["Answering", "Defaults", "choose_host", "configuration"]
+
+
+class Defaults:
+    """Stands in for a person where ``--yes`` was given: a form is sent with its defaults, if those are enough."""
+
+    available = True
+
+    async def review(self, item: ReviewItem) -> Decision:
+        """Refuse: what is reviewed in spite of ``--yes`` needs a person."""
+        return Deny(reason="--yes answers no such question")
+
+    async def confirm(self, item: ToolItem) -> Decision:
+        """Refuse, for the same reason."""
+        return Deny(reason="--yes answers no such question")
+
+    async def elicit(self, item: ElicitItem) -> ElicitResult:
+        """Accept a form of which every required field has a default; never an address to visit."""
+        fields = fields_of(item.params)
+        if item.params.mode == "url" or any(field.required and field.default is None for field in fields):
+            return ElicitResult(action="decline")
+        content = {field.name: field.default for field in fields if field.default is not None}
+        return ElicitResult(action="accept", content=content)
+
+
+def choose_host(
+    *,
+    yes: bool,
+    deny: bool,
+    provider: str | None = None,
+    model: str | None = None,
+    config: Path | None = None,
+    store: str | None = None,
+    review: ReviewAt | None = None,
+    soon: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Configured:
+    """Make the host: ``yes`` answers without asking, ``deny`` refuses, else it is as configured.
+
+    Who completes is, without ``provider`` and ``model``, the configured models; ``model`` alone names one of them;
+    ``provider`` is ``"echo"``, ``"manual"`` or a vendor, and ``model`` then what the vendor calls it. ``config`` is the
+    one configuration file to read. ``store`` is where the host keeps what outlives it, instead of where the
+    configuration says; with neither it is the usual file. A person is asked at the terminal; with a store that was
+    named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``. ``soon`` says
+    that there will be questions, so that the usual store is loaded meanwhile. Closing the host closes the store.
+
+    Raises:
+        ConfigError: both were wanted, there is no such provider or model, or the configuration cannot be read.
+    """
+    if yes and deny:
+        raise ConfigError("--yes and --deny contradict each other")
+    if deny:
+        # Whatever is configured, nothing will be asked of it.
+        return Configured(Config(), environ, provider=named("echo"), review="refuse")
+    configured = configuration(config, environ)
+    completes = _provider(configured, provider, model, environ)
+    place = store or configured.store
+    opened = open_store(place) if place is not None else None
+    return Configured(
+        configured,
+        environ,
+        provider=completes,
+        reviewer=Defaults() if yes else _reviewer(opened, review, configured.notify),
+        review="never" if yes else None,
+        store=opened or usual_store(soon=soon),
+        closes_store=True,
+    )
+
+
+def _reviewer(store: Store | None, review: ReviewAt | None, notify: Notify) -> Reviewer:
+    """Choose who is asked: whoever looks into the store where that is wanted, or where nobody sits here."""
+    # Imported here: a command that asks nobody does not pay for it.
+    from antiphon.host.terminal import TerminalReviewer
+
+    terminal = TerminalReviewer()
+    if review == "queue" and store is None:
+        raise ConfigError("--review queue needs a store to put the questions into: give --store, or configure one")
+    if store is not None and review != "terminal" and (review == "queue" or not terminal.available):
+        return queue_in(store, notify)
+    return terminal
+
+
+def configuration(file: Path | None, environ: Mapping[str, str]) -> Config:
+    """Read what is configured. ``file``: of ``--config``; one with servers only (JSON) is none of ours."""
+    return load_config(environ, file=file if file is not None and file.suffix == ".toml" else None)
+
+
+def _provider(config: Config, provider: str | None, model: str | None, environ: Mapping[str, str]) -> Provider | None:
+    """Find out who completes; ``None`` is all that is configured."""
+    if provider in ("echo", "manual"):
+        return named(provider)
+    if provider is not None:
+        return Models(Catalogue((model_of(provider, model, environ),)), environ)
+    if model is not None:
+        # The one that was named, and no other in its place.
+        chosen = msgspec.structs.replace(config.catalogue().get(model), fallback=None)
+        return Models(Catalogue((chosen,)), environ)
+    return None
+
+
+class Answering:
+    """A host, and a word to the person at the terminal about each of its answers."""
+
+    def __init__(self, host: Configured, teller: Teller) -> None:
+        self.host = host
+        self._teller = teller
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """What the host can answer."""
+        return self.host.capabilities
+
+    async def sample(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
+        """Answer a sampling request; nothing else is written to the terminal meanwhile."""
+        try:
+            with self._teller.held():
+                result = await self.host(params, origin)
+        except Rejected as error:
+            self._teller.say(f"sampling request refused ({_reason(error)})", "yellow")
+            raise
+        records = self.host.host(origin.identity).audit.records(origin.id)
+        self._teller.say(f"sampling request answered by {result.model!r}{_taken(records)}", "green")
+        return result
+
+    async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+        """Answer an elicitation; nothing else is written to the terminal meanwhile."""
+        with self._teller.held():
+            result = await self.host.elicit(params, origin)
+        self._teller.say(f"elicitation: {result.action}", "green" if result.action == "accept" else "yellow")
+        return result
+
+
+def _taken(records: Sequence[Record]) -> str:
+    """Say how long a model took, and what of; nothing where none was asked, or one that counts nothing."""
+    settled = [record for record in records if record.step == "settled" and record.input_tokens is not None]
+    sent = [at for at, record in enumerate(records[:-1]) if record.step == "generate"]
+    tokens = sum((each.input_tokens or 0) + (each.output_tokens or 0) for each in settled)
+    if not sent or not tokens:
+        return ""
+    # The next thing that was noted: whoever reviews an answer does so after it came.
+    seconds = records[sent[-1] + 1].at - records[sent[-1]].at
+    money = sum(each.money or 0 for each in settled)
+    return f" in {seconds:.1f} s, {tokens} tokens{f', {dollars(money)}' if money else ''}"
+
+
+def _reason(error: Rejected) -> str:
+    data = cast("dict[str, object]", error.data) if isinstance(error.data, dict) else {}
+    reason = data.get("reason", "user")
+    if reason == "no-reviewer":
+        return "there is no terminal to ask you at; --yes answers without asking"
+    return str(reason)

@@ -1,0 +1,102 @@
+"""The store a command looks into: where it is, and what is said when it cannot be read.
+
+Owns the options. What is in a store is the host's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.failures import Failed
+from antiphon.errors import ConfigError
+from antiphon.host.config.shape import Config
+from antiphon.host.store import MemoryStore, Store, open_store
+
+__all__ = ["ConfigFile", "StorePlace", "configured", "configured_place", "opened_store"]
+
+StorePlace = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL|PATH",
+        help="The store: a file, or postgresql://... By default the configured one.",
+        show_default=False,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE.toml", help="Read this configuration file only.", show_default=False),
+]
+
+
+_WORDS = ("default", "memory")
+"""What is no path; see ``open_store``."""
+
+
+@asynccontextmanager
+async def opened_store(place: str | None, config: Path | None, *, make: bool = False) -> AsyncGenerator[Store]:
+    """Open the store at this place, by default the configured one, for as long as the context lasts.
+
+    ``make``: a file that was named and is not there is made; otherwise that is a mistake.
+
+    Raises:
+        ConfigError: there is no such store.
+        Failed: it cannot be read.
+    """
+    chosen = place or configured_place(config)
+    if place is not None and not make:
+        _check_there(place)
+    store = open_store(chosen)
+    if isinstance(store, MemoryStore):
+        raise ConfigError("a store in memory is seen by its own process only: configure a file, or give --store")
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        try:
+            yield store
+        finally:
+            await store.aclose()
+    except SQLAlchemyError as error:
+        raise Failed(f"{_shown(chosen)}: cannot be read: {_reason(error)}") from error
+    except OSError as error:
+        if chosen is None or "://" not in chosen or error.filename is not None:
+            raise
+        # Of a connection: it says nothing of where to.
+        raise Failed(f"{_shown(chosen)}: cannot be reached: {_reason(error)}") from error
+
+
+def configured(config: Path | None) -> Config:
+    """Read what is configured."""
+    from antiphon.cli.host_options import configuration
+
+    return configuration(config, os.environ)
+
+
+def configured_place(config: Path | None) -> str | None:
+    """Say where the configured store is; ``None`` for the usual file in the user's state folder."""
+    return configured(config).store
+
+
+def _check_there(place: str) -> None:
+    path = place.removeprefix("sqlite:///")
+    if path not in _WORDS and "://" not in path and not Path(path).exists():
+        raise ConfigError(f"{path}: there is no such store")
+
+
+def _shown(place: str | None) -> str:
+    if place is None or "://" not in place:
+        return place or "the store"
+    from sqlalchemy import make_url
+
+    return make_url(place).render_as_string(hide_password=True)
+
+
+def _reason(error: Exception) -> str:
+    # SQLAlchemy's own text quotes the statement, and a link to its manual.
+    return str(getattr(error, "orig", None) or error).partition("\n")[0]

@@ -1,0 +1,239 @@
+"""One way to answer what a server asks, whether it came as a request or within a round.
+
+Owns what a client offers and the shapes in which answerers may reply. Whether to answer, and with which model, is the
+answerer's decision: a ``Host``, or any function of the same form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import ValidationError, convert
+
+from antiphon.client.answers.checks import admit
+from antiphon.client.rounds.pending import PendingRound
+from antiphon.errors import ConfigError, LocalProtocolError, MethodNotFound, Rejected
+from antiphon.wire.common import (
+    ClientCapabilities,
+    ElicitationCapability,
+    RootsCapability,
+    SamplingCapability,
+    Wire,
+)
+from antiphon.wire.content import TextContent
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
+from antiphon.wire.origin import Origin
+from antiphon.wire.roots import ListRootsResult, Root
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "shaped", "shaped_answers", "takes_two"]
+
+Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
+"""Answers a sampling request; a string is a text answer. Raise ``Rejected`` to say no."""
+
+Elicitor = Callable[[ElicitRequestParams, Origin], Awaitable[ElicitResult | Mapping[str, Any] | None]]
+"""Answers an elicitation; a mapping is an accepted form, ``None`` (or to raise ``Rejected``) declines."""
+
+Roots = Sequence[str | Path | Root] | Callable[[], Awaitable[Sequence[str | Path | Root]]]
+
+OnRound = Callable[[PendingRound[Any]], object]
+"""Called with each round before anything of it is answered, and may be a coroutine; what it raises ends the call."""
+
+
+class Answers:
+    """Everything a client can be asked for."""
+
+    def __init__(
+        self,
+        sampling: Sampler | None,
+        elicitation: Elicitor | None,
+        roots: Roots | None,
+        *,
+        on_round: OnRound | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        for name, answerer in (("sampling", sampling), ("elicitation", elicitation)):
+            if answerer is not None and not takes_two(answerer):
+                raise ConfigError(f"{name}= must be an async function (params, origin), or a Host; got {answerer!r}")
+        if on_round is not None and not callable(on_round):
+            raise ConfigError(f"on_round= must be a function (pending); got {on_round!r}")
+        _check_roots(roots)
+        self.on_round = on_round
+        """Who looks at each round first."""
+        self._sampling = sampling
+        self._elicitation = elicitation
+        self._roots = roots
+        self._timeout = timeout
+        offered = self.capabilities().sampling
+        self._offers_context = offered is not None and offered.context is not None
+
+    def capabilities(self) -> ClientCapabilities:
+        """Say what is offered: what the answerer itself says, or else the plain form of it."""
+        return ClientCapabilities(
+            sampling=_own(self._sampling, "sampling", SamplingCapability()),
+            elicitation=_own(self._elicitation, "elicitation", ElicitationCapability(form={})),
+            roots=RootsCapability(list_changed=True) if self._roots is not None else None,
+        )
+
+    def admit(self, params: Wire) -> Wire:
+        """Check an ask, and return it as an answerer may see it. See ``intake.admit``."""
+        return admit(params, offers_context=self._offers_context)
+
+    async def answer(self, params: Wire, origin: Origin) -> Wire:
+        """Answer one ask that was admitted.
+
+        An elicitation that is rejected is declined, and one that is not answered in time cancelled: a form has words
+        for that.
+
+        Raises:
+            MethodNotFound: it is nothing this client offers.
+            Rejected: sampling was refused, or took longer than the answerer has.
+            Whatever the answerer raises.
+        """
+        if self._timeout is None:
+            return await self._answer(params, origin)
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                return await self._answer(params, origin)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        if isinstance(params, ElicitRequestParams):
+            return ElicitResult(action="cancel")
+        raise Rejected("User rejected sampling request", data={"reason": "expired"})
+
+    async def _answer(self, params: Wire, origin: Origin) -> Wire:
+        if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
+            answer = self._sampling(params, origin)
+            if not hasattr(answer, "__await__"):
+                raise _not_async("sampling", answer)
+            return _message(await answer)
+        if isinstance(params, ElicitRequestParams) and self._elicitation is not None:
+            try:
+                choice = self._elicitation(params, origin)
+                if not hasattr(choice, "__await__"):
+                    raise _not_async("elicitation", choice)
+                return _elicited(await choice)
+            except Rejected:
+                return ElicitResult(action="decline")
+        if self._roots is not None:
+            return ListRootsResult(roots=await self._list_roots())
+        raise MethodNotFound("This client does not offer it")
+
+    async def _list_roots(self) -> Sequence[Root]:
+        given = self._roots
+        if given is None:
+            return []
+        roots = await given() if callable(given) else given
+        _check_roots(roots)
+        return [_root(one) for one in roots]
+
+    def set_roots(self, roots: Roots) -> None:
+        """Replace the roots that are offered from now on."""
+        _check_roots(roots)
+        self._roots = roots
+
+
+def takes_two(answerer: object) -> bool:
+    """Tell whether something can be called with params and origin."""
+    if not callable(answerer):
+        return False
+    try:
+        inspect.signature(answerer).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        # Functions written in C may not say what they take.
+        return True
+    return True
+
+
+def _not_async(name: str, answer: object) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"{name}= gave a {type(answer).__name__} and nothing to await: write the function with `async def`"
+    )
+
+
+def _check_roots(roots: object) -> None:
+    # A text is a sequence of texts: of "/srv/docs" the first would be "/", and everything would be offered.
+    if roots is not None and not callable(roots) and (isinstance(roots, str) or not isinstance(roots, Sequence)):
+        raise ConfigError(f"roots= must be a list of paths, URIs and Roots, or an async function; got {roots!r}")
+
+
+def _own(answerer: object, kind: str, plain: Any) -> Any:
+    """Return the capability an answerer declares through ``capabilities`` (a ``Host`` does), or the plain one."""
+    if answerer is None:
+        return None
+    owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
+    declared = getattr(owner, "capabilities", None)
+    return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
+
+
+def shaped(method: str, given: object) -> Wire:
+    """Turn an answer given in short into the result that travels: a string, a mapping, ``None``, a list of roots.
+
+    Raises:
+        LocalProtocolError: it is no answer to this method.
+    """
+    if method == "sampling/createMessage":
+        return _message(given)
+    if method == "elicitation/create":
+        return _elicited(given)
+    if isinstance(given, ListRootsResult):
+        return given
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return ListRootsResult(roots=[_root(one) for one in cast("Sequence[str | Path | Root]", given)])
+    raise LocalProtocolError(f"{method} is answered with a list of roots, not with {type(given).__name__}")
+
+
+def shaped_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
+    """Turn answers to a round, given in short, into results by their keys.
+
+    Raises:
+        LocalProtocolError: there is no such ask, or this is no answer to it.
+    """
+    unknown = [key for key in answers if key not in pending.asks]
+    if unknown:
+        raise LocalProtocolError(f"The round has no ask {unknown[0]!r}: it has {', '.join(pending.asks) or 'none'}")
+    return {key: shaped(pending.asks[key].method, given) for key, given in answers.items()}
+
+
+def _message(answer: object) -> CreateMessageResult:
+    if isinstance(answer, CreateMessageResult):
+        return answer
+    if isinstance(answer, str):
+        return CreateMessageResult(
+            role="assistant", content=TextContent(text=answer), model="unnamed", stop_reason="endTurn"
+        )
+    try:
+        return convert(answer, CreateMessageResult)
+    except ValidationError:
+        raise LocalProtocolError(
+            f"sampling is answered with a string or a CreateMessageResult, not with {type(answer).__name__}"
+        ) from None
+
+
+def _elicited(answer: object) -> ElicitResult:
+    if isinstance(answer, ElicitResult):
+        return answer
+    if answer is None:
+        return ElicitResult(action="decline")
+    if isinstance(answer, Mapping):
+        return ElicitResult(action="accept", content=dict(cast("Mapping[str, ElicitValue]", answer)))
+    raise LocalProtocolError(
+        f"an elicitation is answered with a mapping, None or an ElicitResult, not with {type(answer).__name__}"
+    )
+
+
+def _root(given: str | Path | Root) -> Root:
+    if isinstance(given, Root):
+        return given
+    if isinstance(given, str) and "://" in given:
+        return Root(uri=given)
+    path = Path(given).absolute()
+    return Root(uri=path.as_uri(), name=path.name or None)

@@ -1,0 +1,201 @@
+"""Our calls that are open: which of them an ask belongs to, how many asks each has left, and whose turn it is.
+
+Before 2026-07-28 an ask does not say which call it belongs to. It is known if only one is open, or if the transport
+knows on whose stream it came. The others are counted together: as many as the open calls have left between them. Owns
+these counts and turns; what is done with an ask that is too many is decided by ``calls``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Collection, Iterator
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from antiphon.client.rounds.loop import RoundLimits
+from antiphon.protocol.events import Request
+from antiphon.wire.common import Wire
+from antiphon.wire.envelope import RequestId
+from antiphon.wire.origin import OriginCall
+
+__all__ = ["OpenCall", "OpenCalls"]
+
+_PROCESS = os.urandom(4).hex()
+"""Part of every call's name: one that is gone on with in another process must not meet a namesake there."""
+
+_numbers = count(1)
+
+
+class OpenCall:
+    """A call of ours that is open. Its origin is made when the first ask needs it."""
+
+    __slots__ = ("_name", "answering", "asked", "method", "number", "params", "pending", "request")
+
+    def __init__(self, method: str, params: Wire, name: str | None) -> None:
+        self.number = next(_numbers)
+        self.method = method
+        self.params = params
+        self.request: RequestId | None = None
+        """Id of its request that waits now, or waited last."""
+        self.asked = 0
+        self.answering = 0
+        self.pending: set[Request] | None = None
+        """Asks that came as requests and are being answered."""
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """What names the call, everywhere and for ever."""
+        return self._name or f"{self.number}-{_PROCESS}"
+
+    def origin(self) -> OriginCall:
+        """Say what the call is, for whoever answers its asks."""
+        arguments: Any = getattr(self.params, "arguments", None)
+        if isinstance(arguments, msgspec.Raw):
+            arguments = msgspec.json.decode(arguments or b"{}")
+        subject = getattr(self.params, "name", None) or getattr(self.params, "uri", None)
+        return OriginCall(id=self.name, method=self.method, name=subject, arguments=arguments)
+
+
+class OpenCalls:
+    """The open calls of one connection."""
+
+    def __init__(self, limits: RoundLimits) -> None:
+        self._limits = limits
+        self._calls: dict[int, OpenCall] = {}
+        self._asked = 0
+        # Asks that belong to one of several calls, nobody knows which.
+        self._shared = 0
+        self._shared_pending: set[Request] = set()
+        self._answering = 0
+        self._queue: deque[tuple[OpenCall | None, asyncio.Future[None]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[OpenCall]:
+        return iter(list(self._calls.values()))
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def open(self, method: str, params: Wire, name: str | None = None) -> OpenCall:
+        """Begin a call. ``name``: of a call that was begun before, and goes on."""
+        call = OpenCall(method, params, name)
+        self._calls[call.number] = call
+        if self._queue:
+            self._next()
+        return call
+
+    def close(self, call: OpenCall) -> None:
+        """End a call, and the asks that are answered for it: nobody waits for them any more."""
+        del self._calls[call.number]
+        self._asked -= call.asked
+        if self._shared:
+            # As many of the shared ones as can have been its own were: the rest was of those that are still open.
+            self._shared = max(0, self._shared - (self._limits.asks - call.asked)) if self._calls else 0
+        if call.pending:
+            _withdraw(call.pending)
+        if self._shared_pending and not self._calls:
+            _withdraw(self._shared_pending)
+        if self._queue:
+            self._next()
+
+    def rested(self) -> None:
+        """Take note that a request without rounds has ended: asks that came during it are no longer counted."""
+        if self._shared and not self._calls:
+            self._shared = 0
+
+    def owner(self, request: RequestId | None) -> OpenCall | None:
+        """Find the call an ask belongs to: that of the request on whose stream it came, or the only one there is."""
+        if request is not None:
+            for call in self._calls.values():
+                if call.request == request:
+                    return call
+        if len(self._calls) == 1:
+            return next(iter(self._calls.values()))
+        return None
+
+    # --- asks ---------------------------------------------------------------------------------------------------
+
+    def charge(self, owner: OpenCall | None) -> bool:
+        """Count an ask; tell whether it may still be answered."""
+        if owner is not None:
+            if owner.asked >= self._limits.asks:
+                return False
+            owner.asked += 1
+            self._asked += 1
+            return True
+        if self._asked + self._shared >= self._limits.asks * max(1, len(self._calls)):
+            return False
+        self._shared += 1
+        return True
+
+    def take_turn(self, owner: OpenCall | None) -> Awaitable[None] | None:
+        """Let an ask be answered now, or return what to await before; ``end_turn`` must follow either.
+
+        Each open call adds as many turns as one may have, so an answerer that calls the same server, and there is
+        asked in turn, never waits for itself.
+        """
+        if self._queue or not self._is_free(owner):
+            return self._wait_turn(owner)
+        self._take(owner)
+        return None
+
+    async def _wait_turn(self, owner: OpenCall | None) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append((owner, turn))
+        self._next()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._queue.remove((owner, turn))
+            else:
+                self.end_turn(owner)
+            raise
+
+    def end_turn(self, owner: OpenCall | None) -> None:
+        """Let the next one be answered."""
+        self._answering -= 1
+        if owner is not None:
+            owner.answering -= 1
+        if self._queue:
+            self._next()
+
+    def bind(self, ask: Request, owner: OpenCall | None) -> set[Request]:
+        """Let an ask end with its call, or with the last one it can belong to; it leaves the set when answered."""
+        if owner is None:
+            bound = self._shared_pending if self._calls else set[Request]()
+        else:
+            bound = owner.pending = owner.pending if owner.pending is not None else set()
+        bound.add(ask)
+        return bound
+
+    def _is_free(self, owner: OpenCall | None) -> bool:
+        if owner is not None and owner.answering >= self._limits.at_once:
+            return False
+        return self._answering < self._limits.at_once * max(1, len(self._calls))
+
+    def _take(self, owner: OpenCall | None) -> None:
+        self._answering += 1
+        if owner is not None:
+            owner.answering += 1
+
+    def _next(self) -> None:
+        for entry in list(self._queue):
+            owner, turn = entry
+            if turn.done() or not self._is_free(owner):
+                continue
+            self._queue.remove(entry)
+            self._take(owner)
+            turn.set_result(None)
+
+
+def _withdraw(asks: Collection[Request]) -> None:
+    for ask in list(asks):
+        if ask.on_cancel is not None:
+            ask.on_cancel("the call it belongs to has ended")

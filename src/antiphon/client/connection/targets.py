@@ -1,0 +1,213 @@
+"""From a target to a channel: what a target means, and how to reach it.
+
+A target is a ``Server`` object, a URL (http, https, ws, wss), a command line (text or list), the path of a ``.py``
+file, or an entry of an ``mcpServers`` configuration (``command``, ``args``, ``env``, ``cwd``; or ``url``,
+``headers``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import ssl as tls
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct, ValidationError, convert, structs
+
+from antiphon.channel import Channel
+from antiphon.errors import ConfigError, PeerError
+
+__all__ = [
+    "Address",
+    "Command",
+    "Opened",
+    "Serves",
+    "Target",
+    "named",
+    "reach",
+    "resolve",
+    "speaks_oldest",
+    "with_options",
+]
+
+
+@runtime_checkable
+class Serves(Protocol):
+    """Something that serves a channel: a ``Server`` object, reached in memory."""
+
+    async def serve(self, channel: Channel) -> None:
+        """Serve one client until it ends."""
+        ...
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A server to start as a child process."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """A server on the network."""
+
+    url: str
+    headers: Mapping[str, str] | None = None
+    ssl: tls.SSLContext | bool = True
+    proxy: str | None = None
+
+
+_SCHEMES = ("http", "https", "ws", "wss")
+Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
+
+
+def resolve(target: Target) -> Serves | Command | Address:
+    """Say what a target means.
+
+    Raises:
+        ConfigError: it means nothing; the message says what it could be.
+    """
+    if isinstance(target, Mapping):
+        return _entry(target)
+    if isinstance(target, Path) or (isinstance(target, str) and target.endswith(".py") and Path(target).is_file()):
+        if not Path(target).is_file():
+            raise ConfigError(f"no such file: {target}")
+        # In full: by its command line a host knows it, and the same name in another folder is another server.
+        return Command(argv=[sys.executable, str(Path(target).absolute())])
+    if isinstance(target, str):
+        scheme, mark, rest = target.partition("://")
+        if mark and scheme.lower() in _SCHEMES:
+            # RFC 3986, section 3.1: schemes are case-insensitive.
+            return Address(url=f"{scheme.lower()}://{rest}")
+        return Command(argv=_split(target))
+    if isinstance(target, Sequence):
+        if not target:
+            raise ConfigError("the command line is empty")
+        return Command(argv=list(target))
+    if hasattr(target, "serve") and not isinstance(target, type):
+        return target
+    raise ConfigError(
+        f"cannot connect to {target!r}: give a Server, a URL, a command line, a .py file or a configuration entry"
+    )
+
+
+def with_options(
+    where: Serves | Command | Address,
+    headers: Mapping[str, str] | None,
+    ssl: tls.SSLContext | bool | None,
+    proxy: str | None,
+) -> Serves | Command | Address:
+    """Add what only an address has a use for; ``ConfigError`` if the target is none."""
+    if headers is None and ssl is None and proxy is None:
+        return where
+    if not isinstance(where, Address):
+        raise ConfigError("headers=, ssl= and proxy= are for a URL; this target is none")
+    merged = {**(where.headers or {}), **(headers or {})}
+    return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
+
+
+def named(where: Serves | Command | Address) -> str | list[str]:
+    """Return what the user configured: by it a host knows a server."""
+    if isinstance(where, Address):
+        return where.url
+    return list(where.argv) if isinstance(where, Command) else ["memory:", str(getattr(where, "name", ""))]
+
+
+def _split(line: str) -> list[str]:
+    try:
+        argv = shlex.split(line)
+    except ValueError as error:
+        raise ConfigError(f"cannot read the command line {line!r}: {error}") from None
+    if not argv:
+        raise ConfigError("the command line is empty")
+    return argv
+
+
+def _entry(entry: Mapping[str, Any]) -> Command | Address:
+    try:
+        read = convert(entry, _Entry, strict=True)
+    except ValidationError as error:
+        raise ConfigError(f"the configuration entry is wrong: {error}; it may have {_ENTRY}") from None
+    if read.url is not None:
+        scheme, mark, rest = read.url.partition("://")
+        return Address(url=f"{scheme.lower()}{mark}{rest}", headers=read.headers)
+    if read.command is None:
+        raise ConfigError(f"the configuration entry has neither command nor url; it may have {_ENTRY}")
+    return Command(argv=[read.command, *read.args], env=read.env, cwd=read.cwd)
+
+
+_ENTRY = "command, args, env, cwd; or url, headers"
+
+
+class _Entry(Struct):
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] | None = None
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class Opened(Struct, frozen=True):
+    """A channel, and what to end with it."""
+
+    channel: Channel
+    serving: asyncio.Task[None] | None = None
+
+
+async def reach(
+    where: Serves | Command | Address,
+    *,
+    errlog: Callable[[str], object] | None = None,
+    inherit_env: bool = False,
+    oldest: bool = False,
+) -> Opened:
+    """Open a channel to the server, starting it if it is a command. ``oldest``: over HTTP+SSE (2024-11-05)."""
+    if isinstance(where, Address):
+        return Opened(await _dial(where, oldest=oldest))
+    if isinstance(where, Command):
+        from antiphon.transports.stdio.client import StdioClientChannel
+
+        return Opened(
+            await StdioClientChannel.spawn(
+                where.argv, env=where.env, cwd=where.cwd, errlog=errlog, inherit_env=inherit_env
+            )
+        )
+    from antiphon.transports.memory import memory_pair
+
+    ours, theirs = memory_pair()
+    return Opened(ours, asyncio.get_running_loop().create_task(_serve(where, theirs)))
+
+
+async def _dial(where: Address, *, oldest: bool) -> Channel:
+    # Imported here: whoever stays on this machine does not pay for the HTTP library.
+    if where.url.startswith(("ws://", "wss://")):
+        from antiphon.transports.websocket.client import WebSocketClientChannel as Kind
+    elif oldest:
+        from antiphon.transports.sse.client import SseClientChannel as Kind
+    else:
+        from antiphon.transports.http.client.channel import HttpClientChannel as Kind
+    return await Kind.open(where.url, headers=where.headers, ssl=where.ssl, proxy=where.proxy, trust_env=True)
+
+
+def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bool]:
+    """Return what tells, by a server's answer to ``initialize``, that it must be spoken to over HTTP+SSE."""
+    if not isinstance(where, Address) or not where.url.startswith("http"):
+        return lambda _error: False
+    from antiphon.transports.http.client.failures import http_status, is_not_streamable
+
+    def may_be(error: PeerError) -> bool:
+        # Some refuse with a status, some with a JSON-RPC error beside it; trying costs one request.
+        return is_not_streamable(error) or (http_status(error) is None and error.code < 0)
+
+    return may_be
+
+
+async def _serve(where: Serves, channel: Channel) -> None:
+    try:
+        await where.serve(channel)
+    finally:
+        await channel.close()

@@ -1,0 +1,1 @@
+"""Our requests: sending, replies, trying again."""

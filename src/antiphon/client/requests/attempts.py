@@ -1,0 +1,118 @@
+"""The requests of one call: each round makes another one, and they share one deadline.
+
+Owns the time that is left, and the pause before a call is made again that nobody had to answer for. What is asked in
+between is ``loop``' business. The time in which an ask is answered is nobody's here: it does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from msgspec import Raw
+
+from antiphon.client.answers.ownership import OpenCall
+from antiphon.client.rounds.replies import lifted, read_legacy, read_modern
+from antiphon.engine.connection import Connection
+from antiphon.engine.waiting import OnProgress
+from antiphon.errors import CallTimeout, PeerError
+from antiphon.protocol.client_session import ClientSession
+from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.lifecycle import ProgressNotificationParams
+from antiphon.wire.methods import METHODS
+from antiphon.wire.rounds import InputRequiredResult
+
+__all__ = ["Sending"]
+
+R = TypeVar("R", bound=Wire)
+
+_FIRST_REST = 0.01
+"""Seconds before the second retry in a row for which nothing was asked: a server that only wants time must not spin."""
+
+_LONGEST_REST = 1.0
+"""Seconds such a rest takes at most; each is twice as long as the one before."""
+
+
+class Sending(Generic[R]):
+    """Sends the requests of one call. ``left``: seconds that are left of its ``timeout``."""
+
+    __slots__ = ("_idle", "_on_progress", "_peer", "_result", "_session", "_timeout", "call", "left", "meta")
+
+    def __init__(
+        self,
+        session: ClientSession,
+        peer: Connection[ClientSession],
+        call: OpenCall,
+        result: type[R],
+        *,
+        timeout: float | None,
+        progress: Callable[..., object] | None,
+        meta: dict[str, Any] | None,
+    ) -> None:
+        self.call = call
+        self.left = timeout
+        self.meta = meta
+        self._session = session
+        self._peer = peer
+        self._result = result
+        self._timeout = timeout
+        self._on_progress = _reporter(progress) if progress is not None else None
+        self._idle = 0
+
+    async def __call__(self, params: RoundParams) -> R | InputRequiredResult:
+        """Send one request of the call; return its result or, of a modern one, its round.
+
+        Raises:
+            CallTimeout: the time of the call is used up.
+            Whatever ``Connection.request`` raises.
+        """
+        if self._idle > 1:
+            await self._rest()
+        if self.left == 0.0:
+            raise self._too_late()
+        method = self.call.method
+        wants_progress = self._on_progress is not None
+        outgoing = self._session.request(METHODS[method], params, wants_progress=wants_progress, meta=self.meta)
+        self.call.request = outgoing.id
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            raw = await self._peer.request(outgoing, timeout=self.left, on_progress=self._on_progress)
+        except CallTimeout:
+            raise self._too_late() from None
+        except PeerError as error:
+            raise lifted(method, error) from None
+        if self.left is not None:
+            self.left = max(0.0, self.left - (clock() - began))
+        return self._read(raw)
+
+    def _read(self, raw: Raw) -> R | InputRequiredResult:
+        agreed = self._session.revision
+        if agreed is None or not agreed.modern:
+            return read_legacy(raw, self.call.method, self._result)
+        done = read_modern(raw, self.call.method, self._result)
+        if isinstance(done, InputRequiredResult):
+            self._idle = 0 if done.input_requests else self._idle + 1
+        return done
+
+    async def _rest(self) -> None:
+        rest = min(_FIRST_REST * 2 ** min(self._idle - 2, 16), _LONGEST_REST)
+        if self.left is not None:
+            if rest >= self.left:
+                await asyncio.sleep(self.left)
+                raise self._too_late()
+            self.left -= rest
+        await asyncio.sleep(rest)
+
+    def _too_late(self) -> CallTimeout:
+        return CallTimeout(f"{self.call.method} was not answered within {self._timeout:g} s")
+
+
+def _reporter(progress: Callable[..., object]) -> OnProgress:
+    def report(params: ProgressNotificationParams) -> object:
+        outcome = progress(params.progress, params.total, params.message)
+        return outcome if inspect.iscoroutine(outcome) else None
+
+    return report

@@ -1,0 +1,297 @@
+"""Requests to the server and its asks to us, on one connection: typed, timed, counted, and tied to each other.
+
+Owns how a call is made and how an ask finds its answerer. Which calls are open is ``ownership``', how rounds go on
+``loop``', what a reply means ``replies``' business.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import Any, TypeVar
+
+from msgspec import Raw, structs
+
+from antiphon.client.answers.answerers import Answers, shaped_answers
+from antiphon.client.answers.ownership import OpenCall, OpenCalls
+from antiphon.client.connection.targets import Address, Command, Serves, named
+from antiphon.client.requests.attempts import Sending
+from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
+from antiphon.client.rounds.pending import Ask, PendingRound
+from antiphon.client.rounds.replies import read_legacy, read_modern
+from antiphon.engine.connection import Connection, Handler
+from antiphon.engine.telemetry import Watch
+from antiphon.errors import InvalidRequest, LocalProtocolError, RemoteProtocolError
+from antiphon.protocol.client_session import ClientSession
+from antiphon.protocol.events import Request
+from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
+from antiphon.wire.envelope import encode
+from antiphon.wire.lifecycle import DiscoverResult
+from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.origin import Origin, Round, describe_target, identify
+from antiphon.wire.rounds import InputRequiredResult
+from antiphon.wire.tools import CallToolRequestParams, Tool
+
+__all__ = ["Calls"]
+
+log = logging.getLogger("antiphon.client")
+
+R = TypeVar("R", bound=Wire)
+
+_asks = count(1)
+"""Names asks on this side; never reused while the process lives."""
+
+
+class Calls:
+    """The calls of one connection. ``peer`` is set once the connection exists."""
+
+    def __init__(
+        self, session: ClientSession, answers: Answers, where: Serves | Command | Address, limits: RoundLimits
+    ) -> None:
+        self.session = session
+        self.peer: Connection[ClientSession]
+        self.watch: Watch | None = None
+        """Who is told of the asks, if anybody listens."""
+        self.open = OpenCalls(limits)
+        """Those that wait for their result."""
+        self._answers = answers
+        self._limits = limits
+        target = named(where)
+        self._identity = identify(target)
+        self._target = describe_target(target)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the agreed revision has no handshake."""
+        return self.session.revision is not None and self.session.revision.modern
+
+    # --- our requests -------------------------------------------------------------------------------------------
+
+    async def plain(self, method: str, params: Wire, result: type[R], *, timeout: float | None) -> R:
+        """Make a request that has no rounds, and decode its result."""
+        try:
+            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
+        finally:
+            self.open.rested()
+        if not self.is_modern:
+            return read_legacy(raw, method, result)
+        done = read_modern(raw, method, result)
+        if isinstance(done, InputRequiredResult):
+            raise RemoteProtocolError(f"The server asked for input in {method}, which has no rounds")
+        return done
+
+    async def rounds(
+        self,
+        method: str,
+        params: RoundParams,
+        result: type[R],
+        *,
+        timeout: float | None,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> R:
+        """Make a request that may have rounds, and decode its result."""
+        return (await self.counted(method, params, result, timeout=timeout, progress=progress, meta=meta))[0]
+
+    async def counted(
+        self,
+        method: str,
+        params: RoundParams,
+        result: type[R],
+        *,
+        timeout: float | None,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> tuple[R, int]:
+        """Make a request that may have rounds; return its result and how many rounds it had.
+
+        ``timeout`` counts the time in which the server works, not that in which we answer.
+        """
+        call = self.open.open(method, params)
+        send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
+        try:
+            inspect = self._inspector(send) if self._answers.on_round is not None else None
+            answer = self._answerer(call)
+            return await run_rounds(send, answer, params, self._limits, admit=self._admit, inspect=inspect)
+        finally:
+            self.open.close(call)
+
+    def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
+        """Return what shows a round to the one who wants to see it first."""
+
+        async def inspect_round(
+            result: InputRequiredResult, asks: Mapping[str, Asked], this: Round, asked: int
+        ) -> None:
+            on_round = self._answers.on_round
+            outcome = on_round(self._pending(send, self._limits, result, asks, this.n, asked)) if on_round else None
+            if inspect.isawaitable(outcome):
+                await outcome
+
+        return inspect_round
+
+    async def ping(self, timeout: float | None) -> None:
+        """See ``Client.ping``."""
+        method = "server/discover" if self.is_modern else "ping"
+        await self.plain(method, RequestParams(), DiscoverResult if self.is_modern else Result, timeout=timeout)
+
+    def notify(self, method: str, params: Wire) -> None:
+        """Send a notification."""
+        self.peer.send(self.session.notify(METHODS[method], params))
+
+    # --- rounds by hand -----------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        method: str,
+        params: RoundParams,
+        result: type[R],
+        *,
+        timeout: float | None,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> R | PendingRound[R]:
+        """Make a request that may have rounds; return its result, or its first round unanswered."""
+        call = self.open.open(method, params)
+        send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
+        return await self._step(send, params, self._limits, 1, 0)
+
+    async def resume(
+        self,
+        pending: PendingRound[R],
+        answers: Mapping[str, object],
+        *,
+        timeout: float | None,
+        progress: Callable[..., object] | None = None,
+    ) -> R | PendingRound[R]:
+        """Go on with a call; return its result, or its next round.
+
+        Raises:
+            LocalProtocolError: it is not this server's, or these are no answers to its asks; nothing was sent.
+        """
+        if not self.is_modern:
+            raise LocalProtocolError(
+                "The revision agreed on has no rounds: go on with this call through a client that has agreed on one"
+            )
+        if pending.identity != self._identity:
+            # "They MUST NOT be used for any other request"; what another server knows is none of this one's business.
+            raise LocalProtocolError(f"This call was made to another server, not to {self._target}")
+        params = pending.round_params
+        again = retry(params, shaped_answers(pending, answers), pending.request_state)
+        kind: Any = METHODS[pending.method].result
+        call = self.open.open(pending.method, params, pending.call)
+        send: Sending[R] = Sending(
+            self.session, self.peer, call, kind, timeout=timeout, progress=progress, meta=pending.meta
+        )
+        return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
+
+    async def answer(self, pending: PendingRound[Any]) -> dict[str, Wire]:
+        """Have the asks of a round answered by this client's answerers."""
+        call = OpenCall(pending.method, pending.round_params, pending.call)
+        asks = {key: Asked(METHODS[ask.method], ask.params, ask.raw) for key, ask in pending.asks.items()}
+        this = Round(n=pending.number, max=pending.limits.rounds)
+        return await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
+
+    async def _step(
+        self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
+    ) -> R | PendingRound[R]:
+        try:
+            done = await send(params)
+        finally:
+            self.open.close(send.call)
+        if not isinstance(done, InputRequiredResult):
+            return done
+        asked += len(done.input_requests or ())
+        asks = read_round(done, number, asked, limits, self._admit)
+        return self._pending(send, limits, done, asks, number, asked)
+
+    def _pending(
+        self,
+        send: Sending[R],
+        limits: RoundLimits,
+        result: InputRequiredResult,
+        asks: Mapping[str, Asked],
+        number: int,
+        asked: int,
+    ) -> PendingRound[R]:
+        call = send.call
+        params = structs.replace(call.params, meta=None, input_responses=None, request_state=None)
+        return PendingRound(
+            method=call.method,
+            params=Raw(encode(params)),
+            asks={key: Ask(method=ask.spec.name, raw=ask.raw) for key, ask in asks.items()},
+            request_state=result.request_state,
+            number=number,
+            asked=asked,
+            limits=limits,
+            remaining=send.left,
+            call=call.name,
+            identity=self._identity,
+            meta=send.meta,
+        )
+
+    # --- what the server asks -----------------------------------------------------------------------------------
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the function for each ask that may come as a request (up to 2025-11-25)."""
+        return dict.fromkeys(("sampling/createMessage", "elicitation/create", "roots/list"), self._asked)
+
+    async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
+        owner = self.open.owner(request.related_to)
+        # Roots are no part of a call: a server may want them at any time (2025-11-25 client/roots).
+        is_roots = request.method.name == "roots/list"
+        if (len(self.open) or not is_roots) and not self.open.charge(owner):
+            self._give_up(peer, owner)
+            raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
+        params = self._answers.admit(request.params)
+        bound = None if is_roots else self.open.bind(request, owner)
+        try:
+            if (turn := self.open.take_turn(owner)) is not None:
+                await turn
+            try:
+                return await self._answers.answer(params, self._origin(owner, None))
+            finally:
+                self.open.end_turn(owner)
+        finally:
+            if bound is not None:
+                bound.discard(request)
+
+    def _give_up(self, peer: Connection[ClientSession], owner: OpenCall | None) -> None:
+        """Give up the call that was asked too much, or all that may have been."""
+        reason = f"The server asked for more than {self._limits.asks} answers in one call"
+        calls = [owner] if owner is not None else self.open
+        ids = [call.request for call in calls if call.request in self.session.outgoing]
+        # A request that was repeated has another id by now: then whatever waits is given up.
+        for id in ids or list(self.session.outgoing):
+            peer.abandon(id, RemoteProtocolError(reason))
+
+    def _answerer(self, call: OpenCall) -> Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]:
+        async def answer(_spec: MethodSpec, ask: Wire, this: Round) -> Wire:
+            return await self._answers.answer(ask, self._origin(call, this))
+
+        return answer if self.watch is None else self.watch.answering(answer, self.session.revision)
+
+    def _admit(self, spec: MethodSpec, params: Wire) -> Wire:
+        self.session.check_input_request(spec, params)
+        notice = self.session.revision and self.session.deprecation(spec, self.session.revision)
+        if notice:
+            log.info("%s", notice)
+        return self._answers.admit(params)
+
+    def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
+        """Say what a call of a tool would be, for whoever decides whether it is made."""
+        origin = self._origin(OpenCall("tools/call", params, None), None)
+        return structs.replace(origin, tool=tool)
+
+    def _origin(self, call: OpenCall | None, this: Round | None) -> Origin:
+        agreed = self.session.revision
+        return Origin(
+            id=str(next(_asks)),
+            identity=self._identity,
+            target=self._target,
+            server=self.session.server_info,
+            call=call.origin() if call is not None else None,
+            round=this,
+            revision=agreed.name if agreed is not None else None,
+        )

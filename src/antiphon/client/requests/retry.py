@@ -1,0 +1,171 @@
+"""Requests that are made again after their reply was lost: which may be, how often, and what is said of the others.
+
+Owns what is known of the server's tools in this respect: a list the client has seen marks those that may be called
+twice. How a lost session is opened anew is ``link``'s business.
+
+2026-07-28 basic/transports/streamable-http: a broken stream loses its request, which can only be sent again, under a
+new id. That is done in every revision, where the stream could not be resumed: never for a tool that does not say it
+may be, since nobody knows whether the lost call was carried out. A retry within rounds goes out again as it was, with
+the same state and the same answers, and under the same rule: Antiphon's servers join it to the call, but what a
+stranger's server makes of the same state twice is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.engine.connection import Connection
+from antiphon.engine.waiting import OnProgress
+from antiphon.errors import AntiphonError, InvalidParams, PeerError
+from antiphon.protocol.client_session import ClientSession
+from antiphon.protocol.events import Outgoing
+from antiphon.transports.http.client.failures import BROKEN, is_broken, is_unreachable
+from antiphon.wire.common import Wire
+from antiphon.wire.envelope import RequestId, decode_envelope
+from antiphon.wire.tools import Tool
+from antiphon.wire.unknown import decode
+
+__all__ = ["PAUSES", "RepeatingConnection", "Repeats"]
+
+PAUSES = (0.1, 0.5, 2.0, 5.0)
+"""Seconds before each repetition, and so how many there are: a connection that was cut, or a server that restarts."""
+
+MAX_TOOLS = 10_000
+"""Most tools whose marks are remembered."""
+
+_HARMLESS = frozenset(
+    {
+        "completion/complete",
+        "logging/setLevel",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "server/discover",
+        "tools/list",
+    }
+)
+"""Methods that change nothing, or leave the same behind however often they are called."""
+
+
+class Repeats:
+    """What may be done twice on one server."""
+
+    def __init__(self) -> None:
+        self._marked: set[str] = set()
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        """Remember which of these tools say that they change nothing, or nothing more when called again."""
+        for tool in tools:
+            hints = tool.annotations
+            if hints is not None and (hints.read_only_hint or hints.idempotent_hint):
+                if len(self._marked) < MAX_TOOLS:
+                    self._marked.add(tool.name)
+            else:
+                self._marked.discard(tool.name)
+
+    def forget(self) -> None:
+        """Forget the marks: the server's tools have changed."""
+        self._marked.clear()
+
+    def allows(self, method: str, params: object) -> bool:
+        """Tell whether a request may be made again when nobody knows whether it was carried out."""
+        if method == "tools/call":
+            return getattr(params, "name", None) in self._marked
+        return method in _HARMLESS
+
+
+class RepeatingConnection(Connection[ClientSession]):
+    """A connection over HTTP, on which a request whose reply was lost is made again where that is safe."""
+
+    repeats: Repeats
+    """Says what is safe; set by whoever makes the connection."""
+    _current: dict[RequestId, RequestId] | None = None
+    """Ids of requests that were made again and are open, by the id each had first."""
+
+    def abandon(self, id: RequestId, error: AntiphonError) -> None:
+        """Give up a request of ours, as ``Connection.abandon`` does; one that was made again has its first id here."""
+        super().abandon((self._current or {}).get(id, id), error)
+
+    async def request(
+        self, outgoing: Outgoing, *, timeout: float | None = None, on_progress: OnProgress | None = None
+    ) -> Raw:
+        """Send a request and wait for its result, as ``Connection.request`` does; repeat it if its reply is lost.
+
+        Raises:
+            PeerError: also if it could not be repeated; then the message says so, and what to do.
+        """
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            return await super().request(outgoing, timeout=timeout, on_progress=on_progress)
+        except PeerError as error:
+            if not is_broken(error) or self.session.revision is None:
+                raise
+            lost = error
+        params: Any = decode(decode_envelope(outgoing.data).params, outgoing.method.params)
+        if not self.repeats.allows(outgoing.method.name, params):
+            raise _not_repeated(lost, outgoing.method.name, params)
+        self._current = current = self._current or {}
+        for pause in PAUSES:
+            await asyncio.sleep(pause)
+            left = self._left(timeout, clock() - began)
+            try:
+                again = self._again(outgoing, params)
+                current[outgoing.id] = again.id
+                return await super().request(again, timeout=left, on_progress=on_progress)
+            except PeerError as error:
+                lost = _still_lost(error, lost, params)
+            finally:
+                current.pop(outgoing.id, None)
+        raise _told(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
+
+    def _left(self, timeout: float | None, spent: float) -> float | None:
+        # In a legacy call the time in which an ask was answered does not count: it may have been most of it.
+        if timeout is None or self.session.revision is None or not self.session.revision.modern:
+            return timeout
+        return max(0.0, timeout - spent)
+
+    def _again(self, lost: Outgoing, params: Wire) -> Outgoing:
+        """Open the same request under another id."""
+        raw = decode_envelope(lost.data).params
+        given: object = msgspec.json.decode(raw or b"{}").get("_meta")
+        meta = cast("dict[str, Any]", given) if isinstance(given, dict) else None
+        return self.session.request(lost.method, params, wants_progress=lost.wants_progress, meta=meta)
+
+
+def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
+    """Return the error of another attempt that was lost, too; raise one that is an answer."""
+    if isinstance(error, InvalidParams) and getattr(params, "request_state", None) is not None:
+        raise _void(lost) from None
+    if not is_broken(error) and not is_unreachable(error):
+        raise error
+    return error
+
+
+def _not_repeated(lost: PeerError, method: str, params: object) -> PeerError:
+    what = f"the tool {getattr(params, 'name', '')!r}" if method == "tools/call" else method
+    return _told(
+        lost,
+        f"it was not sent again, since {what} is not marked readOnlyHint or idempotentHint in a list this client has "
+        "seen; find out what it did before you call it again",
+    )
+
+
+def _void(lost: PeerError) -> PeerError:
+    return _told(lost, "when it was sent again, the server had given up the call; since it may be repeated, call again")
+
+
+def _told(lost: PeerError, more: str) -> PeerError:
+    told = PeerError(f"{lost.message}; {more}", code=BROKEN, data=lost.data)
+    told.remote = lost.remote
+    return told

@@ -1,0 +1,1 @@
+"""Input rounds, the client's side (from 2026-07-28)."""

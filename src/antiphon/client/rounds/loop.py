@@ -1,0 +1,186 @@
+"""Input rounds, the client's side: call, be asked, answer, call again, until there is a result (from 2026-07-28).
+
+Pure loop over functions: ``send`` makes one request of the params, ``admit`` says whether an ask may be answered,
+``answer`` answers it. Owns the limits, and that a round is taken whole or not at all. Source: 2026-07-28
+basic/patterns/mrtr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import NamedTuple, TypeVar
+
+from msgspec import DecodeError, Raw, Struct, structs
+
+from antiphon.client.rounds.replies import problem_of
+from antiphon.errors import ConfigError, InvalidParams, RemoteProtocolError
+from antiphon.protocol.session import shortened
+from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.envelope import encode
+from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.origin import Round
+from antiphon.wire.rounds import InputRequest, InputRequiredResult
+from antiphon.wire.unknown import decode
+
+__all__ = ["DEFAULT_LIMITS", "Asked", "RoundLimits", "answer_all", "read_round", "retry", "run_rounds"]
+
+R = TypeVar("R", bound=Wire)
+Admit = Callable[[MethodSpec, Wire], Wire]
+Answer = Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]
+Send = Callable[[RoundParams], Awaitable[R | InputRequiredResult]]
+
+MAX_STATE = 1024 * 1024
+"""Longest ``requestState`` taken, in characters: it comes back with every retry."""
+
+
+class RoundLimits(Struct, frozen=True, kw_only=True):
+    """What one call of ours may cost in questions, on every revision.
+
+    ``rounds``: how often the call may be answered with questions (2026-07-28). ``asks``: how many questions all of them
+    together may hold; before 2026-07-28, how many may come while the call is open. ``at_once``: how many questions of
+    the call are with an answerer at the same time; the others wait.
+
+    Raises:
+        ConfigError: a limit is negative, or nothing could ever be answered.
+    """
+
+    rounds: int = 64
+    asks: int = 100
+    at_once: int = 8
+
+    def __post_init__(self) -> None:
+        if self.rounds < 0 or self.asks < 0 or self.at_once < 1:
+            raise ConfigError("RoundLimits: rounds and asks must be at least 0, at_once at least 1")
+
+
+DEFAULT_LIMITS = RoundLimits()
+
+
+class Asked(NamedTuple):
+    """One ask of a round, admitted: its method, its params, and those as JSON."""
+
+    spec: MethodSpec
+    params: Wire
+    raw: Raw
+
+
+Inspect = Callable[[InputRequiredResult, Mapping[str, Asked], Round, int], Awaitable[object]]
+
+
+def _as_it_is(_spec: MethodSpec, params: Wire) -> Wire:
+    return params
+
+
+async def run_rounds(
+    send: Send[R],
+    answer: Answer,
+    params: RoundParams,
+    limits: RoundLimits = DEFAULT_LIMITS,
+    *,
+    admit: Admit = _as_it_is,
+    inspect: Inspect | None = None,
+) -> tuple[R, int]:
+    """Make a call and go along with its rounds; return the result and how many rounds there were.
+
+    ``inspect`` is called with each round before anything of it is answered: the result, its asks, which round it is
+    and how many asks there were so far. A refused ask gives up the whole call: a round has no error member.
+
+    Raises:
+        RemoteProtocolError: the server asks too often, too much, or what no round may ask; nothing of that round was
+        answered. Whatever ``send``, ``inspect`` and ``answer`` raise.
+    """
+    asked = 0
+    for number in count(1):
+        result = await send(params)
+        if not isinstance(result, InputRequiredResult):
+            return result, number - 1
+        asked += len(result.input_requests or ())
+        asks = read_round(result, number, asked, limits, admit)
+        this = Round(n=number, max=limits.rounds)
+        if inspect is not None:
+            await inspect(result, asks, this, asked)
+        answers = await answer_all(asks, answer, this, limits.at_once)
+        params = retry(params, answers, result.request_state)
+    raise AssertionError("read_round refuses what is beyond the last round")
+
+
+def read_round(
+    result: InputRequiredResult, number: int, asked: int, limits: RoundLimits, admit: Admit = _as_it_is
+) -> dict[str, Asked]:
+    """Read the asks of a round; ``asked`` counts those of all rounds so far, this one included.
+
+    Raises:
+        RemoteProtocolError: the round is beyond a limit, or one of its asks may not be answered: names key and method.
+    """
+    if number > limits.rounds:
+        raise RemoteProtocolError(f"The server asked for more than {limits.rounds} rounds in one call")
+    if asked > limits.asks:
+        raise RemoteProtocolError(f"The server asked for more than {limits.asks} answers in one call")
+    if not result.input_requests and result.request_state is None:
+        raise RemoteProtocolError("The server asked for input, but said neither what nor in which state")
+    if result.request_state is not None and len(result.request_state) > MAX_STATE:
+        raise RemoteProtocolError(f"The server's requestState is longer than {MAX_STATE} characters")
+    return {key: _read(key, ask, admit) for key, ask in (result.input_requests or {}).items()}
+
+
+def _read(key: str, ask: InputRequest, admit: Admit) -> Asked:
+    spec = METHODS.get(ask.method)
+    if spec is None or not spec.ask:
+        raise RemoteProtocolError(f"{_place(key, ask.method)}: this is nothing a round may ask")
+    try:
+        read = decode(ask.params, spec.params)
+        params = admit(spec, read)
+    except InvalidParams as error:
+        raise RemoteProtocolError(f"{_place(key, ask.method)}: {error.message}") from None
+    except (DecodeError, RemoteProtocolError) as error:
+        raise RemoteProtocolError(f"{_place(key, ask.method)}: {problem_of(error)}") from None
+    return Asked(spec, params, ask.params if params is read else Raw(encode(params)))
+
+
+def _place(key: str, method: str) -> str:
+    return f"inputRequests.{shortened(key)} ({shortened(method)})"
+
+
+async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_once: int) -> dict[str, Wire]:
+    """Answer the asks of a round, ``at_once`` of them at the same time.
+
+    The first failure ends the others and is raised as it is, never in a group. An answerer that finds an ask invalid
+    has found a fault of the server's.
+    """
+    if len(asks) <= 1:
+        # The usual round: no task of its own, the caller's will do.
+        return {key: await _answered(key, ask, answer, this) for key, ask in asks.items()}
+    turns = asyncio.Semaphore(at_once)
+
+    async def in_turn(key: str, ask: Asked) -> Wire:
+        async with turns:
+            return await _answered(key, ask, answer, this)
+
+    tasks = {key: asyncio.ensure_future(in_turn(key, ask)) for key, ask in asks.items()}
+    try:
+        answers = await asyncio.gather(*tasks.values())
+    except BaseException:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        raise
+    return dict(zip(tasks, answers, strict=True))
+
+
+async def _answered(key: str, ask: Asked, answer: Answer, this: Round) -> Wire:
+    try:
+        return await answer(ask.spec, ask.params, this)
+    except InvalidParams as error:
+        if error.remote:
+            # Of a call that the answerer itself has made: not about this ask.
+            raise
+        raise RemoteProtocolError(f"{_place(key, ask.spec.name)}: {error.message}") from None
+
+
+def retry(params: RoundParams, answers: Mapping[str, Wire], state: str | None) -> RoundParams:
+    """Make the params of a retry: those of the call, the answers, and the state as it came."""
+    # "If the result does not contain requestState, the client MUST NOT include one in the retry."
+    encoded = {key: Raw(encode(given)) for key, given in answers.items()}
+    return structs.replace(params, input_responses=encoded or None, request_state=state)

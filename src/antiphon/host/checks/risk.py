@@ -1,0 +1,164 @@
+"""What a person should look at twice before approving: facts about a request, each in one line.
+
+Pure. Nothing is refused here (that is ``validate`` and ``policy``), and no text of the request is repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from antiphon.host.checks.contents import binaries, texts
+from antiphon.host.checks.redact import find_secrets
+from antiphon.host.checks.visible import hidden
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.tools import CallToolRequestParams
+
+__all__ = ["Risk", "assess", "assess_elicitation", "assess_tool"]
+
+Level = Literal["note", "warning"]
+RiskKind = Literal[
+    "background",
+    "tools",
+    "context",
+    "hidden",
+    "secret",
+    "size",
+    "media",
+    "tokens",
+    "turns",
+    "address",
+    "field",
+    "destructive",
+    "unlisted",
+]
+
+LARGE_TOKENS = 4_000
+"""Answers longer than this are pointed out (SAF-T1112 names the same figure)."""
+LARGE_TEXT = 20_000
+"""Characters a person hardly reads to the end."""
+_SECRET_NAMES = frozenset(
+    ["password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "pin", "cvv", "cvc", "otp", "iban"]
+)
+
+
+class Risk(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to look at."""
+
+    kind: RiskKind
+    level: Level
+    text: str
+    """For people; made of our own words and numbers only."""
+
+
+def assess(params: CreateMessageRequestParams, origin: Origin, result: CreateMessageResult | None = None) -> list[Risk]:
+    """List what is remarkable in a request, or in the ``result`` that would answer it, warnings first."""
+    looked_at = params if result is None else result
+    contents = [text for _, text in texts(looked_at)]
+    risks = [*_size(contents), *_media(looked_at), *_hidden(contents), *_secrets(contents)]
+    if result is None:
+        risks += [*_origin(origin), *_request(params)]
+    return sorted(risks, key=lambda risk: risk.level != "warning")
+
+
+def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk]:
+    """List what is remarkable in an elicitation."""
+    contents = [params.message, params.url or "", encode(params.requested_schema).decode()]
+    risks = [*_hidden(contents), *_origin(origin), *_secret_fields(params), *_address(params)]
+    return sorted(risks, key=lambda risk: risk.level != "warning")
+
+
+def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
+    """List what is remarkable in the call of a tool before it is sent."""
+    contents = [params.name, bytes(params.arguments).decode("utf-8", "replace")]
+    risks = [*_size(contents), *_hidden(contents), *_secrets(contents), *_tool(origin)]
+    return sorted(risks, key=lambda risk: risk.level != "warning")
+
+
+def _tool(origin: Origin) -> Iterator[Risk]:
+    if origin.tool is None:
+        yield _risk("unlisted", "warning", "the server does not list this tool")
+    elif origin.tool.annotations is not None and origin.tool.annotations.destructive_hint:
+        yield _risk("destructive", "warning", "the server says that the tool may destroy something")
+
+
+def _risk(kind: RiskKind, level: Level, text: str) -> Risk:
+    return Risk(kind=kind, level=level, text=text)
+
+
+def _origin(origin: Origin) -> Iterator[Risk]:
+    if origin.call is None:
+        yield _risk("background", "warning", "asked in the background: it belongs to no call of yours")
+
+
+def _request(params: CreateMessageRequestParams) -> Iterator[Risk]:
+    if params.tools:
+        yield _risk("tools", "warning", f"the model may ask for {_count(len(params.tools), 'tool')} of the server's")
+    if params.include_context not in (None, "none"):
+        yield _risk("context", "warning", "the server wants context of other conversations; none is given")
+    if params.max_tokens > LARGE_TOKENS:
+        yield _risk("tokens", "warning", f"an answer of up to {params.max_tokens} tokens")
+    turns = sum(message.role == "assistant" for message in params.messages)
+    if turns:
+        yield _risk("turns", "note", f"the server wrote {_count(turns, 'message')} in the assistant's name")
+
+
+def _size(contents: Iterable[str]) -> Iterator[Risk]:
+    characters = sum(map(len, contents))
+    if characters > LARGE_TEXT:
+        yield _risk("size", "warning", f"{characters} characters of text")
+
+
+def _media(looked_at: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Risk]:
+    kinds = Counter(binary.mime_type.partition("/")[0] for binary in binaries(looked_at))
+    for kind, count in sorted(kinds.items()):
+        # The type is the server's word: only the two we know are repeated.
+        name = kind if kind in ("image", "audio") else "file"
+        yield _risk("media", "note", _count(count, name))
+
+
+def _hidden(contents: Iterable[str]) -> Iterator[Risk]:
+    total: Counter[str] = Counter()
+    for text in contents:
+        total.update(hidden(text))
+    if total:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
+        yield _risk("hidden", "warning", f"characters that cannot be seen ({kinds}), shown as marks")
+
+
+def _secrets(contents: Iterable[str]) -> Iterator[Risk]:
+    kinds = Counter(finding.kind for text in contents for finding in find_secrets(text))
+    for kind, count in sorted(kinds.items()):
+        yield _risk("secret", "warning", f"looks like a secret: {kind}" + (f" ({count} times)" if count > 1 else ""))
+
+
+def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
+    # 2025-06-18 client/elicitation: "Servers MUST NOT use elicitation to request sensitive information".
+    names = (params.requested_schema or {}).get("properties", {})
+    # "apiToken", "api_token" and "API token" are all made of the word "token"; "shipping" is not made of "pin".
+    words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+    asked = sorted(_SECRET_NAMES & words)
+    if asked:
+        yield _risk("field", "warning", f"asks for what looks like a secret ({', '.join(asked)}); forms must not")
+
+
+def _address(params: ElicitRequestParams) -> Iterator[Risk]:
+    if params.url is None:
+        return
+    if not params.url.lower().startswith("https://"):
+        yield _risk("address", "warning", "the address is not https")
+    if not params.url.isascii() or "xn--" in params.url.lower():
+        yield _risk("address", "warning", "the address has letters that may look like others")
+    if "@" in params.url.partition("://")[2].partition("/")[0]:
+        yield _risk("address", "warning", "the address has a user name before its host")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,199 @@
+"""Is this a sampling request at all: the protocol's rules, and bounds on what one request may hold.
+
+Pure. What is allowed by somebody's wish is ``policy``; what is suspicious but legal is ``risk``; who may use tools and
+answer uses is ``wire.conversation``. Sources: 2025-11-25 client/sampling ("Error Handling"), schema of that revision.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+from collections.abc import Sequence
+from typing import NoReturn
+
+from antiphon.errors import InvalidParams
+from antiphon.host.checks.contents import binaries, message_blocks, texts
+from antiphon.host.checks.media import inspect_media
+from antiphon.wire.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+from antiphon.wire.conversation import check_conversation
+from antiphon.wire.envelope import encode, too_deep
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
+
+__all__ = ["validate", "validate_result"]
+
+MAX_MESSAGES = 1_000
+"""Messages in one request. A long tool loop has some hundred; other hosts stop at 256."""
+MAX_BLOCKS = 1_000
+"""Blocks in one message: a turn with more parallel tool results is an attack."""
+MAX_TEXT = 10 * 1024 * 1024
+"""Bytes of all text together. Ten times the context of the largest models of 2026, at four bytes a token."""
+MAX_MEDIA = 20 * 1024 * 1024
+"""Bytes of all media together, after base64: what vendors take in one request."""
+MAX_TOOLS = 256
+"""Tools in one request; vendors take 128."""
+MAX_LIST = 256
+"""Hints and stop sequences."""
+MAX_JSON_DEPTH = 64
+"""Nesting of one JSON value within a request (a schema, an input): half of what a whole frame may have."""
+
+_RESULT_BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+_TOP_BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)
+
+
+def validate(params: CreateMessageRequestParams) -> None:
+    """Check a request.
+
+    Raises:
+        InvalidParams: with the place named, in the message and as ``data.place``.
+    """
+    _check_numbers(params)
+    _check_counts(params)
+    _check_tools(params)
+    for at, message in enumerate(params.messages):
+        _check_message(message, f"messages[{at}]")
+    check_conversation(params.messages)
+    _check_contents(params)
+
+
+def validate_result(result: CreateMessageResult, params: CreateMessageRequestParams) -> None:
+    """Check what a provider or a person answers before it is handed to the server.
+
+    Raises:
+        InvalidParams: with the place named; it is our side's mistake, never to be sent to the server as it is.
+    """
+    if result.role != "assistant":
+        _refuse("role", 'an answer comes from the "assistant"')
+    if not result.blocks:
+        _refuse("content", "empty")
+    offered = {tool.name for tool in params.tools or ()}
+    for place, block in message_blocks(result, ""):
+        if not isinstance(block, TextContent | ImageContent | AudioContent | ToolUseContent):
+            _refuse(place, "not a kind of content an answer may have")
+        if isinstance(block, ToolUseContent) and block.name not in offered:
+            _refuse(f"{place}.name", "a tool that was not offered")
+    _check_contents(result)
+
+
+def _refuse(place: str, problem: str) -> NoReturn:
+    raise InvalidParams(f"{place}: {problem}", data={"place": place})
+
+
+def _check_numbers(params: CreateMessageRequestParams) -> None:
+    if not _is_integer(params.max_tokens) or params.max_tokens < 1:
+        _refuse("maxTokens", "must be an integer of at least 1")
+    if params.temperature is not None and not math.isfinite(params.temperature):
+        _refuse("temperature", "must be a finite number")
+    wishes = params.model_preferences
+    if wishes is None:
+        return
+    priorities = (
+        ("cost", wishes.cost_priority),
+        ("speed", wishes.speed_priority),
+        ("intelligence", wishes.intelligence_priority),
+    )
+    for name, value in priorities:
+        # Schema: minimum 0, maximum 1. Not-a-number fails the comparison as well.
+        if value is not None and not 0 <= value <= 1:
+            _refuse(f"modelPreferences.{name}Priority", "must be from 0 to 1")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_counts(params: CreateMessageRequestParams) -> None:
+    if not params.messages:
+        _refuse("messages", "empty")
+    hints = params.model_preferences.hints if params.model_preferences else None
+    counted: tuple[tuple[str, Sequence[object] | None, int], ...] = (
+        ("messages", params.messages, MAX_MESSAGES),
+        ("tools", params.tools, MAX_TOOLS),
+        ("stopSequences", params.stop_sequences, MAX_LIST),
+        ("modelPreferences.hints", hints, MAX_LIST),
+    )
+    for place, items, most in counted:
+        if items is not None and len(items) > most:
+            _refuse(place, f"more than {most} items")
+
+
+def _check_tools(params: CreateMessageRequestParams) -> None:
+    seen: set[str] = set()
+    for at, tool in enumerate(params.tools or ()):
+        if not tool.name or tool.name in seen:
+            _refuse(f"tools[{at}].name", "a second tool of this name" if tool.name else "empty")
+        seen.add(tool.name)
+        _check_depth(f"tools[{at}]", tool)
+    if params.tool_choice is not None and params.tool_choice.mode == "required" and not params.tools:
+        _refuse("toolChoice.mode", '"required", but there are no tools')
+    if params.metadata is not None:
+        _check_depth("metadata", params.metadata)
+
+
+def _check_message(message: SamplingMessage, place: str) -> None:
+    if not message.blocks or len(message.blocks) > MAX_BLOCKS:
+        _refuse(f"{place}.content", f"more than {MAX_BLOCKS} blocks" if message.blocks else "empty")
+    for where, block in message_blocks(message, place):
+        _check_block(where, block)
+
+
+def _check_block(place: str, block: object) -> None:
+    if not isinstance(block, _TOP_BLOCKS):
+        _refuse(place, "content of a kind that sampling does not have")
+    if isinstance(block, ToolUseContent):
+        _check_depth(f"{place}.input", block.input)
+    if isinstance(block, ToolResultContent):
+        _check_tool_result(place, block)
+
+
+def _check_tool_result(place: str, result: ToolResultContent) -> None:
+    if len(result.content) > MAX_BLOCKS:
+        _refuse(f"{place}.content", f"more than {MAX_BLOCKS} blocks")
+    for at, block in enumerate(result.content):
+        if not isinstance(block, _RESULT_BLOCKS):
+            _refuse(f"{place}.content[{at}]", "content of a kind that tool results do not have")
+    _check_depth(f"{place}.structuredContent", result.structured_content)
+
+
+def _check_contents(asked: CreateMessageRequestParams | CreateMessageResult) -> None:
+    size = 0
+    for place, text in texts(asked):
+        # A text has at least as many bytes as characters: no need to encode what is too long anyway.
+        size += len(text) if len(text) > MAX_TEXT else len(text.encode("utf-8", "surrogatepass"))
+        if size > MAX_TEXT:
+            _refuse(place, f"more than {MAX_TEXT} bytes of text in one request")
+    size = 0
+    for place, data, mime_type, playable in binaries(asked):
+        # Four characters of base64 are three bytes: too much is refused before it is decoded.
+        size += len(data) * 3 // 4
+        if size > MAX_MEDIA:
+            _refuse(place, f"more than {MAX_MEDIA} bytes of media in one request")
+        _check_binary(place, data, mime_type, playable)
+
+
+def _check_binary(place: str, data: str, mime_type: str, playable: bool) -> None:
+    try:
+        if playable:
+            inspect_media(data, mime_type)
+        else:
+            binascii.a2b_base64(data, strict_mode=True)
+    except binascii.Error:
+        _refuse(place, "not valid base64")
+    except ValueError as error:
+        _refuse(place, str(error))
+
+
+def _check_depth(place: str, value: object) -> None:
+    try:
+        deep = too_deep(encode(value), MAX_JSON_DEPTH)
+    except (RecursionError, TypeError, ValueError, OverflowError):
+        _refuse(place, "not JSON, or nested too deep")
+    if deep:
+        _refuse(place, f"JSON nested deeper than {MAX_JSON_DEPTH}")

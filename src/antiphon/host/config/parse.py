@@ -1,0 +1,239 @@
+"""One ``antiphon.toml`` text as values: every mistake with the line it is on and the remedy.
+
+Owns how the text becomes tables and tables become values. Which files there are is ``files``'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, NoReturn, TypeVar, cast, get_args
+
+import msgspec
+
+from antiphon.errors import ConfigError
+from antiphon.host.catalogue import PROVIDERS, Model
+from antiphon.host.checks.policy import Policy
+from antiphon.host.config.lines import Lines, Place
+from antiphon.host.config.shape import Budget, Caps, Notify, Review, ReviewResponse, ServerEntry, Settings
+
+__all__ = ["Defaults", "Document", "read"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+Table = dict[str, Any]
+
+_SECTIONS = ("defaults", "models", "servers", "policy", "notify")
+_LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ``[defaults]`` table: settings for every server, and what concerns none in particular."""
+
+    model: str | None = None
+    """The model that answers where nothing speaks for another."""
+    order: tuple[str, ...] | None = None
+    """The models in the order they are liked; by default that of the file."""
+    models: tuple[str, ...] | None = None
+    review: Review | None = None
+    review_response: ReviewResponse | None = None
+    review_timeout: float | None = None
+    generate_timeout: float | None = None
+    attempts: int | None = None
+    store: str | None = None
+    """Where the host keeps reviews, grants, budgets and the audit: a file (beside this one, if it has no folder),
+    ``postgresql://...``, ``"default"`` for the user's own, ``"memory"`` for none."""
+    caps: Caps = Caps()
+    budget: Budget = Budget()
+
+    def __post_init__(self) -> None:
+        for name in ("review_timeout", "generate_timeout", "attempts"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is above 0")
+
+    @property
+    def settings(self) -> Settings:
+        """What of it holds for a server."""
+        return Settings(
+            models=self.models,
+            review=self.review,
+            review_response=self.review_response,
+            caps=self.caps,
+            budget=self.budget,
+        )
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file says."""
+
+    defaults: Defaults = Defaults()
+    models: tuple[Model, ...] = ()
+    servers: tuple[ServerEntry, ...] = ()
+    policy: Policy | None = None
+    notify: Notify = Notify()
+    lines: dict[str, int] = {}
+    """The line of each top-level table that is there."""
+
+
+def read(text: str, file: str) -> Document:
+    """Read a text; ``file`` is what messages call it.
+
+    Raises:
+        ConfigError: it is no TOML, or says what cannot be said; the line and the remedy are named.
+    """
+    return _Reader(text, file).document()
+
+
+class _Reader:
+    """One text on its way to values."""
+
+    def __init__(self, text: str, file: str) -> None:
+        # Imported here: a host that is made by a program reads no file.
+        import tomllib
+
+        self._file = file
+        try:
+            self._data = tomllib.loads(text, parse_float=Decimal)
+        except tomllib.TOMLDecodeError as error:
+            # Its message ends in "(at line 3, column 5)".
+            raise ConfigError(f"{file}: not TOML: {error}") from None
+        except (RecursionError, ValueError):
+            raise ConfigError(f"{file}: not TOML that can be read") from None
+        self._lines = Lines(text)
+
+    def document(self) -> Document:
+        self._check_names(self._data, _SECTIONS, ())
+        for section in _SECTIONS:
+            if not isinstance(self._data.get(section, {}), dict):
+                self._fail((section,), f"is a table: write [{section}]")
+        document = Document(
+            defaults=self._convert(self._data.get("defaults", {}), Defaults, ("defaults",)),
+            models=tuple(self._named("models", Model, with_name=True)),
+            servers=tuple(self._named("servers", ServerEntry, with_name=False)),
+            policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
+            notify=self._convert(self._data.get("notify", {}), Notify, ("notify",)),
+            lines={name: self._lines.of((name,)) for name in self._data},
+        )
+        self._check_references(document)
+        return document
+
+    def _named(self, section: str, kind: type[T], *, with_name: bool) -> Iterator[T]:
+        for name, table in cast("Table", self._data.get(section, {})).items():
+            place = (section, name)
+            if not isinstance(table, dict):
+                self._fail(place, f"is a table: write [{section}.{name}]")
+            if with_name and "name" in table:
+                self._fail((*place, "name"), f"the name is in the heading: [{section}.{name}]")
+            added = {"name": name} if with_name else {}
+            yield self._convert(cast("Table", table), kind, place, added)
+
+    def _convert(self, table: Table, kind: type[T], place: Place, added: Mapping[str, str] | None = None) -> T:
+        self._check_table(table, kind, place)
+        try:
+            return msgspec.convert({**table, **(added or {})}, kind)
+        except msgspec.ValidationError as error:
+            problem, _, path = str(error).partition(" - at ")
+            steps = _steps(path)
+            self._fail((*place, *steps), problem + _choices(kind, steps, problem))
+
+    def _check_table(self, table: Table, kind: type[msgspec.Struct], place: Place) -> None:
+        """Refuse members that there are not, at any depth: a misspelt limit would otherwise be no limit."""
+        fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        self._check_names(table, tuple(name for name in fields if name != "name" or kind is not Model), place)
+        for name, value in table.items():
+            inner = _struct_in(fields.get(name))
+            if inner is None:
+                continue
+            if isinstance(value, dict):
+                self._check_table(cast("Table", value), inner, (*place, name))
+            elif isinstance(value, list):
+                for at, item in enumerate(cast("list[object]", value)):
+                    if isinstance(item, dict):
+                        self._check_table(cast("Table", item), inner, (*place, name, at))
+
+    def _check_names(self, table: Table, known: tuple[str, ...], place: Place) -> None:
+        for name in table:
+            if name in known:
+                continue
+            if name.lower() in _LIKELY_KEYS:
+                # Its value is not repeated: it may well be a key.
+                self._fail((*place, name), 'keys stay in the environment: name the variable, key = "MY_API_KEY"')
+            close = _close_to(name, known)
+            remedy = f"did you mean {close!r}?" if close else f"there are: {', '.join(known)}"
+            self._fail((*place, name), f"there is no such key; {remedy}")
+
+    def _check_references(self, document: Document) -> None:
+        """Refuse names of models that are not in this file, if it has any: a typing mistake, most likely."""
+        known = [model.name for model in document.models]
+        for model in document.models:
+            self._check_key(model)
+            self._check_provider(model)
+            if model.fallback is not None:
+                self._check_known(model.fallback, known, ("models", model.name, "fallback"))
+        if known:
+            if document.defaults.model is not None:
+                self._check_known(document.defaults.model, known, ("defaults", "model"))
+            for name in document.defaults.order or ():
+                self._check_known(name, known, ("defaults", "order"))
+
+    def _check_key(self, model: Model) -> None:
+        if model.key is not None and not (model.key.isidentifier() and model.key.isascii() and len(model.key) < 100):
+            self._fail(("models", model.name, "key"), "is the name of an environment variable, not the key itself")
+
+    def _check_provider(self, model: Model) -> None:
+        if model.provider not in PROVIDERS:
+            close = _close_to(model.provider, PROVIDERS)
+            remedy = f"did you mean {close!r}?" if close else 'what speaks as OpenAI does is "openai-compatible"'
+            self._fail(("models", model.name, "provider"), f"there is no provider {model.provider!r}; {remedy}")
+        if model.provider == "openai-compatible" and model.base_url is None:
+            self._fail(("models", model.name), "openai-compatible needs a base_url")
+
+    def _check_known(self, name: str, known: list[str], place: Place) -> None:
+        if name not in known:
+            self._fail(place, f"there is no model {name!r}; there are: {', '.join(known)}")
+
+    def _fail(self, place: Place, problem: str) -> NoReturn:
+        path = ".".join(f"[{step}]" if isinstance(step, int) else step for step in place).replace(".[", "[")
+        raise ConfigError(f"{self._file}, line {self._lines.of(place)}: {path}: {problem}")
+
+
+def _close_to(name: str, known: Iterable[str]) -> str | None:
+    """Find what may have been meant."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
+
+
+def _struct_in(kind: object) -> type[msgspec.Struct] | None:
+    """Find the struct that the type of a field is, or is made of."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    return next((found for inner in get_args(kind) if (found := _struct_in(inner)) is not None), None)
+
+
+def _choices(kind: object, steps: list[str | int], problem: str) -> str:
+    """Say which words there are, where another one was written."""
+    if not problem.startswith("Invalid enum value"):
+        return ""
+    for step in steps:
+        struct = _struct_in(kind)
+        fields = {field.name: field.type for field in msgspec.structs.fields(struct)} if struct else {}
+        kind = fields.get(str(step), kind) if isinstance(step, str) else kind
+    return f"; there are: {', '.join(_words_in(kind))}"
+
+
+def _words_in(kind: object) -> Iterator[str]:
+    """Find the words and figures of a ``Literal``, wherever it is in a type."""
+    for inner in get_args(kind):
+        yield from (str(inner),) if isinstance(inner, str | int) else _words_in(inner)
+
+
+def _steps(path: str) -> list[str | int]:
+    """Split msgspec's ``$.steps[1].input`` (in backquotes) into steps."""
+    steps: list[str | int] = []
+    for part in path.strip("`").removeprefix("$").split("."):
+        name, _, rest = part.partition("[")
+        if name:
+            steps.append(name)
+        steps += [int(number) for number in rest.rstrip("]").split("][") if number.isdigit()]
+    return steps

@@ -1,0 +1,1 @@
+"""The models of a user: which there are, and which one answers."""

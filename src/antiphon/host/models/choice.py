@@ -1,0 +1,97 @@
+"""Which model a request goes to, and at what price: the seam between the pipeline and whatever chooses.
+
+Owns the values that cross it, and the chooser for providers that are a catalogue of models. The rules are ``select``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from antiphon.host.budget import Priced
+from antiphon.host.catalogue import Catalogue
+from antiphon.host.models.selection.record import Selection
+from antiphon.host.providers.base import Provider
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["Choose", "Chosen", "chooser"]
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The model a request will go to."""
+
+    model: str | None = None
+    """``None`` for the provider's own."""
+    fallbacks: tuple[str, ...] = ()
+    """Who may stand in, in turn."""
+    others: tuple[str, ...] = ()
+    """Further models that could answer, in the user's order: whoever reviews may choose one of them instead."""
+    prices: Mapping[str | None, Priced | None] = msgspec.field(default_factory=dict[str | None, Priced | None])
+    """Of all of these; ``None`` where nobody knows, or it is free: only tokens are counted then."""
+    selection: Any = None
+    """The record of the choice, for whoever reviews: anything that can be encoded."""
+
+    @property
+    def price(self) -> Priced | None:
+        """The price of the model that answers."""
+        return self.prices.get(self.model)
+
+    @property
+    def at_stake(self) -> list[Priced | None]:
+        """The prices of those that may come to answer: the dearest of them is what is reserved."""
+        return [self.prices.get(name) for name in (self.model, *self.fallbacks)]
+
+    def instead(self, model: str) -> Chosen:
+        """Choose another model, which one of ``others`` is; nobody stands in for what a person chose."""
+        others = tuple(name for name in (self.model, *self.others) if name is not None and name != model)
+        prices = self.prices if model in self.prices else {**self.prices, model: self.price}
+        return msgspec.structs.replace(self, model=model, fallbacks=(), others=others, prices=prices)
+
+
+Choose = Callable[[CreateMessageRequestParams, Origin, Decimal | None], Chosen | None]
+"""Chooses a model: request, origin, dollars that are left (``None`` for no bound). ``None``: none may answer."""
+
+
+@runtime_checkable
+class _Selecting(Protocol):
+    """A provider that is a catalogue of models."""
+
+    catalogue: Catalogue
+
+    def select(
+        self,
+        params: CreateMessageRequestParams,
+        *,
+        allowed: Collection[str] | None = None,
+        left: Decimal | None = None,
+    ) -> Selection: ...
+
+
+def chooser(provider: Provider, allowed: Callable[[Origin], Collection[str] | None] | None = None) -> Choose | None:
+    """Make the chooser for a provider; ``None`` if it has nothing to choose from.
+
+    ``allowed`` says which models a server may use, as globs; ``None`` for any.
+    """
+    if not isinstance(provider, _Selecting):
+        return None
+    selecting = provider
+
+    def choose(params: CreateMessageRequestParams, origin: Origin, left: Decimal | None) -> Chosen | None:
+        permitted = allowed(origin) if allowed else None
+        selection = selecting.select(params, allowed=permitted, left=left)
+        if selection.winner is None:
+            return None
+        names = [candidate.name for candidate in selection.candidates if candidate.eligible]
+        return Chosen(
+            model=selection.winner,
+            fallbacks=selection.fallbacks,
+            others=tuple(name for name in names if name != selection.winner),
+            prices={name: selecting.catalogue.get(name).price for name in names},
+            selection=selection,
+        )
+
+    return choose

@@ -1,0 +1,169 @@
+"""``Models``: all of a user's models behind one provider. Which one answers is chosen per request, by ``select``.
+
+Owns the clients, made when first needed or by ``warm``, and the turn from one that fails to its fallback. Nothing
+heavy is imported before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from decimal import Decimal
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from antiphon.errors import ConfigError
+from antiphon.host.catalogue import Catalogue, Model
+from antiphon.host.models.select import select
+from antiphon.host.models.selection.needs import needs_of
+from antiphon.host.models.selection.record import Selection
+from antiphon.host.providers.base import Completion, ProviderFailure, Usage
+from antiphon.host.providers.echo import Echo
+from antiphon.host.providers.keys import find_key, missing_key
+from antiphon.host.providers.persistence import Patience, may_stand_in, persist
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+if TYPE_CHECKING:
+    from antiphon.host.providers.vendor.adapter import Vendor
+
+__all__ = ["Models"]
+
+
+class Models:
+    """The provider that is a catalogue of models."""
+
+    personal = False
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        environ: Mapping[str, str],
+        *,
+        patience: Patience | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Take the models; ``environ`` is where their keys are looked up. Nothing is opened yet.
+
+        Raises:
+            ConfigError: the catalogue is empty.
+        """
+        if not len(catalogue):
+            raise ConfigError("there is no model: name one in antiphon.toml")
+        self.catalogue = catalogue
+        self._environ = environ
+        self._patience = patience or Patience()
+        self._sleep = sleep
+        self._vendors: dict[str, Vendor] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the model that answers where nothing speaks for another."""
+        return self.catalogue.default or next(iter(self.catalogue)).name
+
+    @property
+    def tools(self) -> bool:
+        """Whether any of the models can use tools."""
+        return any(model.tools for model in self.catalogue)
+
+    def select(
+        self,
+        params: CreateMessageRequestParams,
+        *,
+        allowed: Collection[str] | None = None,
+        left: Decimal | None = None,
+    ) -> Selection:
+        """Choose the model for a request; see ``host.models.select``. A model without its key is not eligible."""
+        missing = {model.name: missing_key(model, self._environ) for model in self.catalogue}
+        unavailable = {name: reason for name, reason in missing.items() if reason}
+        wishes = params.model_preferences
+        return select(needs_of(params), wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable)
+
+    def cost(self, name: str, usage: Usage) -> Decimal | None:
+        """Return the dollars a completion took; ``None`` if the price of the model is not known."""
+        price = self.catalogue.get(name).price
+        return price.cost(usage.input_tokens, usage.output_tokens) if price else None
+
+    async def warm(self, model: str | None = None) -> None:
+        """Load what a model needs and make its client, so that its first completion does not wait for that.
+
+        Best called while a person reviews: the libraries of a vendor take a second or two to load. Harmless to repeat.
+
+        Raises:
+            ConfigError: a package is missing or the provider not known; the remedy is named.
+        """
+        chosen = self.catalogue.get(model or self.name)
+        if chosen.provider != Echo.name:
+            await self._vendor(chosen)
+
+    async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
+        """Complete with the model of this name, or with the one chosen here; see ``generate``."""
+        return (await self.generate(params, model=model)).result
+
+    async def generate(
+        self, params: CreateMessageRequestParams, *, model: str | None = None, fallbacks: tuple[str, ...] = ()
+    ) -> Completion:
+        """Complete, and say what it took. Tries again, then lets the fallbacks try; cancelling ends it at once.
+
+        Without ``model`` the choice is made here, without an allowlist or a budget.
+
+        Raises:
+            ProviderFailure: all tries failed; the last failure.
+            ConfigError: there is no such model, or a package for it is missing.
+        """
+        if model is None:
+            selection = self.select(params)
+            if selection.winner is None:
+                raise ProviderFailure("unsupported", f"none of the models can answer: {_why_none(selection)}")
+            model, fallbacks = selection.winner, selection.fallbacks
+        try:
+            async with asyncio.timeout(self._patience.deadline):
+                return await self._in_turn(params, (model, *fallbacks))
+        except TimeoutError:
+            raise ProviderFailure("timeout", f"{model}: no answer in {self._patience.deadline} seconds") from None
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        vendors = list(self._vendors.values())
+        self._vendors.clear()
+        for vendor in vendors:
+            await vendor.aclose()
+
+    async def _in_turn(self, params: CreateMessageRequestParams, names: tuple[str, ...]) -> Completion:
+        last = len(names) - 1
+        for at, name in enumerate(names):
+            model = self.catalogue.get(name)
+            try:
+                return await persist(partial(self._once, params, model), self._patience, sleep=self._sleep)
+            except ProviderFailure as failure:
+                if at == last or not may_stand_in(failure):
+                    raise
+        raise AssertionError("there is at least one name")
+
+    async def _once(self, params: CreateMessageRequestParams, model: Model) -> Completion:
+        if model.provider == Echo.name:
+            return Completion(result=await Echo().complete(params), usage=Usage(), by=model.name)
+        return await (await self._vendor(model)).generate(params)
+
+    async def _vendor(self, model: Model) -> Vendor:
+        if model.name not in self._vendors:
+            # In a thread: the import takes long enough to be felt by everybody on this loop.
+            adapter = await asyncio.to_thread(_adapter)
+            made = await asyncio.to_thread(adapter, model, find_key(model, self._environ))
+            # Whoever came first while we waited has made one as well, which is as good.
+            self._vendors.setdefault(model.name, made)
+        return self._vendors[model.name]
+
+
+def _adapter() -> type[Vendor]:
+    """Import the adapter, on which all vendors' libraries hang."""
+    if find_spec("pydantic_ai") is None:
+        raise ConfigError("models of vendors need more packages: pip install 'antiphon[host]'")
+    from antiphon.host.providers.vendor.adapter import Vendor
+
+    return Vendor
+
+
+def _why_none(selection: Selection) -> str:
+    first = [f"{each.name}: {each.obstacles[0].detail}" for each in selection.candidates if each.obstacles]
+    return "; ".join(first[:5])

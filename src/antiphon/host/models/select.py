@@ -1,0 +1,190 @@
+"""Which of the user's models answers a request: the fourth stage of an answer, and the record of its decision.
+
+Pure, and the only file that knows the order of the rules: eligible, hints, then priorities or the user's order.
+
+* In which order the catalogue lists its models never matters; the user's order is a value of its own.
+* Taking away a model that did not win never changes who wins.
+* Raising one priority never picks a model that is worse in just that.
+* Hints never widen: what is not eligible stays so, whatever a server calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import NamedTuple
+
+from antiphon.host.catalogue import Catalogue, Model
+from antiphon.host.models.selection.hints import Followed, follow
+from antiphon.host.models.selection.needs import Needs
+from antiphon.host.models.selection.record import Candidate, Obstacle, Scores, Selection, SelectionRule
+from antiphon.host.models.selection.score import Priorities, cost_score, priorities_of, tier_score, weigh
+from antiphon.wire.sampling import ModelPreferences
+
+__all__ = ["select"]
+
+Parts = tuple[Fraction, Fraction, Fraction]
+
+
+def select(
+    needs: Needs,
+    wishes: ModelPreferences | None,
+    catalogue: Catalogue,
+    *,
+    allowed: Collection[str] | None = None,
+    left: Decimal | None = None,
+    unavailable: Mapping[str, str] | None = None,
+) -> Selection:
+    """Choose a model.
+
+    ``allowed``: globs over names, of which one must fit; ``None`` for any model. ``left``: the dollars the request may
+    cost at worst; ``None`` for no limit. ``unavailable``: why a model cannot be used now, by its name.
+    """
+    judged = [_judged(model, needs, allowed, left, unavailable or {}) for model in catalogue]
+    eligible = [each.model for each in judged if not each.obstacles]
+    followed = follow([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
+    priorities = priorities_of(wishes)
+    total = priorities.total
+    scored = {each.model.name: _scored(each, priorities) for each in judged if not each.obstacles}
+    winner, rule = _decide([scored[model.name] for model in followed.models], catalogue, weighed=total > 0)
+    return Selection(
+        winner=winner.name if winner else None,
+        fallbacks=_fallbacks(winner, eligible, catalogue),
+        rule=rule,
+        needs=needs,
+        hint=followed.hint,
+        match=followed.match,
+        priorities=_shown(priorities),
+        left=left,
+        candidates=tuple(_candidate(each, scored.get(each.model.name), followed, total) for each in judged),
+    )
+
+
+class _Judged(NamedTuple):
+    model: Model
+    cost: Decimal | None
+    obstacles: tuple[Obstacle, ...]
+
+
+class _Scored(NamedTuple):
+    judged: _Judged
+    parts: Parts
+    sum: Fraction
+    """Weighed by the priorities, and not yet divided by their sum: that is the same for all."""
+
+
+def _judged(
+    model: Model, needs: Needs, allowed: Collection[str] | None, left: Decimal | None, unavailable: Mapping[str, str]
+) -> _Judged:
+    cost = _cost(model, needs)
+    return _Judged(model, cost, tuple(_obstacles(model, cost, needs, allowed, left, unavailable)))
+
+
+def _scored(judged: _Judged, priorities: Priorities) -> _Scored:
+    model = judged.model
+    parts = cost_score(judged.cost), tier_score(model.speed), tier_score(model.intelligence)
+    return _Scored(judged, parts, weigh(priorities, *parts))
+
+
+def _decide(models: list[_Scored], catalogue: Catalogue, *, weighed: bool) -> tuple[Model | None, SelectionRule]:
+    """Pick the winner among those that are left."""
+
+    def in_order(scored: _Scored) -> tuple[int, bool, Decimal, str]:
+        # The user's order, then cost, then name. The default comes first: see ``Catalogue.rank``.
+        model, cost, _ = scored.judged
+        return catalogue.rank(model), cost is None, cost or Decimal(0), model.name
+
+    if not models:
+        return None, "none"
+    if not weighed:
+        first = min(models, key=in_order).judged.model
+        return first, "default" if first.name == catalogue.default else "order"
+    # The least of equals by ``in_order`` wins: ``min`` over the negative sum does both at once.
+    return min(models, key=lambda scored: (-scored.sum, in_order(scored))).judged.model, "score"
+
+
+def _fallbacks(winner: Model | None, eligible: list[Model], catalogue: Catalogue) -> tuple[str, ...]:
+    if winner is None:
+        return ()
+    return tuple(model.name for model in catalogue.fallbacks(winner.name) if model in eligible)
+
+
+def _cost(model: Model, needs: Needs) -> Decimal | None:
+    if model.price is None:
+        return None
+    return model.price.cost(needs.input_tokens, min(needs.max_tokens, model.max_output or needs.max_tokens))
+
+
+def _obstacles(
+    model: Model,
+    cost: Decimal | None,
+    needs: Needs,
+    allowed: Collection[str] | None,
+    left: Decimal | None,
+    unavailable: Mapping[str, str],
+) -> Iterator[Obstacle]:
+    """Name everything that keeps a model from answering. What is not known of it keeps it as well."""
+    if allowed is not None and not any(fnmatchcase(model.name, glob) for glob in allowed):
+        yield Obstacle(code="not-allowed", detail="this server may not use it")
+    if model.name in unavailable:
+        yield Obstacle(code="unavailable", detail=unavailable[model.name])
+    yield from _lacking(model, needs)
+    yield from _too_small(model, needs)
+    yield from _too_dear(cost, left)
+
+
+def _lacking(model: Model, needs: Needs) -> Iterator[Obstacle]:
+    if needs.inputs and model.inputs is None:
+        yield Obstacle(code="inputs-unknown", detail="whether it takes more than text is not known: set inputs")
+    for kind in needs.inputs:
+        if model.inputs is not None and kind not in model.inputs:
+            code = "no-image" if kind == "image" else "no-audio"
+            yield Obstacle(code=code, detail=f"it takes no {kind}")
+    if needs.tools and model.tools is None:
+        yield Obstacle(code="tools-unknown", detail="whether it can use tools is not known: set tools")
+    if needs.tools and model.tools is False:
+        yield Obstacle(code="no-tools", detail="it cannot use tools")
+
+
+def _too_small(model: Model, needs: Needs) -> Iterator[Obstacle]:
+    wanted = needs.input_tokens + min(needs.max_tokens, model.max_output or needs.max_tokens)
+    if model.context is None:
+        yield Obstacle(code="context-unknown", detail="the size of its context is not known: set context")
+    elif wanted > model.context:
+        yield Obstacle(
+            code="context-too-small", detail=f"the request needs about {wanted} tokens, its context has {model.context}"
+        )
+
+
+def _too_dear(cost: Decimal | None, left: Decimal | None) -> Iterator[Obstacle]:
+    if left is None:
+        return
+    if cost is None:
+        yield Obstacle(code="price-unknown", detail="there is a budget, but its price is not known: set price")
+    elif cost > left:
+        yield Obstacle(code="too-dear", detail=f"it may cost ${cost:.6f}, and ${left:.6f} is left")
+
+
+def _candidate(judged: _Judged, scored: _Scored | None, followed: Followed, total: Fraction) -> Candidate:
+    model, cost, obstacles = judged
+    scores = None
+    if scored is not None:
+        whole = round(float(scored.sum / total), 4) if total else None
+        cheap, speed, intelligence = (round(float(part), 4) for part in scored.parts)
+        scores = Scores(cost=cheap, speed=speed, intelligence=intelligence, total=whole)
+    return Candidate(
+        name=model.name,
+        provider=model.provider,
+        model=model.model,
+        obstacles=obstacles,
+        left_by_hints=model in followed.models,
+        cost=cost,
+        scores=scores,
+    )
+
+
+def _shown(priorities: Priorities) -> dict[str, float]:
+    named = {"cost": priorities.cost, "speed": priorities.speed, "intelligence": priorities.intelligence}
+    return {name: float(value) for name, value in named.items() if value}

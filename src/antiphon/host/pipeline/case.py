@@ -1,0 +1,213 @@
+"""What the stages of one host work with, and how the end of one ask is recorded and told.
+
+Owns the words the server hears, and that a record and what it tells of are saved in one transaction. Which end it is,
+the ``sampling`` decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from secrets import token_hex
+from typing import Literal, Unpack
+
+import msgspec
+
+from antiphon.errors import InternalError, Rejected
+from antiphon.host.audit.log import Audit, Facts
+from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
+from antiphon.host.checks.limits import Gate
+from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.redact import Redaction, mask, masked_json
+from antiphon.host.models.choice import Choose, Chosen
+from antiphon.host.providers.base import Completion, Provider, Usage
+from antiphon.host.review.grants import Grants
+from antiphon.host.review.review import Reviewer
+from antiphon.host.store.base import Change, Hold, Settlement, Store
+from antiphon.host.store.chain import Record, Step
+from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["ELICITATION", "SAMPLING", "TOOL", "Case", "Desk", "Reason"]
+
+Reason = Literal["user", "policy", "no-reviewer", "expired", "changed", "limit", "budget", "secret", "no-model"]
+"""Why an ask was refused: the ``data.reason`` of ``Rejected``."""
+
+SAMPLING = "sampling/createMessage"
+ELICITATION = "elicitation/create"
+TOOL = "tools/call"
+
+# 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
+_REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}
+
+_LONGEST_DETAIL = 300
+"""Characters of what is logged of a failure."""
+
+_log = logging.getLogger("antiphon.host")
+
+
+class Desk(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of one host."""
+
+    provider: Provider
+    policy: Policy
+    reviewer: Reviewer | None
+    review_response: Literal["never", "flagged", "always"]
+    review_timeout: float | None
+    generate_timeout: float | None
+    store: Store
+    grants: Grants
+    audit: Audit
+    gate: Gate
+    budget: Budget
+    redaction: Redaction
+    choose: Choose | None = None
+
+    @property
+    def headless(self) -> bool:
+        """Whether no person can be asked now."""
+        return self.reviewer is None or not self.reviewer.available
+
+
+class Case:
+    """One ask on its way through the stages: what is known of it, and what is still to be saved."""
+
+    def __init__(self, desk: Desk, origin: Origin, method: str) -> None:
+        self.desk = desk
+        self.origin = origin
+        self.method = method
+        self.chosen = Chosen()
+        self.held: Hold | None = None
+        self.sent = False
+        """Whether the provider may have been called."""
+        self.usage: Usage | None = None
+        """What the provider took; ``None`` while it is not known."""
+        self.estimated = False
+        """Whether we counted, because the provider did not say."""
+        self.ticket: str | None = None
+        """The review whose decision is to be carried out."""
+        self._unsaved: list[Record] = []
+
+    def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
+        """Record a step; it is saved with the next change."""
+        self._unsaved.append(self.desk.audit.note(self.origin, self.method, step, outcome, digest, **facts))
+
+    def content(self, value: msgspec.Struct) -> str | None:
+        """Return what a record keeps of a value: nothing, unless content was asked for; secrets never."""
+        return masked_json(value) if self.desk.audit.content else None
+
+    def draft(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> Record:
+        """Make the record of a step that may still not happen."""
+        return self.desk.audit.draft(self.origin, self.method, step, outcome, digest, **facts)
+
+    async def save(self, change: Change | None = None) -> str | None:
+        """Save a change together with the steps recorded so far. Returns the key of what does not allow it."""
+        change = change or Change()
+        if not self._unsaved and change == Change():
+            return None
+        noted, drafts = tuple(self._unsaved), change.records
+        refused = await self.desk.store.commit(msgspec.structs.replace(change, records=noted + drafts))
+        if refused is None:
+            del self._unsaved[: len(noted)]
+            for record in drafts:
+                self.desk.audit.keep(record)
+        return refused
+
+    async def hold(
+        self, usage: Usage, accounts: tuple[Account, ...], *, drafts: tuple[Record, ...], sent: bool, use: str | None
+    ) -> str | None:
+        """Reserve the worst case, and record the drafts. Returns the key of what does not allow it.
+
+        That is an account, ``"grant"``, or ``"block"`` where a person has blocked the server.
+        """
+        amount = dearest(usage, self.chosen.at_stake)
+        hold = Hold(
+            id=token_hex(8),
+            ask=self.origin.id,
+            identity=self.origin.identity,
+            accounts=accounts,
+            amount=amount,
+            sent=sent,
+        )
+        # Known before it is made: whatever happens meanwhile, it is settled.
+        self.held, self.sent, self.usage, self.estimated = hold, sent, None, False
+        refused = await self.save(Change(hold=hold, use=use, records=drafts))
+        if refused is not None:
+            self.held, self.sent = None, False
+        return refused
+
+    async def send(self, *drafts: Record) -> bool:
+        """Save that the provider is now called, as was decided, and the drafts. Returns whether it may be."""
+        change = Change(send=self.held.id if self.held else None, finish=self.ticket, records=drafts)
+        self.sent = True
+        if await self.save(change) is not None:
+            self.sent = False
+            return False
+        self.ticket = None
+        return True
+
+    def completed(self, completion: Completion, params: CreateMessageRequestParams) -> None:
+        """Note what a completion took, and which model it was in the end."""
+        self.usage, self.estimated = completion.usage, completion.usage is None
+        if self.usage is None:
+            self.usage = estimated_usage(params, completion.result)
+        if completion.by is not None:
+            self.chosen = self.chosen.instead(completion.by)
+
+    async def settle(self) -> None:
+        """Save what was really used: nothing if nothing was sent, the worst case if nobody knows."""
+        held, self.held = self.held, None
+        if held is None:
+            await self.save()
+            return
+        amount = Amount()
+        if self.sent:
+            usage = self.usage
+            amount = held.amount if usage is None else Amount.of(usage, self.chosen.price)
+            self.note(
+                "settled",
+                "unknown" if usage is None else "estimated" if self.estimated else "used",
+                model=self.chosen.model or self.desk.provider.name,
+                input_tokens=held.amount.tokens if usage is None else usage.input_tokens,
+                output_tokens=0 if usage is None else usage.output_tokens,
+                money=amount.money,
+            )
+        await self.save(Change(settle=Settlement(id=held.id, amount=amount)))
+
+    async def close(self) -> None:
+        """Settle and save what is left, even when the ask is withdrawn meanwhile."""
+        if self.ticket is None:
+            # One change, and a store finishes what it has begun.
+            await self.settle()
+        else:
+            await asyncio.shield(asyncio.ensure_future(self._closed()))
+
+    async def _closed(self) -> None:
+        if self.held is not None:
+            await self.settle()
+        ticket, self.ticket = self.ticket, None
+        if ticket is not None:
+            # Refused only where another process already gave the question to somebody else: nothing was sent by it.
+            await self.save(Change(finish=ticket))
+        await self.save()
+
+    def refusal(self, reason: Reason, detail: str = "") -> Rejected:
+        """Record a refusal and make the error for it. The detail stays here."""
+        self.note("refused", f"{reason}:{detail}" if detail else reason)
+        error = Rejected(_REFUSED.get(self.method, "User rejected the request"), data={"reason": reason})
+        if detail:
+            error.add_note(f"{reason}: {detail}")
+        return error
+
+    def declined(self, reason: Reason) -> ElicitResult:
+        """Record a refusal and make the answer to an elicitation that says so."""
+        self.note("refused", reason)
+        return ElicitResult(action="decline")
+
+    def failure(self, detail: str) -> InternalError:
+        """Log what went wrong on our side, masked, and make the error that says nothing of it."""
+        self.note("failed")
+        # The first line alone: after it, errors of databases quote the statement, and what was to be kept.
+        _log.error("%s: %s", self.method, mask(detail.partition("\n")[0])[:_LONGEST_DETAIL])
+        return InternalError("The client could not answer the request")

@@ -1,0 +1,139 @@
+"""Which model a request goes to, and the worst of what it may cost taken from its accounts: the stages 4 and 5.
+
+They belong together: what may be chosen depends on what is left, and what must be reserved on what was chosen. Owns
+that; how a model is chosen is ``select``'s, what a request may cost is ``budget``'s, and the accounts are the store's.
+"""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+
+import msgspec
+
+from antiphon.errors import Rejected
+from antiphon.host.audit.log import day_of
+from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, dearest, estimate_costs, worst_case
+from antiphon.host.pipeline.case import Case
+from antiphon.host.review.grants import Given
+from antiphon.host.review.review import digest
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["Reserved", "hold", "reserve"]
+
+
+class Reserved(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be spent is held."""
+
+    alone: bool
+    """Whether the request goes without asking: by policy, or by a grant that is counted."""
+    costs: Costs | None = None
+    """What it may cost, for whoever is asked; ``None`` where the model is the provider's own."""
+
+
+async def reserve(case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool) -> Reserved:
+    """Choose a model and reserve its worst case.
+
+    Raises:
+        Rejected: no model can answer, an account has not enough left, or the server is blocked.
+    """
+    if granted or not asks:
+        refused = await _without_asking(case, params, granted, asks=asks)
+        if refused is None:
+            return Reserved(alone=True)
+        if not _is_grant(refused):
+            raise _unreserved(case, refused)
+    costs = await _choose(case, params, look=True)
+    await hold(case, params)
+    return Reserved(alone=False, costs=costs)
+
+
+async def hold(case: Case, params: CreateMessageRequestParams, model: str | None = None) -> None:
+    """See to it that the worst case of this request is held; nothing is sent yet.
+
+    ``model``: what a person wants instead of what was chosen. A request that a person has made longer may cost more
+    than what was held for it.
+
+    Raises:
+        Rejected: an account has not enough left, or the server is blocked.
+        InternalError: the model was not to be chosen.
+    """
+    if model is not None and model != case.chosen.model:
+        if model not in case.chosen.others:
+            raise case.failure("the reviewer chose a model that cannot answer")
+        await case.settle()
+        case.chosen = case.chosen.instead(model)
+    elif case.held is not None:
+        wanted = dearest(worst_case(params), case.chosen.at_stake)
+        if wanted.money <= case.held.amount.money and wanted.tokens <= case.held.amount.tokens:
+            return
+        await case.settle()
+    refused = await case.hold(worst_case(params), _accounts(case), drafts=(), sent=False, use=None)
+    if refused is not None:
+        raise _unreserved(case, refused)
+
+
+async def _without_asking(
+    case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool
+) -> str | None:
+    """Reserve and send. Returns the key of what does not allow it.
+
+    First as if nothing had been spent: nobody looks, and if the accounts would change the choice, the reservation is
+    refused. (Models that are too dear leave the winner as it is, see ``select``, unless it is one of them.)
+    """
+    await _choose(case, params, look=False)
+    before, refused = case.chosen, await _hold_alone(case, params, granted, asks=asks)
+    if refused is None or refused == "block" or _is_grant(refused):
+        return refused
+    await _choose(case, params, look=True)
+    return refused if case.chosen == before else await _hold_alone(case, params, granted, asks=asks)
+
+
+async def _hold_alone(
+    case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool
+) -> str | None:
+    usage, accounts, refused = worst_case(params), _accounts(case), "grant"
+    sending = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
+    for given in granted:
+        drafts = (case.draft("grant", grant=given.id), sending)
+        refused = await case.hold(usage, accounts + given.accounts, drafts=drafts, sent=True, use=given.id)
+        if refused is None or not _is_grant(refused):
+            return refused
+    return refused if asks else await case.hold(usage, accounts, drafts=(sending,), sent=True, use=None)
+
+
+async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool) -> Costs | None:
+    """Run stage 4, and say what it may cost where somebody looks. Without a choice it is the provider's own model."""
+    choose = case.desk.choose
+    if choose is None:
+        return None
+    left = await _left(case, look=look)
+    chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
+    if chosen is None:
+        raise case.refusal("no-model")
+    case.chosen = chosen
+    return estimate_costs(params, chosen.price, left) if look else None
+
+
+def _is_grant(refused: str) -> bool:
+    return refused.startswith("grant")
+
+
+def _unreserved(case: Case, key: str) -> Rejected:
+    return case.refusal("policy", "blocked") if key == "block" else case.refusal("budget", key.partition(":")[0])
+
+
+def _accounts(case: Case) -> tuple[Account, ...]:
+    desk = case.desk
+    return accounts_for(desk.budget, case.origin, host=desk.store.host, day=day_of(time.time()))
+
+
+async def _left(case: Case, *, look: bool) -> int | None:
+    """Say how much money may still be spent on this ask, or could at first; ``None`` where no cap bounds it."""
+    bounds = {account.key: account.cap.money for account in _accounts(case) if account.cap.money is not None}
+    if not bounds:
+        return None
+    taken = dict.fromkeys(bounds, 0)
+    for balance in await case.desk.store.balances_of(list(bounds)) if look else ():
+        taken[balance.key] = balance.spent.money + balance.held.money
+    return max(0, min(bounds[key] - taken[key] for key in bounds))

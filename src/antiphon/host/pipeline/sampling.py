@@ -1,0 +1,290 @@
+"""The stages of an answer, called from top to bottom. The only file of the host that knows their order.
+
+``answer`` serves sampling, ``answer_elicitation`` serves elicitation; ``tool_consent`` does it for tool calls.
+Each stage decides in a file of its own; here is what follows from a decision. The stages are numbered as in DESIGN,
+section 6. The tenth, the audit, is in every other: what is noted is saved in the transaction of what it tells of, and
+before anything leaves.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from antiphon.errors import InvalidParams, Rejected
+from antiphon.host.budget import Costs
+from antiphon.host.checks.forms import fields_of
+from antiphon.host.checks.limits import Pass
+from antiphon.host.checks.policy import decide
+from antiphon.host.checks.risk import Risk, assess, assess_elicitation
+from antiphon.host.checks.validate import validate, validate_result
+from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
+from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
+from antiphon.host.pipeline.reserve import hold, reserve
+from antiphon.host.pipeline.stages import (
+    admitted,
+    answer_without_secrets,
+    concluded,
+    place_of,
+    refuse_blocked,
+    without_secrets,
+)
+from antiphon.host.providers.base import ProviderFailure, Usage, completion_of, text_answer
+from antiphon.host.review.grants import Grant
+from antiphon.host.review.review import Answer, Approve, Choice, Edit, ElicitItem, Regenerate, ReviewItem, digest
+from antiphon.host.telemetry import watched_completion
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = ["HUMAN", "answer", "answer_elicitation"]
+
+HUMAN = "human"
+"""The model of an answer that a person wrote."""
+MAX_ANSWERS = 20
+"""Answers that a person may have generated for one request, one after the other."""
+_IN_PERSON: frozenset[Choice] = frozenset({"deny", "answer"})
+_BY_PROVIDER: frozenset[Choice] = frozenset({"deny", "answer", "approve", "edit", "grant"})
+_OF_ANSWERS: frozenset[Choice] = frozenset({"deny", "answer", "approve", "regenerate"})
+
+
+class _Cleared(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that may be sent, and the digest of what was approved."""
+
+    params: CreateMessageRequestParams
+    digest: str
+
+
+async def answer(desk: Desk, received: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
+    """Answer a sampling request, or say why not.
+
+    Raises:
+        InvalidParams: it is no valid request; the place is named.
+        Rejected: a person, the policy, a limit, the budget or the lack of a person refused; ``data.reason`` is a
+            ``desk.Reason``.
+        InternalError: the provider, the reviewer or the store failed; their text stays here.
+    """
+    case = Case(desk, origin, SAMPLING)
+    return await concluded(case, _sampled(case, received))
+
+
+async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+    """Let a person fill in a form or visit an address; decline where the policy says so or nobody can be asked.
+
+    Raises:
+        InvalidParams: the form cannot be read; the place is named.
+        InternalError: the reviewer or the store failed; its text stays here.
+    """
+    case = Case(desk, origin, ELICITATION)
+    return await concluded(case, _elicited(case, params))
+
+
+async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
+    """Run all stages of a request."""
+    params = _validated(case, received)
+    asks = _by_policy(case, params)
+    entered = admitted(case, params.max_tokens)
+    try:
+        outcome = await _answered(case, received, params, entered, asks=asks)
+    finally:
+        case.desk.gate.leave(entered)
+    case.note("answered", digest=digest(outcome), content=case.content(outcome))
+    return outcome
+
+
+async def _answered(
+    case: Case, received: CreateMessageRequestParams, params: CreateMessageRequestParams, entered: Pass, *, asks: bool
+) -> CreateMessageResult:
+    """Run the stages 4 to 9 for a request that is let in."""
+    params = without_secrets(case, params)
+    granted = await case.desk.grants.covering(params, case.origin) if asks else []
+    if case.desk.provider.personal:
+        await refuse_blocked(case)
+        outcome = await _by_review(case, received, params, entered)
+    else:
+        reserved = await reserve(case, params, granted, asks=asks)
+        outcome = (
+            _Cleared(params=params, digest=digest(params))
+            if reserved.alone
+            else await _by_review(case, received, params, entered, reserved.costs)
+        )
+    if isinstance(outcome, CreateMessageResult):
+        return outcome
+    result = await _generated(case, outcome)
+    return await _response_reviewed(case, outcome.params, result, entered)
+
+
+def _validated(case: Case, received: CreateMessageRequestParams) -> CreateMessageRequestParams:
+    """Run stage 1. Returns what would be sent: the request without what this host does not offer."""
+    try:
+        validate(received)
+        # 2025-11-25: "The client MUST return an error if this field is provided but sampling.tools is not declared".
+        if not case.desk.provider.tools and (received.tools or received.tool_choice):
+            raise InvalidParams("tools: this client offers none", data={"place": "tools"})
+    except InvalidParams as error:
+        case.note("invalid", place_of(error))
+        raise
+    if received.include_context in (None, "none"):
+        return received
+    # Context is not offered, so a wish for it is ignored (2025-11-25 client/sampling, "Capabilities").
+    return msgspec.structs.replace(received, include_context=None)
+
+
+def _by_policy(case: Case, params: CreateMessageRequestParams) -> bool:
+    """Run stage 2. Returns whether somebody must be asked, unless a grant says otherwise."""
+    verdict = decide(case.desk.policy, params, case.origin, headless=case.desk.headless)
+    case.note("policy", verdict.effect, digest(params), content=case.content(params))
+    if verdict.effect == "deny":
+        raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
+    return verdict.effect == "ask"
+
+
+async def _by_review(
+    case: Case,
+    received: CreateMessageRequestParams,
+    params: CreateMessageRequestParams,
+    entered: Pass,
+    costs: Costs | None = None,
+) -> _Cleared | CreateMessageResult:
+    """Run stage 7. Returns the request as the person cleared it, or the person's own answer."""
+    # What is known so far outlives us while the person thinks.
+    await case.save()
+    item = ReviewItem(
+        origin=case.origin,
+        params=params,
+        received=received,
+        provider=case.desk.provider.name,
+        choices=_IN_PERSON if case.desk.provider.personal else _BY_PROVIDER,
+        risks=tuple(assess(received, case.origin)),
+        expires_in=case.desk.review_timeout,
+        model=case.chosen.model,
+        costs=costs,
+        selection=msgspec.to_builtins(case.chosen.selection),
+        models=case.chosen.others,
+    )
+    async with warmed(case.desk.provider, case.chosen.model):
+        decision = await decided(case, item, entered)
+    match decision:
+        case Answer(result=result):
+            return _sound(case, result, params)
+        case Edit(params=edited, digest=shown, model=model) if "edit" in item.choices:
+            checked = no_wider(case, edited, params)
+            await hold(case, checked, model)
+            return _Cleared(params=checked, digest=shown)
+        case Approve(digest=shown) as approval if "approve" in item.choices:
+            if approval.scope != "once" and digest(params) == shown:
+                grant = Grant.give(params, case.origin, approval.scope, approval.terms)
+                await case.desk.grants.add(grant)
+            await hold(case, params, approval.model)
+            return _Cleared(params=params, digest=shown)
+        case _:
+            raise case.failure("the reviewer decided what was not to be chosen")
+
+
+async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
+    """Run stage 8. Sends what was approved, and nothing else."""
+    sent, provider = digest(cleared.params), case.desk.provider
+    if sent != cleared.digest:
+        raise case.refusal("changed")
+    if not case.sent:
+        sending = case.draft(
+            "generate", provider.name, sent, model=case.chosen.model, content=case.content(cleared.params)
+        )
+        if not await case.send(sending):
+            raise case.refusal("changed", "the decision is not there any more")
+    completing = completion_of(provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks)
+    try:
+        limited = within(case.desk.generate_timeout, completing)
+        completion = await watched_completion(limited, provider, cleared.params, case.chosen.model)
+    except TimeoutError:
+        raise case.failure("the provider took too long") from None
+    except Exception as error:
+        if isinstance(error, ProviderFailure) and not error.charged:
+            # It said no, and did not complete: nothing was used. Of anything else nobody knows.
+            case.usage = Usage(input_tokens=0, output_tokens=0)
+        raise case.failure(f"the provider failed: {type(error).__name__}: {error}") from None
+    case.completed(completion, cleared.params)
+    return answer_without_secrets(case, _sound(case, completion.result, cleared.params))
+
+
+async def _response_reviewed(
+    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult, entered: Pass
+) -> CreateMessageResult:
+    """Run stage 9. Returns the answer as it came, or as the person rewrote it."""
+    for _ in range(MAX_ANSWERS):
+        risks = _flags(case, params, result)
+        if risks is None:
+            return result
+        await case.settle()
+        item = ReviewItem(
+            origin=case.origin,
+            params=params,
+            received=params,
+            provider=case.desk.provider.name,
+            choices=_OF_ANSWERS,
+            risks=risks,
+            result=result,
+            expires_in=case.desk.review_timeout,
+            model=case.chosen.model,
+            models=case.chosen.others,
+        )
+        decision = await decided(case, item, entered)
+        if isinstance(decision, Answer):
+            return _sound(case, decision.result, params)
+        if not isinstance(decision, Regenerate):
+            if not isinstance(decision, Approve) or decision.digest != digest(result):
+                raise case.refusal("changed")
+            return result
+        result = await _regenerated(case, params, decision.model)
+    raise case.refusal("limit", "answers")
+
+
+async def _regenerated(case: Case, params: CreateMessageRequestParams, model: str | None) -> CreateMessageResult:
+    """Run the stages 5 and 8 once more, because the person did not like the answer."""
+    await hold(case, params, model)
+    return await _generated(case, _Cleared(params=params, digest=digest(params)))
+
+
+def _flags(case: Case, params: CreateMessageRequestParams, result: CreateMessageResult) -> tuple[Risk, ...] | None:
+    """Say what is remarkable in an answer that is to be reviewed; ``None`` if it is not."""
+    mode = case.desk.review_response
+    if mode == "never":
+        return None
+    risks = tuple(assess(params, case.origin, result))
+    return risks if mode == "always" or any(risk.level == "warning" for risk in risks) else None
+
+
+async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
+    """Run the stages of an elicitation."""
+    try:
+        fields_of(params)
+    except InvalidParams as error:
+        case.note("invalid", place_of(error))
+        raise
+    desk = case.desk
+    if await desk.store.blocks(case.origin.identity):
+        return case.declined("policy")
+    verdict = decide(desk.policy, params, case.origin, headless=desk.headless)
+    case.note("policy", verdict.effect, digest(params), content=case.content(params))
+    if verdict.effect == "deny" and verdict.reason != "no-reviewer":
+        return case.declined("policy")
+    try:
+        entered = admitted(case)
+    except Rejected:
+        return ElicitResult(action="decline")
+    try:
+        await case.save()
+        risks = tuple(assess_elicitation(params, case.origin))
+        item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=desk.review_timeout)
+        return await filled_in(case, item, entered)
+    finally:
+        desk.gate.leave(entered)
+
+
+def _sound(case: Case, result: CreateMessageResult | str, params: CreateMessageRequestParams) -> CreateMessageResult:
+    """Check an answer before it leaves; a string is what a person wrote."""
+    answered = text_answer(result, HUMAN) if isinstance(result, str) else result
+    try:
+        validate_result(answered, params)
+    except InvalidParams as error:
+        raise case.failure(f"the answer cannot be used: {error.message}") from None
+    return answered

@@ -1,0 +1,113 @@
+"""The stages that are a few lines: being let in, being blocked, secrets on either way, and how an ask ends.
+
+Owns that nothing is told before it is recorded. The order of the stages is ``sampling``'s, and ``tool_consent``'s for
+the calls of tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from antiphon.errors import AntiphonError, InvalidParams
+from antiphon.host.checks.limits import LimitReached, Pass
+from antiphon.host.checks.redact import has_secrets, masked
+from antiphon.host.checks.validate import validate
+from antiphon.host.pipeline.case import Case
+from antiphon.host.review.review import digest
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+
+__all__ = ["admitted", "answer_without_secrets", "concluded", "place_of", "refuse_blocked", "without_secrets"]
+
+T = TypeVar("T")
+
+
+async def concluded(case: Case, work: Awaitable[T]) -> T:
+    """Do the work of an ask, and save what is left of it however that ends.
+
+    Raises:
+        InternalError: the store or a part of the host failed; its text stays here. Whatever the work raises.
+    """
+    case.note("received")
+    try:
+        outcome = await work
+    except asyncio.CancelledError:
+        case.note("withdrawn")
+        await case.close()
+        raise
+    except AntiphonError:
+        await _closed(case)
+        raise
+    except Exception as error:
+        failure = case.failure(f"the store failed: {type(error).__name__}: {error}")
+        await _closed(case)
+        raise failure from None
+    await _closed(case)
+    return outcome
+
+
+def admitted(case: Case, max_tokens: int = 0) -> Pass:
+    """Let an ask in, within the limits.
+
+    Raises:
+        Rejected: a limit is reached, or a person has stopped the call it belongs to.
+    """
+    gate = case.desk.gate
+    if gate.is_stopped(case.origin):
+        raise case.refusal("user", "the call was stopped")
+    try:
+        return gate.enter(case.origin, max_tokens)
+    except LimitReached as reached:
+        raise case.refusal("limit", str(reached)) from None
+
+
+async def refuse_blocked(case: Case) -> None:
+    """Look whether a person has blocked the server. A reservation looks by itself: see ``Case.hold``.
+
+    Raises:
+        Rejected: it is blocked.
+    """
+    if await case.desk.store.blocks(case.origin.identity):
+        raise case.refusal("policy", "blocked")
+
+
+def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+    """Run stage 6 on the way out."""
+    mode = case.desk.redaction.request
+    if mode == "allow" or not has_secrets(params):
+        return params
+    if mode == "block":
+        raise case.refusal("secret")
+    cleaned = masked(params)
+    try:
+        validate(cleaned)
+    except InvalidParams:
+        # What looked like a secret held the request together: an id, a name.
+        raise case.refusal("secret") from None
+    case.note("redacted", "request", digest(cleaned))
+    return cleaned
+
+
+def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMessageResult:
+    """Run stage 6 on the way back."""
+    mode = case.desk.redaction.response
+    if mode == "allow" or not has_secrets(result):
+        return result
+    if mode == "block":
+        raise case.refusal("secret")
+    case.note("redacted", "response")
+    return masked(result)
+
+
+def place_of(error: InvalidParams) -> str:
+    """Return the place that a refused request names."""
+    return error.message.partition(":")[0]
+
+
+async def _closed(case: Case) -> None:
+    """Save what is left; what cannot be recorded is not told either."""
+    try:
+        await case.close()
+    except Exception as error:
+        raise case.failure(f"the store failed: {type(error).__name__}: {error}") from None

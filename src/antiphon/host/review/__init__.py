@@ -1,0 +1,1 @@
+"""What a person sees and decides: the queue, a review as it is shown, decisions, grants."""

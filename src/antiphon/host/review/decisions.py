@@ -1,0 +1,209 @@
+"""From the fields of a form to a decision.
+
+Pure. Owns what a person can type, and what of it fits; who may decide is the ``Queue``'s business. What does not fit is
+a ``Refused`` with a key of the catalogues, never a text of the form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from antiphon.errors import InvalidParams
+from antiphon.host.budget import DOLLAR
+from antiphon.host.checks.forms import Field, check_content, check_value, fields_of, parse_value
+from antiphon.host.checks.validate import validate
+from antiphon.host.review.diff import edited_text
+from antiphon.host.review.review import Answer, Approve, Deny, Edit, ElicitItem, Reach, ReviewItem, Scope, Terms, digest
+from antiphon.wire.content import SamplingContent, TextContent
+from antiphon.wire.elicitation import ElicitResult, ElicitValue
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+
+__all__ = ["Form", "Refused", "answer", "approval", "denial", "edited", "edition", "filled"]
+
+_SCOPES: Mapping[str, Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
+_REACHES: Mapping[str, Reach] = {"once": "once", "call": "call", "server": "server"}
+_MOST_USES = 1_000_000
+_MOST_MINUTES = 60 * 24 * 366
+
+
+class Refused(ValueError):
+    """What was typed does not fit."""
+
+    def __init__(self, key: str, detail: str = "", **values: object) -> None:
+        super().__init__(key)
+        self.key = key
+        """Of the catalogues."""
+        self.detail = detail
+        """What the host says of it, in English; nothing where the key says all."""
+        self.values = values
+
+
+class Form:
+    """The fields of a form; of those sent more than once, the first counts, but in ``all``."""
+
+    def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
+        self._fields: dict[str, list[str]] = {}
+        for name, value in fields:
+            self._fields.setdefault(name, []).append(value)
+
+    def __call__(self, name: str) -> str:
+        """Return a field, or nothing."""
+        return self._fields.get(name, [""])[0]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def all(self, name: str) -> list[str]:
+        """Return a field as often as it was sent."""
+        return self._fields.get(name, [])
+
+    def number(self, name: str, most: float) -> float | None:
+        """Return a number above 0; ``None`` where nothing was typed.
+
+        Raises:
+            Refused: it is none.
+        """
+        typed = self(name).strip()
+        if not typed:
+            return None
+        try:
+            number = float(typed)
+        except ValueError:
+            number = math.nan
+        if not 0 < number <= most:
+            raise Refused("problem.number")
+        return number
+
+
+def approval(form: Form, now: float) -> Approve:
+    """Approve what was shown: once, or more than once within bounds."""
+    scope = _SCOPES.get(form("scope") or "once")
+    if scope is None:
+        raise Refused("problem.form")
+    if scope == "once":
+        return Approve(digest=form("digest"), model=form("model") or None)
+    uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
+    minutes = form.number("minutes", _MOST_MINUTES)
+    terms = Terms(
+        uses=None if uses is None else math.ceil(uses),
+        money=None if money is None else math.floor(money * DOLLAR),
+        until=None if minutes is None else now + minutes * 60,
+    )
+    return Approve(digest=form("digest"), scope=scope, terms=terms, model=form("model") or None)
+
+
+def denial(form: Form) -> Deny:
+    """Deny, with the reason that was typed: this ask, its call, or all of its server."""
+    reach = _REACHES.get(form("reach") or "once")
+    if reach is None:
+        raise Refused("problem.form")
+    return Deny(reason=form("reason").strip() or None, reach=reach)
+
+
+def answer(form: Form) -> Answer:
+    """Answer in person."""
+    text = edited_text(form("text"))
+    if not text.strip():
+        raise Refused("problem.empty")
+    return Answer(result=text)
+
+
+def edition(form: Form, item: ReviewItem) -> Edit:
+    """Send the edited request: what was shown as the result of the edit, and nothing else."""
+    params = edited(form, item.params)
+    if digest(params) != form("digest"):
+        raise Refused("problem.changed")
+    return Edit(params=params, digest=form("digest"), model=form("model") or None)
+
+
+def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+    """Read an edited request. Tokens and tools can become fewer, texts can become others, messages can be left out."""
+    most = form.number("max_tokens", params.max_tokens)
+    if most is None or most != int(most):
+        raise Refused("problem.tokens", most=params.max_tokens)
+    tools = [tool for at, tool in enumerate(params.tools or ()) if f"tool-{at}" in form]
+    messages = [_message(form, at, message) for at, message in enumerate(params.messages) if f"drop-{at}" not in form]
+    system = edited_text(form("system")) if "system" in form else None
+    made = msgspec.structs.replace(
+        params,
+        max_tokens=int(most),
+        system_prompt=system or (params.system_prompt if params.system_prompt == system else None),
+        messages=messages,
+        # Compared first: what was not touched is not written anew.
+        tools=params.tools if tools == list(params.tools or ()) else tools or None,
+        tool_choice=params.tool_choice if tools else None,
+    )
+    try:
+        validate(made)
+    except InvalidParams as error:
+        raise Refused("problem.invalid", error.message) from None
+    return made
+
+
+def filled(form: Form, item: ElicitItem) -> ElicitResult:
+    """Answer an elicitation: with the values of its form, or not at all."""
+    action = form("action")
+    if action == "decline":
+        return ElicitResult(action="decline")
+    if action == "cancel":
+        return ElicitResult(action="cancel")
+    if action != "accept":
+        raise Refused("problem.form")
+    if item.params.mode == "url":
+        return ElicitResult(action="accept")
+    fields = fields_of(item.params)
+    content: dict[str, ElicitValue] = {}
+    for at, field in enumerate(fields):
+        value = _value(field, f"field-{at}", form)
+        if value is not None:
+            content[field.name] = value
+    try:
+        check_content(fields, content)
+    except ValueError as error:
+        raise Refused("problem.field", str(error)) from None
+    return ElicitResult(action="accept", content=content)
+
+
+def _message(form: Form, at: int, message: SamplingMessage) -> SamplingMessage:
+    blocks = [_block(form, f"text-{at}-{place}", block) for place, block in enumerate(message.blocks)]
+    if blocks == list(message.blocks):
+        return message
+    return msgspec.structs.replace(message, content=blocks if isinstance(message.content, Sequence) else blocks[0])
+
+
+def _block(form: Form, name: str, block: SamplingContent) -> SamplingContent:
+    if not isinstance(block, TextContent) or name not in form:
+        return block
+    text = edited_text(form(name))
+    return block if text == block.text else msgspec.structs.replace(block, text=text)
+
+
+def _value(field: Field, name: str, form: Form) -> ElicitValue | None:
+    typed = form.all(name)
+    try:
+        if field.kind == "choices":
+            return check_value(field, typed) if typed or field.required else None
+        if field.kind == "choice":
+            return check_value(field, form(name)) if form(name) or field.required else None
+        # A box that is not ticked is not sent; a text is taken as it was typed.
+        if field.kind == "boolean" and not field.required and not typed:
+            return None
+        if field.kind == "string":
+            return _text(field, edited_text(form(name)))
+        # The form came with the default in it: where nothing is left of it, it was taken out.
+        return _needed(field) if not form(name).strip() else parse_value(field, form(name))
+    except ValueError as error:
+        raise Refused("problem.field", f"{field.title}: {error}") from None
+
+
+def _text(field: Field, typed: str) -> ElicitValue | None:
+    return check_value(field, typed) if typed else _needed(field)
+
+
+def _needed(field: Field) -> None:
+    """Leave a field out."""
+    if field.required:
+        raise ValueError("a value is needed")

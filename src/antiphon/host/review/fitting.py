@@ -1,0 +1,84 @@
+"""Whether a decision fits the question it is for: of what may be chosen, and about what was shown.
+
+Pure. Owns what a reviewer can get wrong; keeping questions and decisions is ``queue``'s.
+"""
+
+from __future__ import annotations
+
+from antiphon.host.checks.forms import check_content, fields_of
+from antiphon.host.review.review import (
+    Answer,
+    Approve,
+    Choice,
+    Decision,
+    Deny,
+    Edit,
+    ElicitItem,
+    Regenerate,
+    ReviewItem,
+    ToolItem,
+    digest,
+)
+from antiphon.wire.elicitation import ElicitResult
+
+__all__ = ["AnyItem", "Mismatch", "check"]
+
+AnyItem = ReviewItem | ElicitItem | ToolItem
+
+
+class Mismatch(ValueError):
+    """A decision does not fit the question: another digest than what is kept, or what was not to be chosen."""
+
+
+def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
+    """Check that a decision is one about this item, as it was shown.
+
+    Raises:
+        Mismatch: it is not; the text says in what.
+    """
+    if isinstance(item, ElicitItem) or isinstance(decision, ElicitResult):
+        if not (isinstance(item, ElicitItem) and isinstance(decision, ElicitResult)):
+            raise Mismatch("an elicitation is answered with an ElicitResult, and nothing else is")
+        _check_form(item, decision)
+        return
+    if _choice(decision) not in item.choices:
+        raise Mismatch(f"{_choice(decision)} is not to be chosen here")
+    _check_shown(item, decision)
+
+
+def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
+    result = item.result if isinstance(item, ReviewItem) else None
+    shown = item.params if result is None else result
+    if isinstance(decision, Approve) and decision.digest != digest(shown):
+        raise Mismatch("what was approved is not what is kept")
+    if isinstance(decision, Edit) and decision.digest != digest(decision.params):
+        raise Mismatch("what was edited is not what was shown")
+    model = decision.model if isinstance(decision, Approve | Edit | Regenerate) else None
+    offered = (item.model, *item.models) if isinstance(item, ReviewItem) else ()
+    if model is not None and model not in offered:
+        raise Mismatch(f"{model} is no model to be chosen here")
+
+
+def _check_form(item: ElicitItem, result: ElicitResult) -> None:
+    if result.action != "accept" or item.params.mode != "form":
+        return
+    try:
+        check_content(fields_of(item.params), result.content or {})
+    except ValueError as error:
+        raise Mismatch(str(error)) from None
+
+
+def _choice(decision: Decision) -> Choice:
+    match decision:
+        case Approve(scope="once"):
+            return "approve"
+        case Approve():
+            return "grant"
+        case Edit():
+            return "edit"
+        case Deny():
+            return "deny"
+        case Answer():
+            return "answer"
+        case Regenerate():
+            return "regenerate"

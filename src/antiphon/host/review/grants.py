@@ -1,0 +1,149 @@
+"""Permissions a person gave to more than one request, and what they cover.
+
+Owns what a grant is and which request it covers; counting, and what outlives the process, is the ``store``. Rules
+written beforehand are ``policy``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Literal
+
+import msgspec
+
+from antiphon.host.budget import Account, Cap
+from antiphon.host.review.review import Terms, digest
+from antiphon.host.store.base import GrantRow, Store
+from antiphon.host.store.memory import MemoryStore
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.tools import CallToolRequestParams
+
+__all__ = ["Given", "Grant", "GrantScope", "Grants"]
+
+GrantScope = Literal["call", "session", "always"]
+Asked = CreateMessageRequestParams | CallToolRequestParams
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """One remembered permission.
+
+    It covers a request of the same server with the same tools and system prompt, for no more tokens and of no larger
+    size class than the one that was approved; or calls of the same tool, as long as the server says the same of it.
+    """
+
+    identity: str
+    scope: GrantScope
+    call: str | None
+    """The call it is for (``origin.call.id``); ``None`` for all of them."""
+    tools: str
+    """Digest of tools and tool choice; where a tool may be called, of what the server says of that tool."""
+    system_prompt: str
+    """Digest of the system prompt."""
+    max_tokens: int
+    size_class: int
+    """Number of times the size in bytes doubles from 4 KiB: 0 up to 4 KiB, 1 up to 8 KiB, ..."""
+    terms: Terms = Terms()
+    tool: str | None = None
+    """The tool that may be called; ``None`` where it is sampling that is allowed."""
+
+    @classmethod
+    def give(cls, params: Asked, origin: Origin, scope: GrantScope, terms: Terms | None = None) -> Grant:
+        """Make the grant that a person gives who approves this request for more than once."""
+        is_tool = isinstance(params, CallToolRequestParams)
+        return cls(
+            identity=origin.identity,
+            scope=scope,
+            call=_call(origin) if scope == "call" else None,
+            tools=_digest(origin.tool if is_tool else [params.tools, params.tool_choice]),
+            system_prompt=_digest(None if is_tool else params.system_prompt),
+            max_tokens=0 if is_tool else params.max_tokens,
+            size_class=_size_class(params),
+            terms=terms or Terms(),
+            tool=params.name if is_tool else None,
+        )
+
+    def covers(self, params: Asked, origin: Origin) -> bool:
+        """Tell whether the request may go without asking again, as long as the terms hold."""
+        wanted = Grant.give(params, origin, self.scope, self.terms)
+        within = wanted.max_tokens <= self.max_tokens and wanted.size_class <= self.size_class
+        # Everything else must be the same: whoever adds a member to a grant narrows it.
+        return within and self == msgspec.structs.replace(
+            wanted, max_tokens=self.max_tokens, size_class=self.size_class
+        )
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant in force."""
+
+    id: str
+    grant: Grant
+    given: float
+    """Seconds since the epoch."""
+    used: int = 0
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """The account that what it allows counts towards, if it is for a sum."""
+        if self.grant.terms.money is None:
+            return ()
+        return (Account(key=f"grant:{self.id}", cap=Cap(money=self.grant.terms.money)),)
+
+
+class Grants:
+    """The grants of one host."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store or MemoryStore()
+
+    async def add(self, grant: Grant) -> Given:
+        """Remember a grant; one for a call or a session ends with this process."""
+        given = time.time()
+        # A sum or a count given a second time is a second one; without terms, the same grant is kept once.
+        salt = "" if grant.terms == Terms() else str(given)
+        bound = grant.scope != "always"
+        host = self._store.host if bound else None
+        row = GrantRow(
+            id=hashlib.sha256(f"{digest(grant)}{salt}{host}".encode()).hexdigest()[:16],
+            identity=grant.identity,
+            body=encode(grant).decode(),
+            given=given,
+            host=host,
+            max_uses=grant.terms.uses,
+            until=grant.terms.until,
+        )
+        await self._store.add_grant(row)
+        return _given(row)
+
+    async def covering(self, params: Asked, origin: Origin) -> list[Given]:
+        """Return the grants in force that cover this request, oldest first."""
+        rows = await self._store.grants(origin.identity)
+        grants = (_given(row) for row in rows if row.host in (None, self._store.host))
+        return [given for given in grants if given.grant.covers(params, origin)]
+
+    async def all(self) -> list[Given]:
+        """Return all grants in force, oldest first."""
+        return [_given(row) for row in await self._store.grants()]
+
+    async def revoke(self, grant: str | Given) -> bool:
+        """Forget a grant, by itself or by its id; the next request asks again. Returns whether there was one."""
+        return await self._store.revoke(grant if isinstance(grant, str) else grant.id)
+
+
+def _given(row: GrantRow) -> Given:
+    return Given(id=row.id, grant=msgspec.json.decode(row.body, type=Grant), given=row.given, used=row.used)
+
+
+def _call(origin: Origin) -> str:
+    # An ask without a call is a chain of its own: a grant for it covers nothing else.
+    return origin.call.id if origin.call else f"ask:{origin.id}"
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(encode(value)).hexdigest()
+
+
+def _size_class(params: Asked) -> int:
+    return (max(len(encode(params)) - 1, 0) >> 12).bit_length()

@@ -1,0 +1,203 @@
+"""What a person is shown, and what a person can decide: the seam between the pipeline and whoever reviews.
+
+Owns the values that cross it and the digest that ties a decision to what was shown. It shows nothing itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from antiphon.host.budget import Costs
+from antiphon.host.checks.risk import Risk
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.tools import CallToolRequestParams
+
+__all__ = [
+    "Answer",
+    "Approve",
+    "Choice",
+    "Decision",
+    "Deny",
+    "Edit",
+    "ElicitItem",
+    "NoReviewer",
+    "Reach",
+    "Regenerate",
+    "ReviewItem",
+    "Reviewer",
+    "Scope",
+    "Terms",
+    "Ticket",
+    "ToolItem",
+    "digest",
+]
+
+Choice = Literal["approve", "edit", "deny", "answer", "grant", "regenerate"]
+Scope = Literal["once", "call", "session", "always"]
+Reach = Literal["once", "call", "server"]
+"""How far a denial reaches: this ask, whatever else its call asks, or the server, until it is unblocked."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a grant reaches beyond its scope; the first bound that is reached ends it."""
+
+    uses: int | None = None
+    """For this many requests more."""
+    money: int | None = None
+    """For this much, in nano-dollars, the worst case of what is under way included."""
+    until: float | None = None
+    """Up to this moment, in seconds since the epoch."""
+
+
+class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One sampling request that waits for a person."""
+
+    origin: Origin
+    params: CreateMessageRequestParams
+    """Exactly what will be sent to the provider."""
+    received: CreateMessageRequestParams
+    """What the server sent; differs from ``params`` where the host dropped or lowered something."""
+    provider: str
+    """Who will answer if this is approved."""
+    choices: frozenset[Choice]
+    """What may be decided. Without ``"approve"`` only a person can answer."""
+    risks: tuple[Risk, ...] = ()
+    result: CreateMessageResult | None = None
+    """The answer under review, or ``None`` while the request is."""
+    expires_in: float | None = None
+    """Seconds until nobody waits any more."""
+    model: str | None = None
+    """The model that was chosen; ``None`` for the provider's own."""
+    costs: Costs | None = None
+    """What it may cost, and what is left; ``None`` where only a person answers."""
+    selection: Any = None
+    """The record of how the model was chosen, as plain data: candidates, scores, and why others were not."""
+    models: tuple[str, ...] = ()
+    """Further models that may be chosen instead, by name, in the user's order."""
+
+
+class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a tool that waits for a person; what the server says of the tool is ``origin.tool``."""
+
+    origin: Origin
+    params: CallToolRequestParams
+    """Exactly what will be sent to the server."""
+    choices: frozenset[Choice]
+    risks: tuple[Risk, ...] = ()
+    expires_in: float | None = None
+
+
+class ElicitItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One elicitation that waits for a person."""
+
+    origin: Origin
+    params: ElicitRequestParams
+    risks: tuple[Risk, ...] = ()
+    expires_in: float | None = None
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a decision is kept until it is carried out; set by a reviewer that keeps them."""
+
+    id: str
+    by: str | None = None
+    """Who decided."""
+
+
+class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
+    """Send it as shown (or hand it out, or call it), and, with a wider scope, its like without asking again."""
+
+    digest: str
+    """Of what was shown (``digest(item.params)``, or of ``item.result`` when an answer was reviewed)."""
+    scope: Scope = "once"
+    terms: Terms | None = None
+    """Bounds of the grant that a wider scope gives."""
+    model: str | None = None
+    """One of ``item.models``, to answer instead of the one that was chosen."""
+    ticket: Ticket | None = None
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
+    """Send this instead."""
+
+    params: CreateMessageRequestParams
+    digest: str
+    """Of ``params`` as they were shown after the edit."""
+    model: str | None = None
+    """As for ``Approve``."""
+    ticket: Ticket | None = None
+
+
+class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
+    """Do not answer. The reason stays on this side."""
+
+    reason: str | None = None
+    reach: Reach = "once"
+    ticket: Ticket | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
+    """Answer in person; a string is a text answer."""
+
+    result: CreateMessageResult | str
+    ticket: Ticket | None = None
+
+
+class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
+    """Have the request answered once more, and review that answer."""
+
+    model: str | None = None
+    """One of ``item.models``; ``None`` for the same one."""
+    ticket: Ticket | None = None
+
+
+Decision = Approve | Edit | Deny | Answer | Regenerate
+
+
+class NoReviewer(Exception):
+    """The person cannot be reached (any more): the terminal is gone."""
+
+
+class Reviewer(Protocol):
+    """Someone who can be asked. Cancelling a ``review`` or ``elicit`` withdraws the question."""
+
+    @property
+    def available(self) -> bool:
+        """Whether a person can be asked now."""
+        ...
+
+    async def review(self, item: ReviewItem) -> Decision:
+        """Show the item and wait for the decision.
+
+        Raises:
+            NoReviewer: the person cannot be reached any more.
+        """
+        ...
+
+    async def confirm(self, item: ToolItem) -> Decision:
+        """Show the call of a tool and wait for the decision: approve or deny.
+
+        Raises:
+            NoReviewer: the person cannot be reached any more.
+        """
+        ...
+
+    async def elicit(self, item: ElicitItem) -> ElicitResult:
+        """Show the form or the address and wait for what the person does with it.
+
+        Raises:
+            NoReviewer: the person cannot be reached any more.
+        """
+        ...
+
+
+def digest(value: msgspec.Struct) -> str:
+    """Compute the SHA-256 of the canonical JSON (sorted keys, no spaces) of anything that travels, in hex."""
+    canonical = msgspec.json.encode(msgspec.json.decode(encode(value)), order="sorted")
+    return hashlib.sha256(canonical).hexdigest()

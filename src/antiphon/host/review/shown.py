@@ -1,0 +1,352 @@
+"""What the page shows of one question: typed values for the templates, complete and in reading order (DESIGN, 7).
+
+Pure. Owns which facts are shown; how, is the templates' business, and making them inert is ``web.render``'s. A
+``label`` is a key of the catalogues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Literal
+
+import msgspec
+
+from antiphon.errors import InvalidParams
+from antiphon.host.checks.forms import Field, fields_of
+from antiphon.host.checks.redact import mask
+from antiphon.host.checks.risk import Risk
+from antiphon.host.models.selection.record import Selection, kept_selection
+from antiphon.host.review.diff import Line, differences, pretty
+from antiphon.host.review.queue import Question
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, digest
+from antiphon.host.store.base import ReviewKind
+from antiphon.wire.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["Group", "Part", "Row", "Shown", "Turn", "Who", "groups_of", "shape_of", "show"]
+
+PartKind = Literal["text", "json", "image", "audio", "note"]
+_DIGITS = 12
+"""Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
+_LINE = 80
+"""Characters of arguments that are shown in one line; more are set out."""
+_SUMMARY = 120
+"""Characters of a message that the queue shows of it; the request itself is shown whole."""
+
+
+class Who(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, and for what."""
+
+    target: str
+    kind: str
+    """``"command"`` or ``"url"``."""
+    short: str
+    identity: str
+    claims: str
+    """What the server calls itself; nothing if it does not."""
+    call: str
+    """Method and name of the call of ours; nothing in the background."""
+    arguments: str
+    round: tuple[int, int] | None
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a message."""
+
+    kind: PartKind
+    text: str = ""
+    label: str = ""
+    name: str = ""
+    media: int = 0
+    """Which piece of media of the request it is."""
+    nested: bool = False
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One message."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """One question."""
+
+    id: str
+    kind: ReviewKind
+    state: str
+    by: str
+    decision: str
+    waited_for: bool
+    expires: float | None
+    who: Who
+    risks: tuple[Risk, ...]
+    raw: str
+    digest: str
+    choices: frozenset[str] = frozenset()
+    params: CreateMessageRequestParams | None = None
+    turns: tuple[Turn, ...] = ()
+    answer: Turn | None = None
+    answer_text: str = ""
+    changes: tuple[Line, ...] | None = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    item: ReviewItem | None = None
+    tool: str = ""
+    """What the server says of the tool that is to be called, as JSON."""
+    arguments: str = ""
+    selection: Selection | None = None
+    message: str = ""
+    url: str | None = None
+    opens: bool = False
+    """Whether the address may be a link: https, in plain letters, without a user name."""
+    fields: tuple[Field, ...] = ()
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One question in the queue."""
+
+    id: str
+    kind: str
+    summary: str
+    warnings: int
+    created: float
+    expires: float | None
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions of one round of a call."""
+
+    who: Who
+    rows: tuple[Row, ...]
+
+
+def groups_of(questions: Sequence[Question]) -> list[Group]:
+    """Sort questions into the rounds they belong to, oldest first."""
+    found: dict[str, list[Question]] = {}
+    for question in questions:
+        if question.item is not None:
+            found.setdefault(question.group, []).append(question)
+    return [
+        Group(who=_who(first.origin), rows=tuple(map(_row, together)))
+        for together in found.values()
+        if (first := together[0].item) is not None
+    ]
+
+
+def shape_of(question: Question) -> str | None:
+    """Name what requests must have in common to be approved together: server, system prompt and tools."""
+    item = question.item
+    if not isinstance(item, ReviewItem) or item.result is not None or "approve" not in item.choices:
+        return None
+    alike = msgspec.structs.replace(item.params, messages=(), max_tokens=0, metadata=None, temperature=None)
+    return f"{question.identity}:{digest(alike)}"
+
+
+def show(question: Question) -> Shown | None:
+    """Collect what is shown of a question; ``None`` if what was asked is not kept any more."""
+    item = question.item
+    if item is None:
+        return None
+    shown = Shown(
+        id=question.id,
+        kind=question.kind,
+        state=question.state,
+        by=question.by or "",
+        decision=_decided(question),
+        waited_for=question.waited_for,
+        expires=question.expires,
+        who=_who(item.origin),
+        risks=item.risks,
+        raw=pretty(item.params),
+        digest=digest(item.params),
+    )
+    if isinstance(item, ElicitItem):
+        return _form(shown, item)
+    return _tool(shown, item) if isinstance(item, ToolItem) else _sampling(shown, item)
+
+
+def _tool(shown: Shown, item: ToolItem) -> Shown:
+    said = item.origin.tool
+    return msgspec.structs.replace(
+        shown,
+        choices=item.choices,
+        message=item.params.name,
+        arguments=pretty(item.params),
+        tool="" if said is None else pretty(said),
+    )
+
+
+def _sampling(shown: Shown, item: ReviewItem) -> Shown:
+    result, params = item.result, item.params
+    differing = differences(item.received, params)
+    numbers = count()
+    shown = msgspec.structs.replace(
+        shown,
+        choices=item.choices,
+        params=params,
+        turns=tuple(Turn(role=turn.role, parts=tuple(_parts(turn.blocks, numbers))) for turn in params.messages),
+        changes=None if differing is None else tuple(differing),
+        facts=tuple(_facts(params)),
+        item=item,
+        # Of another chooser the record is shown with the raw data.
+        selection=kept_selection(item.selection),
+    )
+    if result is None:
+        return shown
+    numbers = count()
+    return msgspec.structs.replace(
+        shown,
+        digest=digest(result),
+        raw=pretty(result),
+        answer=Turn(role=result.role, parts=tuple(_parts(result.blocks, numbers))),
+        answer_text=result.text,
+    )
+
+
+def _form(shown: Shown, item: ElicitItem) -> Shown:
+    url = item.params.url
+    return msgspec.structs.replace(
+        shown,
+        message=item.params.message,
+        url=url,
+        opens=url is not None and _is_plain(url),
+        fields=_fields(item),
+    )
+
+
+def _fields(item: ElicitItem) -> tuple[Field, ...]:
+    try:
+        return tuple(fields_of(item.params))
+    except InvalidParams:
+        # The host refuses such a form before anybody is asked; of one that was kept all the same, the raw data show.
+        return ()
+
+
+def _is_plain(url: str) -> bool:
+    host = url.removeprefix("https://").partition("/")[0]
+    return url.startswith("https://") and url.isascii() and url.isprintable() and "@" not in host and " " not in url
+
+
+def _who(origin: Origin) -> Who:
+    kind, _, digits = origin.identity.partition(":")
+    call = origin.call
+    return Who(
+        target=mask(origin.target),
+        kind=kind,
+        short=digits[:_DIGITS],
+        identity=origin.identity,
+        claims=f"{origin.server.name} {origin.server.version}" if origin.server else "",
+        call=f"{call.method} {call.name or ''}".rstrip() if call else "",
+        arguments=_arguments(call.arguments) if call and call.arguments is not None else "",
+        round=(origin.round.n, origin.round.max) if origin.round else None,
+    )
+
+
+def _arguments(arguments: object) -> str:
+    line = _compact(arguments)
+    return line if len(line) <= _LINE else pretty(arguments)
+
+
+def _row(question: Question) -> Row:
+    item = question.item
+    risks = item.risks if item else ()
+    return Row(
+        id=question.id,
+        kind=question.kind,
+        summary=_summary(item),
+        warnings=sum(risk.level == "warning" for risk in risks),
+        created=question.created,
+        expires=question.expires,
+    )
+
+
+def _summary(item: ReviewItem | ElicitItem | ToolItem | None) -> str:
+    if item is None:
+        return ""
+    if isinstance(item, ToolItem):
+        return item.params.name[:_SUMMARY]
+    if isinstance(item, ElicitItem):
+        return item.params.message[:_SUMMARY]
+    last = item.result or item.params.messages[-1]
+    return (last.text or type(last.blocks[0] if last.blocks else last).__name__)[:_SUMMARY]
+
+
+def _decided(question: Question) -> str:
+    decision = question.decision
+    if decision is None:
+        return ""
+    return getattr(decision, "action", "") or type(decision).__name__.lower()
+
+
+def _parts(blocks: Sequence[object], numbers: Iterator[int], *, nested: bool = False) -> Iterator[Part]:
+    for block in blocks:
+        if isinstance(block, TextContent):
+            yield Part(kind="text", text=block.text, nested=nested)
+        elif isinstance(block, ImageContent | AudioContent):
+            kind = "image" if isinstance(block, ImageContent) else "audio"
+            yield Part(kind=kind, name=block.mime_type, media=next(numbers), nested=nested)
+        elif isinstance(block, ToolUseContent):
+            name = f"{block.name} ({block.id})"
+            yield Part(kind="json", label="part.use", name=name, text=pretty(block.input), nested=nested)
+        elif isinstance(block, ToolResultContent):
+            yield from _result_parts(block, numbers)
+        else:
+            yield from _resource_parts(block, numbers, nested=nested)
+
+
+def _result_parts(block: ToolResultContent, numbers: Iterator[int]) -> Iterator[Part]:
+    label = "part.failure" if block.is_error else "part.result"
+    yield Part(kind="note", label=label, name=block.tool_use_id)
+    yield from _parts(block.content, numbers, nested=True)
+    if block.structured_content is not None:
+        yield Part(kind="json", label="part.structured", text=pretty(block.structured_content), nested=True)
+
+
+def _resource_parts(block: object, numbers: Iterator[int], *, nested: bool) -> Iterator[Part]:
+    if isinstance(block, ResourceLink):
+        yield Part(kind="json", label="part.link", name=block.uri, text=pretty(block), nested=nested)
+    elif isinstance(block, EmbeddedResource):
+        resource = block.resource
+        if resource.text is not None:
+            yield Part(kind="text", label="part.resource", name=resource.uri, text=resource.text, nested=nested)
+        else:
+            next(numbers)
+            yield Part(kind="note", label="part.blob", name=resource.uri, nested=nested)
+    else:
+        yield Part(kind="json", label="part.unknown", text=pretty(block), nested=nested)
+
+
+def _facts(params: CreateMessageRequestParams) -> Iterator[tuple[str, str]]:
+    """Yield the remaining members of a request, each with its label."""
+    yield "fact.max_tokens", str(params.max_tokens)
+    if params.temperature is not None:
+        yield "fact.temperature", str(params.temperature)
+    if params.stop_sequences:
+        yield "fact.stop", _compact(params.stop_sequences)
+    if params.tool_choice and params.tool_choice.mode:
+        yield "fact.tool_choice", params.tool_choice.mode
+    wishes = params.model_preferences
+    if wishes and wishes.hints:
+        yield "fact.hints", _compact([hint.name for hint in wishes.hints])
+    if wishes:
+        weights = {"cost": wishes.cost_priority, "speed": wishes.speed_priority, "mind": wishes.intelligence_priority}
+        for name, weight in weights.items():
+            if weight is not None:
+                yield f"fact.{name}", str(weight)
+    if params.metadata:
+        yield "fact.metadata", _compact(params.metadata)
+
+
+def _compact(value: object) -> str:
+    return encode(value).decode("utf-8", "replace")

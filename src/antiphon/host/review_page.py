@@ -1,0 +1,142 @@
+"""The review page, as far as the host knows it: something to open over a store, and a reviewer that opens it.
+
+Owns the one place where a lower layer reaches a higher one: ``page_opener`` finds ``antiphon.web`` by its name when it
+is first wanted. Nothing here imports it, and whoever never asks for a page needs none of its packages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, suppress
+from importlib import import_module
+from typing import Protocol, cast
+
+from antiphon.errors import ConfigError
+from antiphon.host.config.shape import Config
+from antiphon.host.review.notify import Webhook
+from antiphon.host.review.queue import Queue
+from antiphon.host.review.review import Decision, ElicitItem, NoReviewer, ReviewItem, ToolItem
+from antiphon.host.store.base import Store
+from antiphon.wire.elicitation import ElicitResult
+
+__all__ = ["OpenedPage", "Opener", "PageReviewer", "page_opener"]
+
+_WEB = "antiphon.web.launch"
+
+
+class OpenedPage(Protocol):
+    """A page that is being served."""
+
+    @property
+    def origin(self) -> str:
+        """Where, without a token: ``"http://127.0.0.1:8765"``."""
+        ...
+
+    def address(self) -> str:
+        """Make an address that opens the page, once."""
+        ...
+
+
+class Opener(Protocol):
+    """Serves the page over a store for a block, and tells the person where."""
+
+    def __call__(
+        self,
+        store: Store,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        config: Config | None = None,
+        remote: bool = False,
+        browse: bool = True,
+    ) -> AbstractAsyncContextManager[OpenedPage]:
+        """Open it; ``browse`` opens a browser as well, where there is one."""
+        ...
+
+
+def page_opener() -> Opener:
+    """Find the review page.
+
+    Raises:
+        ConfigError: the packages of ``antiphon[host]`` are missing.
+    """
+    try:
+        found = import_module(_WEB)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the review page needs more packages ({error.name}): pip install 'antiphon[host]'") from None
+    return cast("Opener", found.opened_page)
+
+
+class PageReviewer:
+    """A queue with a page of its own, which is opened when the first question comes, and stays open."""
+
+    def __init__(
+        self,
+        store: Store,
+        opener: Opener | None = None,
+        *,
+        config: Config | None = None,
+        notify: Webhook | None = None,
+    ) -> None:
+        """Choose the page; ``opener`` is by default the one of this package. ``config`` is shown on it.
+
+        ``notify`` is told of each question, and closed with this.
+
+        Raises:
+            ConfigError: as ``page_opener``.
+        """
+        self._store = store
+        self._config = config
+        self._notify = notify
+        self._queue = Queue(store, notify=notify)
+        self._opener = opener or page_opener()
+        self._serving: asyncio.Task[None] | None = None
+        self._opened: asyncio.Future[None] | None = None
+
+    @property
+    def available(self) -> bool:
+        """Always: somebody may come, until the question expires."""
+        return True
+
+    async def review(self, item: ReviewItem) -> Decision:
+        """Ask about a request or an answer; see ``Queue``."""
+        await self._open()
+        return await self._queue.review(item)
+
+    async def confirm(self, item: ToolItem) -> Decision:
+        """Ask about the call of a tool; see ``Queue``."""
+        await self._open()
+        return await self._queue.confirm(item)
+
+    async def elicit(self, item: ElicitItem) -> ElicitResult:
+        """Ask the person; see ``Queue``."""
+        await self._open()
+        return await self._queue.elicit(item)
+
+    async def aclose(self) -> None:
+        """Close the page, if it is open. Questions that wait stay in the store."""
+        serving, self._serving, self._opened = self._serving, None, None
+        if serving is not None and serving.get_loop() is asyncio.get_running_loop():
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+        if self._notify is not None:
+            await self._notify.aclose()
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        # A program may run one event loop after another: the page ended with the loop that it was opened in.
+        if self._opened is None or self._opened.get_loop() is not loop or (self._serving and self._serving.done()):
+            self._opened = loop.create_future()
+            self._serving = loop.create_task(self._serve(self._opened))
+        # Several ask at once: all wait for the one page, and whoever gives up takes it from nobody.
+        await asyncio.shield(self._opened)
+
+    async def _serve(self, opened: asyncio.Future[None]) -> None:
+        try:
+            async with self._opener(self._store, config=self._config):
+                opened.set_result(None)
+                await asyncio.get_running_loop().create_future()
+        except Exception as error:
+            if not opened.done():
+                opened.set_exception(NoReviewer(f"the page cannot be opened: {error}"))

@@ -1,0 +1,140 @@
+"""Records that cannot be changed unseen: each carries the hash of the one before it.
+
+Pure. Owns what a record is, its canonical form, its hash, and the proof that a chain is whole. Where records are kept
+is ``store``; what they are used for is ``log``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+__all__ = ["GENESIS", "Entry", "Fault", "Head", "Record", "Step", "extend", "verify"]
+
+Step = Literal[
+    "received",
+    "invalid",
+    "policy",
+    "limit",
+    "reserved",
+    "redacted",
+    "review",
+    "grant",
+    "generate",
+    "settled",
+    "response",
+    "answered",
+    "refused",
+    "failed",
+    "withdrawn",
+    "recovered",
+]
+
+GENESIS = "0" * 64
+"""The hash before the first record."""
+_CANONICAL = msgspec.json.Encoder(order="sorted")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of one ask."""
+
+    at: float
+    """Seconds since the epoch."""
+    ask: str
+    """``origin.id``."""
+    identity: str
+    method: str
+    """``"sampling/createMessage"`` or ``"elicitation/create"``."""
+    step: Step
+    outcome: str = ""
+    """One word: the policy's effect, the kind of a decision, the reason of a refusal, the place of what is invalid."""
+    digest: str | None = None
+    """SHA-256 of what was received, shown, sent or answered at this step."""
+    host: str = ""
+    """The process that asked; ids of asks and calls are its own."""
+    call: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    money: int | None = None
+    """Nano-dollars spent at this step."""
+    grant: str | None = None
+    by: str | None = None
+    """Who decided."""
+    content: str | None = None
+    """What the digest is of, as JSON; only where content was asked for."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A record in its place: ``body`` is the canonical JSON that ``hash`` is of."""
+
+    seq: int
+    body: str
+    hash: str
+
+    @property
+    def record(self) -> Record:
+        """What the body says."""
+        return msgspec.json.decode(self.body, type=_Linked).record
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a chain: how many records, and the hash of the last."""
+
+    seq: int = 0
+    hash: str = GENESIS
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a chain is broken, and how."""
+
+    seq: int
+    problem: str
+
+
+class _Linked(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    prev: str
+    record: Record
+
+
+def extend(head: Head, records: Iterable[Record]) -> tuple[list[Entry], Head]:
+    """Link records to the end of a chain. Returns them in their places, and the new end."""
+    entries: list[Entry] = []
+    for record in records:
+        body = _CANONICAL.encode(_Linked(seq=head.seq + 1, prev=head.hash, record=record))
+        head = Head(seq=head.seq + 1, hash=hashlib.sha256(body).hexdigest())
+        entries.append(Entry(seq=head.seq, body=body.decode(), hash=head.hash))
+    return entries, head
+
+
+def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
+    """Check that the entries follow ``start`` without a gap. Returns the end reached, and the first fault.
+
+    Any changed byte, any record left out, put in or moved is a fault. Whoever can write the whole store can compute a
+    new chain, and whoever cuts off its end can lower the end that is kept beside it: against both helps only a hash
+    noted elsewhere.
+    """
+    for entry in entries:
+        fault = _fault(entry, start)
+        if fault is not None:
+            return start, Fault(seq=start.seq + 1, problem=fault)
+        start = Head(seq=entry.seq, hash=entry.hash)
+    return start, None
+
+
+def _fault(entry: Entry, before: Head) -> str | None:
+    if entry.seq != before.seq + 1:
+        return f"a record is missing: the next one has number {entry.seq}"
+    if hashlib.sha256(entry.body.encode("utf-8", "surrogatepass")).hexdigest() != entry.hash:
+        return "the record was changed: its hash is another"
+    try:
+        linked = msgspec.json.decode(entry.body, type=_Linked)
+    except msgspec.DecodeError:
+        return "the record cannot be read"
+    if linked.seq != entry.seq:
+        return "the record has another number in it"
+    return None if linked.prev == before.hash else "the record does not follow the one before it"

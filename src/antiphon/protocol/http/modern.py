@@ -1,0 +1,213 @@
+"""Which messages come by POST as those of a revision without a handshake, and whether their headers say what they say.
+
+2026-07-28 basic/transports/streamable-http, "Server Validation": what a header repeats of the body has to be the same
+there, since proxies go by the header. Sans-IO: headers and a decoded envelope in, a ``Refusal`` or the params out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from antiphon.errors import HeaderMismatch, InvalidParams, InvalidRequest
+from antiphon.protocol.http.param_headers import NAMED_BY, HeaderParam, decode_value
+from antiphon.protocol.http.rules import PROTOCOL_VERSION_HEADER, Headers, Refusal
+from antiphon.wire.common import CLIENT_CAPABILITIES, PROTOCOL_VERSION, RequestMeta, RequestParams
+from antiphon.wire.envelope import Envelope
+from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.revisions import MODERN
+from antiphon.wire.unknown import decode
+
+__all__ = ["Parameters", "is_modern", "names_modern", "read_modern"]
+
+Parameters = Callable[[str], Sequence[HeaderParam]]
+"""Says for the name of a tool which of its parameters travel in headers as well."""
+
+_METHOD = b"mcp-method"
+_NAME = b"mcp-name"
+
+# Looked up by what came: a header that is spelled as nearly always costs no decoding.
+_VERSIONS: Mapping[bytes | None, str] = {name.encode(): name for name in MODERN}
+_METHODS: Mapping[bytes | None, str] = {name.encode(): name for name in METHODS}
+_REQUESTS: Mapping[object, MethodSpec] = {name: row for name, row in METHODS.items() if row.kind == "request"}
+
+# RFC 9110, section 5.5: visible ASCII, with spaces and tabs in between.
+_PLAIN = re.compile(rb"[\x20-\x7e\t]*")
+_INTEGER = re.compile(r"-?[0-9]{1,20}(?:\.0{1,20})?")
+
+_SHORT = 128
+"""Bytes of a header value that is worth to be remembered."""
+
+
+class _Meta(Struct):
+    protocol_version: Any = msgspec.field(name=PROTOCOL_VERSION, default=None)
+    client_capabilities: Raw = msgspec.field(name=CLIENT_CAPABILITIES, default=Raw(b""))
+
+
+class _Params(Struct):
+    name: Any = None
+    uri: Any = None
+    arguments: Raw = Raw(b"")
+    meta: _Meta | None = msgspec.field(name="_meta", default=None)
+
+
+_decode_params = msgspec.json.Decoder(_Params).decode
+_NO_PARAMS = _Params()
+
+
+def names_modern(headers: Headers) -> bool:
+    """Tell whether the header names a revision without a handshake."""
+    return headers.get(PROTOCOL_VERSION_HEADER) in _VERSIONS
+
+
+def is_modern(headers: Headers, envelope: Envelope, body: bytes) -> bool:
+    """Tell whether a message is of a revision without a handshake: its header or its ``_meta`` says so.
+
+    It is modern even if it is broken, so that it gets the error modern clients understand. ``body``: what the envelope
+    was decoded from.
+    """
+    if headers.get(PROTOCOL_VERSION_HEADER) in _VERSIONS:
+        return True
+    if b"protocolVersion" not in body or envelope.method is UNSET:
+        return False
+    try:
+        meta = _decode_params(envelope.params).meta
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return meta is not None and meta.protocol_version is not None
+
+
+def read_modern(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | RequestParams | None:
+    """Check that headers and body of a modern message agree ("Server Validation").
+
+    Returns the params, since they had to be decoded for that, or ``None`` where there is nothing to check, or they do
+    not fit the method: that is the session's to say.
+    """
+    spec = _REQUESTS.get(envelope.method)
+    if spec is None or envelope.id is UNSET:
+        return _read_other(headers, envelope, parameters)
+    try:
+        # The method's own type has a ``_meta``, since it is a request.
+        params: Any = decode(envelope.params, spec.params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _read_other(headers, envelope, parameters)
+    if not _agrees(headers, spec.name, params) and (refusal := _find_mismatch(headers, spec.name, params)) is not None:
+        return refusal
+    if parameters is not None and spec.name == "tools/call":
+        return _check_parameters(headers, params, parameters) or params
+    return params
+
+
+def _read_other(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | None:
+    """Check what is no request, or one of which only some can be read."""
+    if envelope.method is UNSET:
+        # "The client MUST NOT send JSON-RPC responses."
+        return Refusal(400, InvalidRequest("Invalid request: this revision has no responses of a client"))
+    if envelope.id is UNSET:
+        # "header requirements for notification POSTs are not defined by this revision"
+        return None
+    try:
+        params = _decode_params(envelope.params) if envelope.params else _NO_PARAMS
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Refusal(400, InvalidParams(f"Invalid params: {error}"))
+    refusal = _find_mismatch(headers, envelope.method, params)
+    if refusal is None and parameters is not None and envelope.method == "tools/call":
+        return _check_parameters(headers, params, parameters)
+    return refusal
+
+
+def _agrees(headers: Headers, method: str, params: Any) -> bool:
+    """Tell at a glance that the headers repeat the params as they are nearly always spelled; else look closely."""
+    meta: RequestMeta | None = params.meta
+    if meta is None or meta.client_capabilities is None or _METHODS.get(headers.get(_METHOD)) != method:
+        return False
+    version = _VERSIONS.get(headers.get(PROTOCOL_VERSION_HEADER))
+    if version is None or version != meta.protocol_version:
+        return False
+    member = NAMED_BY.get(method)
+    if member is None:
+        return True
+    sent = headers.get(_NAME, b"")
+    return len(sent) <= _SHORT and _read_again(sent) == (params.name if member == "name" else params.uri)
+
+
+def _find_mismatch(headers: Headers, method: str, params: Any) -> Refusal | None:
+    """Compare headers with params, be they decoded loosely or to the method's own type."""
+    return _check_version(headers, params.meta) or _check_names(headers, method, params)
+
+
+def _check_version(headers: Headers, meta: Any) -> Refusal | None:
+    version = headers.get(PROTOCOL_VERSION_HEADER)
+    said = meta.protocol_version if meta is not None else None
+    if said is None:
+        return Refusal(400, InvalidParams(f"Invalid params: _meta must have {PROTOCOL_VERSION}"))
+    if version is None or not isinstance(said, str) or version.strip() != said.encode():
+        return _mismatch("MCP-Protocol-Version", version)
+    if meta is None or not meta.client_capabilities:
+        return Refusal(400, InvalidParams(f"Invalid params: _meta must have {CLIENT_CAPABILITIES}"))
+    return None
+
+
+def _check_names(headers: Headers, method: str, params: Any) -> Refusal | None:
+    sent = headers.get(_METHOD)
+    if sent is None or sent.strip() != method.encode():
+        return _mismatch("Mcp-Method", sent)
+    member = NAMED_BY.get(method)
+    if member is None:
+        return None
+    named = params.name if member == "name" else params.uri
+    sent = headers.get(_NAME)
+    return None if sent is not None and _read(sent) == named else _mismatch("Mcp-Name", sent)
+
+
+def _check_parameters(headers: Headers, params: Any, parameters: Parameters) -> Refusal | None:
+    expected = parameters(params.name) if isinstance(params.name, str) else ()
+    if not expected:
+        return None
+    arguments: object = msgspec.json.decode(params.arguments) if params.arguments else None
+    for each in expected:
+        sent = headers.get(each.header.lower().encode())
+        if not _agree(sent, _value_at(arguments, each.path)):
+            return _mismatch(each.header, sent)
+    return None
+
+
+def _value_at(arguments: object, path: Sequence[str]) -> object:
+    for step in path:
+        if not isinstance(arguments, dict):
+            return None
+        arguments = cast("dict[str, object]", arguments).get(step)
+    return arguments
+
+
+def _agree(sent: bytes | None, value: object) -> bool:
+    if sent is None or value is None:
+        return sent is None and value is None
+    text = _read(sent)
+    if isinstance(value, bool):
+        return text == ("true" if value else "false")
+    if isinstance(value, int | float):
+        # "servers SHOULD compare the header value and the body value numerically"
+        return text is not None and _INTEGER.fullmatch(text) is not None and int(text.partition(".")[0]) == value
+    # An object where a primitive belongs: the tool's schema will refuse it.
+    return text == value if isinstance(value, str) else text is not None
+
+
+def _read(sent: bytes) -> str | None:
+    """Read a header value as the text it stands for; ``None`` if it holds what a header may not, or broken base64."""
+    plain = sent.strip(b" \t")
+    return decode_value(plain.decode()) if _PLAIN.fullmatch(plain) else None
+
+
+_read_again = lru_cache(maxsize=256)(_read)
+"""The same for what comes over and over: names of tools, mostly."""
+
+
+def _mismatch(name: str, sent: bytes | None) -> Refusal:
+    what = "is missing" if sent is None else "does not match the body"
+    return Refusal(400, HeaderMismatch(f"Header mismatch: {name} {what}"))

@@ -1,0 +1,170 @@
+"""What the specification says about any POST before its message is served: refuse it, and with which status.
+
+Sans-IO: headers (as ASGI gives them: lower case, bytes) and a decoded envelope in, a ``Refusal`` or ``None`` out. What
+a modern message needs besides is ``modern``'s; which hosts are allowed, who the client is and which sessions live
+is the transport's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import UNSET, Struct
+
+from antiphon.errors import HeaderMismatch, InvalidRequest, PeerError, UnsupportedVersion
+from antiphon.protocol.frames import error_frame
+from antiphon.wire.envelope import Envelope, RequestId
+from antiphon.wire.failure import to_wire
+from antiphon.wire.revisions import LEGACY, REVISIONS, revision
+
+__all__ = [
+    "LAST_EVENT_ID",
+    "PROTOCOL_VERSION_HEADER",
+    "SESSION_ID",
+    "Headers",
+    "Refusal",
+    "accepts",
+    "accepts_events",
+    "check_id",
+    "check_legacy",
+    "check_media",
+    "check_unambiguous",
+    "has_null_ids",
+    "id_of",
+    "is_priming",
+    "is_request",
+    "status_of",
+    "takes_batches",
+]
+
+Headers = Mapping[bytes, bytes]
+
+PROTOCOL_VERSION_HEADER = b"mcp-protocol-version"
+SESSION_ID = b"mcp-session-id"
+LAST_EVENT_ID = b"last-event-id"
+
+_LEGACY = frozenset(each.name.encode() for each in LEGACY)
+_NEWEST_LEGACY = LEGACY[-1].name
+_NO_NULL_IDS = frozenset(each.name.encode() for each in REVISIONS if not each.null_id)
+
+# 2026-07-28 basic/transports/streamable-http: 404 for an unknown method, 400 for what headers, version, capabilities
+# or form are wrong. An error in what is asked for (an unknown tool, say) is an answer like any other.
+_STATUS: Mapping[int, int] = {
+    -32700: 400,
+    -32600: 400,
+    -32601: 404,
+    -32020: 400,
+    -32021: 400,
+    -32022: 400,
+}
+
+
+class Refusal(Struct, frozen=True):
+    """An HTTP error reply: its status, and the JSON-RPC error in its body."""
+
+    status: int
+    error: PeerError
+
+    def body(self, id: RequestId | None = None, *, null_id: bool = False) -> bytes:
+        """Encode the JSON-RPC error, with the id of the request it is about, if that could be read."""
+        return error_frame(id, to_wire(self.error), null_id=null_id)
+
+
+def status_of(code: int | None, *, modern: bool) -> int:
+    """Choose the HTTP status of a reply by its error code (``None``: a result); legacy revisions answer 200."""
+    return _STATUS.get(code, 200) if modern and code is not None else 200
+
+
+def has_null_ids(headers: Headers) -> bool:
+    """Tell whether an error to what had no readable id carries ``"id": null``, as before 2025-11-25."""
+    return headers.get(PROTOCOL_VERSION_HEADER) not in _NO_NULL_IDS
+
+
+def takes_batches(name: str | None) -> bool:
+    """Tell whether several messages may come in one POST of this revision."""
+    found = revision(name) if name is not None else None
+    return found is not None and found.batches
+
+
+def is_priming(name: str | None) -> bool:
+    """Tell whether a client of this revision takes events with an id and no data (2025-11-25, "Sending Messages")."""
+    return name == _NEWEST_LEGACY
+
+
+def is_request(envelope: Envelope) -> bool:
+    """Tell a request from a notification and a response."""
+    return envelope.method is not UNSET and envelope.id is not UNSET
+
+
+def id_of(envelope: Envelope) -> RequestId | None:
+    """Return the id an error about this message carries."""
+    return envelope.id if is_request(envelope) and envelope.id is not UNSET else None
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
+    """Check ``Content-Type`` (415) and ``Accept`` (406) of a POST."""
+    kind = headers.get(b"content-type", b"")
+    if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
+        return Refusal(415, InvalidRequest("Content-Type must be application/json"))
+    accept = headers.get(b"accept", b"*/*")
+    if not accepts(accept, b"application/json") or not (json_only or accepts(accept, b"text/event-stream")):
+        # "The client MUST include an Accept header listing both application/json and text/event-stream"
+        return Refusal(406, InvalidRequest("Accept must list application/json and text/event-stream"))
+    return None
+
+
+def accepts_events(headers: Headers) -> bool:
+    """Tell whether a GET asks for server-sent events, as it must."""
+    return accepts(headers.get(b"accept", b"*/*"), b"text/event-stream")
+
+
+def accepts(accept: bytes, kind: bytes) -> bool:
+    """Tell whether an ``Accept`` header names a media type, or a range that has it. ``q=0`` excludes."""
+    if kind in accept and b"q=" not in accept:
+        return True
+    ranges = (kind, kind.partition(b"/")[0] + b"/*", b"*/*")
+    for part in accept.lower().split(b","):
+        name, _, rest = part.partition(b";")
+        if name.strip() in ranges and not re.search(rb"q=0(?:\.0*)?\s*(?:;|$)", rest):
+            return True
+    return False
+
+
+def check_unambiguous(pairs: Sequence[tuple[bytes, bytes]], headers: Headers) -> Refusal | None:
+    """Refuse a request in which a header that decides something comes twice: others may go by the other one."""
+    if len(pairs) == len(headers):
+        return None
+    seen: set[bytes] = set()
+    for name, _ in pairs:
+        if name in seen and (name.startswith(b"mcp-") or name in {b"host", b"origin", b"authorization"}):
+            return Refusal(400, HeaderMismatch(f"Header mismatch: {name.decode('ascii', 'replace')} comes twice"))
+        seen.add(name)
+    return None
+
+
+def check_id(envelope: Envelope) -> Refusal | None:
+    """Refuse what is no message: a request whose id is null, or neither method, result nor error."""
+    if envelope.method is not UNSET:
+        if envelope.id is None:
+            return Refusal(400, InvalidRequest("Invalid request: id must be a string or an integer"))
+    elif not envelope.result and envelope.error is UNSET:
+        return Refusal(400, InvalidRequest("Invalid request: neither method, result nor error"))
+    return None
+
+
+def check_legacy(headers: Headers, envelope: Envelope | None) -> Refusal | None:
+    """Check the header of a legacy message; ``initialize`` may bring any, since nothing is agreed yet."""
+    version = headers.get(PROTOCOL_VERSION_HEADER)
+    if version is None or version in _LEGACY or (envelope is not None and envelope.method == "initialize"):
+        return None
+    return _unsupported(version)
+
+
+def _unsupported(version: bytes) -> Refusal:
+    newest_first = [each.name for each in reversed(REVISIONS)]
+    data = {"supported": newest_first, "requested": version.decode("ascii", "replace")[:64]}
+    return Refusal(400, UnsupportedVersion("Unsupported protocol version", data=data))

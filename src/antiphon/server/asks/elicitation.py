@@ -1,0 +1,66 @@
+"""Elicitation from a handler: a type to a form, the user's answer to a value of that type."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Generic, Literal
+
+from antiphon.errors import RemoteProtocolError
+from antiphon.server.asks.ask import ask
+from antiphon.server.asks.forms import Form
+from antiphon.server.calls.call import Call
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+__all__ = ["Elicited", "elicit_form", "elicit_visit"]
+
+
+class Elicited(Generic[T]):
+    """What the user did with a question. Its type parameter is the type that was asked for."""
+
+    __slots__ = ("action", "value")
+
+    def __init__(self, action: Literal["accept", "decline", "cancel"], value: T | None) -> None:
+        self.action: Literal["accept", "decline", "cancel"] = action
+        """``accept``, ``decline`` (said no) or ``cancel`` (closed it)."""
+        self.value: T | None = value
+        """The form's values if it was accepted, in the type that was asked for; else ``None``."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user agreed."""
+        return self.action == "accept"
+
+    def __repr__(self) -> str:
+        return f"Elicited(action={self.action!r}, value={self.value!r})"
+
+
+async def elicit_form(
+    call: Call, message: str, form: object, *, key: str | None, timeout: float | None
+) -> Elicited[Any]:
+    """Ask for a form to be filled in. See ``Context.elicit``."""
+    asked = Form.of(form)
+    params = ElicitRequestParams.form(message, asked.schema)
+    result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
+    if result.action != "accept":
+        return Elicited(result.action, None)
+    try:
+        return Elicited("accept", asked.read(result.content or {}))
+    except ValueError as error:
+        raise RemoteProtocolError(f"The client's answer does not fit the form: {error}") from None
+
+
+async def elicit_visit(call: Call, message: str, url: str, *, key: str | None, timeout: float | None) -> Elicited[None]:
+    """Ask for an address to be visited. See ``Context.elicit_url``."""
+    # 2025-11-25 client/elicitation: a visit has a unique elicitationId. Where a revision has none, it is left out.
+    params = ElicitRequestParams.visit(message, url, elicitation_id=os.urandom(16).hex())
+    result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
+    return Elicited(result.action, None)

@@ -1,0 +1,103 @@
+"""The server's own model, for clients that offer none.
+
+Owns the forms in which an author may give one, and the reading of what it answers. Whether it is asked at all is
+``tool_loop``' business: never after somebody has refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol, cast, runtime_checkable
+
+from antiphon.errors import CallTimeout, ConfigError, SamplingFailed, SamplingUnavailable
+from antiphon.server.calls.call import Call
+from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.unknown import decode
+
+__all__ = ["Completes", "Fallback", "SamplingFallback"]
+
+log = logging.getLogger("antiphon.server")
+
+Completion = str | CreateMessageResult
+
+
+@runtime_checkable
+class Completes(Protocol):
+    """An object that completes; every provider of ``antiphon.host`` does."""
+
+    async def complete(self, params: CreateMessageRequestParams) -> Completion:
+        """Complete. A string is a text answer."""
+        ...
+
+
+SamplingFallback = Completes | Callable[[CreateMessageRequestParams], Awaitable[Completion]]
+"""Completes for the server: an async function of the request's params, or an object with ``complete(params)``."""
+
+
+class Fallback:
+    """A server's own model. Raises ``ConfigError`` for what cannot be one."""
+
+    __slots__ = ("_complete", "_takes_tools")
+
+    def __init__(self, given: SamplingFallback) -> None:
+        self._takes_tools = bool(getattr(given, "tools", True))
+        complete = given.complete if isinstance(given, Completes) else given
+        if not callable(complete) or not _takes_one(complete):
+            raise ConfigError(
+                "sampling_fallback= must be an async function of one argument, the params of the request, or an object "
+                f"with complete(params), such as a provider of antiphon.host; got {given!r}"
+            )
+        self._complete = complete
+
+    def stands_for(self, needed: str) -> bool:
+        """Tell whether it can do what a capability of clients such as ``sampling.tools`` offers."""
+        return needed == "sampling" or (needed == "sampling.tools" and self._takes_tools)
+
+    async def complete(
+        self, call: Call, params: CreateMessageRequestParams, timeout: float | None
+    ) -> CreateMessageResult:
+        """Complete, once for every ask of a call: a replay knows the answer.
+
+        Raises:
+            SamplingUnavailable: there are tools in it, and this model takes none.
+            SamplingFailed: it failed; what happened is logged, and told to nobody.
+            CallTimeout: it took longer than ``timeout`` seconds.
+        """
+        if params.tools and not self._takes_tools:
+            raise SamplingUnavailable("Neither the client nor the server's own model takes tools in sampling")
+
+        async def work(_key: str) -> bytes:
+            return encode(await self._answer(params, timeout))
+
+        return decode(await call.step("sampling_fallback", work), CreateMessageResult)
+
+    async def _answer(self, params: CreateMessageRequestParams, timeout: float | None) -> CreateMessageResult:
+        clock = asyncio.timeout(timeout)
+        try:
+            async with clock:
+                answer = await self._complete(params)
+        except Exception as error:
+            if clock.expired():
+                raise CallTimeout(f"The server's own model did not answer within {timeout:g} s") from None
+            log.exception("sampling_fallback failed")
+            raise SamplingFailed(f"The server's own model failed: {type(error).__name__}") from error
+        if isinstance(answer, str):
+            return CreateMessageResult(
+                role="assistant", content=TextContent(text=answer), model="unnamed", stop_reason="endTurn"
+            )
+        if not isinstance(cast("object", answer), CreateMessageResult):
+            raise SamplingFailed(f"The server's own model gave a {type(answer).__name__}: give text or a result")
+        return answer
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True

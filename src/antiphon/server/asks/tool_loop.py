@@ -1,0 +1,247 @@
+"""The turns of one ``ctx.sample``: a model is asked, its uses of tools are served, its answer is read or asked anew.
+
+Owns the loop, its bounds and who answers. The request is built by ``sampling_params``, tools are run by ``toolbox``,
+how an ask travels is ``ask``'s business. Every ask is made in an order that depends on nothing but earlier answers, so
+that a call may be replayed.
+
+Source: 2025-11-25 client/sampling, "Multi-turn Tool Loop".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.errors import ConfigError, LocalProtocolError, NotInRevision, SamplingFailed, SamplingUnavailable
+from antiphon.json_schema.mismatch import MismatchError
+from antiphon.protocol.capabilities import may_include_context
+from antiphon.server.asks.ask import ask
+from antiphon.server.asks.fallback import Fallback
+from antiphon.server.asks.sample import Sample
+from antiphon.server.asks.sampling_params import Messages, Preferences, sampling_params
+from antiphon.server.asks.toolbox import MAX_USES, TOOL_CONCURRENCY, SamplingTool, Toolbox
+from antiphon.server.asks.typed_answers import TypedAnswer
+from antiphon.server.calls.call import Call
+from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
+from antiphon.wire.sampling import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    IncludeContext,
+    SamplingMessage,
+    ToolChoice,
+)
+
+__all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "one_step"]
+
+log = logging.getLogger("antiphon.server")
+
+MAX_STEPS = 10
+"""Turns of a tool loop where the author gives no number: enough for an errand, too few to burn a budget."""
+
+_REMEDY = (
+    "Use a client that offers it (tools, and several blocks in one message, came with the revision of November 2025), "
+    "or give the server a model of its own: Server(sampling_fallback=...)"
+)
+
+_NO_TOOLS = ToolChoice(mode="none")
+
+
+class TurnOptions(TypedDict, total=False):
+    """What a request for a completion says; what it means is said at ``Context.sample``."""
+
+    system_prompt: str | None
+    max_tokens: int
+    temperature: float | None
+    stop_sequences: Sequence[str] | None
+    model_preferences: Preferences | None
+    include_context: IncludeContext | None
+    metadata: Mapping[str, Any] | None
+    tool_choice: str | ToolChoice | None
+
+
+class SampleOptions(TurnOptions, total=False):
+    """Options of ``Context.sample`` and ``Context.sample_step``, where they are explained."""
+
+    tools: Sequence[SamplingTool] | None
+    tool_concurrency: int
+    fallback: bool
+    key: str | None
+    timeout: float | None
+    """Seconds."""
+
+
+class Turn(Struct, frozen=True, eq=False):
+    """One answer, and the conversation up to and with it."""
+
+    params: CreateMessageRequestParams
+    """What was asked."""
+    answer: CreateMessageResult
+    messages: list[SamplingMessage]
+
+    @property
+    def uses(self) -> list[ToolUseContent]:
+        """What the model wants to use."""
+        return [block for block in self.answer.blocks if isinstance(block, ToolUseContent)]
+
+
+class Turns:
+    """Asks a model again and again for one sample.
+
+    ``by``: whose model it is, the client's until it turns out to have none; ``count``: turns so far. ``fallback``,
+    ``key`` and ``timeout`` are those of ``Context.sample``.
+    """
+
+    __slots__ = ("_call", "_fallback", "_key", "_timeout", "by", "count")
+
+    def __init__(
+        self, call: Call, *, fallback: bool = True, key: str | None = None, timeout: float | None = None
+    ) -> None:
+        self._call = call
+        self._fallback: Fallback | None = call.server.sampling_fallback if fallback else None
+        self._key = key
+        self._timeout = timeout
+        self.by: Literal["client", "server"] = "client"
+        self.count = 0
+
+    async def complete(
+        self, params: CreateMessageRequestParams, tools: Toolbox | None, max_steps: int, result_type: Any
+    ) -> Sample[Any]:
+        """Do all of ``ctx.sample``. ``result_type``: a type with a JSON form, or ``None``."""
+        if max_steps < 1:
+            raise LocalProtocolError(f"max_steps must be at least 1, got {max_steps}")
+        if result_type is None:
+            return self.sample(await (self.ask(params) if tools is None else self._run(params, tools, max_steps)))
+        if tools is not None and not tools.runs:
+            raise ConfigError("result_type= needs tools= to be functions: what is to be done with the uses of others?")
+        wanted = TypedAnswer(result_type)
+        params = replace(params, system_prompt=wanted.instructed(params.system_prompt))
+        turn, value = await self._read(await self._run(params, tools, max_steps), wanted)
+        return self.sample(turn, value)
+
+    async def ask(self, params: CreateMessageRequestParams) -> Turn:
+        """Have one turn."""
+        self.count += 1
+        try:
+            answer = await (self._ask_client(params) if self.by == "client" else self._ask_server(params))
+        except (SamplingUnavailable, NotInRevision) as error:
+            # Only what was never sent comes here. A refusal is an answer: nobody else is asked then.
+            if self.by == "server":
+                raise
+            if self._fallback is None:
+                error.add_note(_REMEDY)
+                raise
+            self.by = "server"
+            answer = await self._ask_server(params)
+        if type(answer.content) is not TextContent and any(isinstance(one, ToolResultContent) for one in answer.blocks):
+            raise SamplingFailed("The answer holds results of tools, which only the server may give", text=answer.text)
+        messages = [*params.messages, SamplingMessage(role="assistant", content=answer.content)]
+        return Turn(params, answer, messages)
+
+    async def _ask_server(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+        if self._fallback is None:
+            raise SamplingUnavailable("Nobody can complete: the client offers no sampling, nor is there a fallback")
+        return await self._fallback.complete(self._call, params, self._timeout)
+
+    def _ask_client(self, params: CreateMessageRequestParams) -> Awaitable[CreateMessageResult]:
+        if params.include_context not in (None, "none"):
+            params = self._gated(params)
+        # A key names one ask on the wire; the turns after the first have names made of it.
+        key = self._key if self._key is None or self.count == 1 else f"{self._key}-{self.count}"
+        return ask(self._call, "sampling/createMessage", params, CreateMessageResult, key=key, timeout=self._timeout)
+
+    def _gated(self, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+        facts = self._call.facts
+        if may_include_context(facts.revision, facts.capabilities):
+            return params
+        # 2025-11-25 client/sampling: servers "SHOULD NOT use them unless the client declares sampling.context".
+        if self._call.connection.session.first_time("includeContext"):
+            log.warning("include_context=%r is left out: the client offers no sampling.context", params.include_context)
+        return replace(params, include_context=None)
+
+    async def _run(self, params: CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> Turn:
+        """Ask until the model has what it needs, at most ``max_steps`` times.
+
+        Raises:
+            SamplingFailed: it wants to use tools even in the last turn, in which it may not, or far too many.
+        """
+        if tools is None or not tools.runs:
+            return await self.ask(params)
+        for step in range(1, max_steps + 1):
+            turn = await self.ask(replace(params, tool_choice=_NO_TOOLS) if step == max_steps else params)
+            if not turn.uses:
+                return turn
+            if step < max_steps:
+                params = await self.serve(turn, tools)
+        raise SamplingFailed(f"The model still wants to use tools after {max_steps} turns; see max_steps=")
+
+    async def serve(self, turn: Turn, tools: Toolbox) -> CreateMessageRequestParams:
+        """Run what a turn wants to use; return what to ask next."""
+        uses = turn.uses
+        if len(uses) > MAX_USES:
+            raise SamplingFailed(f"The model wants to use {len(uses)} tools at once; at most {MAX_USES} are taken")
+        if len({use.id for use in uses}) < len(uses):
+            raise SamplingFailed("The model gave two uses of tools the same id", text=turn.answer.text)
+        results = await tools.use(self._call, uses)
+        choice = turn.params.tool_choice
+        # "required" holds for the first turn: a model that must use tools again and again never comes to an end.
+        if choice is not None and choice.mode == "required":
+            choice = None
+        return replace(turn.params, messages=[*turn.messages, results], tool_choice=choice)
+
+    async def _read(self, turn: Turn, wanted: TypedAnswer) -> tuple[Turn, Any]:
+        """Read a value out of an answer; if it does not fit, tell the model why and ask once more.
+
+        Raises:
+            SamplingFailed: the second answer does not fit either; ``text`` has it.
+        """
+        if turn.uses:
+            raise SamplingFailed("The model wants to use tools that it was not offered", text=turn.answer.text)
+        try:
+            return turn, wanted.read(turn.answer.text)
+        except MismatchError as error:
+            problem = error
+        said = turn.messages if turn.answer.text else turn.params.messages
+        question = SamplingMessage(role="user", content=TextContent(text=wanted.repair(problem)))
+        choice = _NO_TOOLS if turn.params.tools else None
+        turn = await self.ask(replace(turn.params, messages=[*said, question], tool_choice=choice))
+        try:
+            return turn, wanted.read(turn.answer.text)
+        except MismatchError as error:
+            cut = "; it was cut off at max_tokens" if turn.answer.stop_reason == "maxTokens" else ""
+            raise SamplingFailed(
+                f"The model's answer does not fit result_type, nor did a second one: {error}{cut}",
+                text=turn.answer.text,
+            ) from None
+
+    def sample(
+        self, turn: Turn, value: Any = None, *, messages: Sequence[SamplingMessage] | None = None
+    ) -> Sample[Any]:
+        """Make what the author gets; ``messages`` where the conversation went on after the turn."""
+        return Sample(messages or turn.messages, turn.answer, value, turns=self.count, by=self.by)
+
+
+async def one_step(
+    context: object, call: Call, messages: Messages, execute_tools: bool, options: SampleOptions
+) -> Sample[None]:
+    """Do all of ``ctx.sample_step``."""
+    tools = options.pop("tools", None)
+    concurrency = options.pop("tool_concurrency", TOOL_CONCURRENCY)
+    toolbox = Toolbox(tools, context, concurrency) if tools else None
+    turns = Turns(
+        call,
+        fallback=options.pop("fallback", True),
+        key=options.pop("key", None),
+        timeout=options.pop("timeout", None),
+    )
+    # What is left is the request itself.
+    request = cast("TurnOptions", options)
+    params = sampling_params(messages, tools=toolbox.definitions if toolbox is not None else None, **request)
+    turn = await turns.ask(params)
+    if toolbox is None or not toolbox.runs or not turn.uses or not execute_tools:
+        return turns.sample(turn)
+    following = await turns.serve(turn, toolbox)
+    return turns.sample(turn, messages=following.messages)

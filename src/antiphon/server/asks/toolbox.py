@@ -1,0 +1,139 @@
+"""The tools of a ``ctx.sample``: functions that are run for the model, or definitions that are only offered.
+
+Owns what a use of a tool comes to: found, its arguments checked, run, and its result or failure in the form in which
+the model reads it. When models are asked is ``tool_loop``' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Raw
+
+from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalProtocolError, Rejected
+from antiphon.json_schema.mismatch import suggest
+from antiphon.server.calls.call import Call
+from antiphon.server.calls.tool_timeouts import within
+from antiphon.server.failures import told
+from antiphon.server.features.tools import Tool
+from antiphon.wire import tools as wire
+from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
+from antiphon.wire.envelope import encode
+from antiphon.wire.failure import cause_of
+from antiphon.wire.sampling import SamplingMessage
+from antiphon.wire.unknown import decode
+
+__all__ = ["MAX_USES", "TOOL_CONCURRENCY", "SamplingTool", "Toolbox"]
+
+SamplingTool = Callable[..., Any] | Tool | wire.Tool
+"""A function, a tool made of one (``antiphon.server.features.tools.Tool``), or a definition."""
+
+TOOL_CONCURRENCY = 8
+"""Most functions of one turn that run at once: as many as a client answers at once, should they ask."""
+
+MAX_USES = 128
+"""Most uses of tools taken from one answer; vendors offer no more tools than that at once."""
+
+_ENDS_ALL = (Rejected, ConnectionClosed, CallDiverged)
+"""No result for a model: a person said no, nobody is there any more, or answers would be mixed up."""
+
+
+class Toolbox:
+    """The tools of one ``ctx.sample``. ``definitions`` are what is offered; ``runs``: whether the uses are run here.
+
+    ``context`` goes to functions that want it, untouched; ``concurrency`` of them run at once. Raises ``ConfigError``
+    where functions and definitions are mixed, or two tools have one name.
+    """
+
+    __slots__ = ("_context", "_tools", "_turns", "definitions", "runs")
+
+    def __init__(self, tools: Sequence[SamplingTool], context: object, concurrency: int) -> None:
+        if concurrency < 1:
+            raise LocalProtocolError(f"tool_concurrency must be at least 1, got {concurrency}")
+        made = [tool if isinstance(tool, wire.Tool) else _runnable(tool) for tool in tools]
+        self._tools = {tool.name: tool for tool in made if isinstance(tool, Tool)}
+        self._context = context
+        self._turns = asyncio.Semaphore(concurrency)
+        self.runs = len(self._tools) > 0
+        self.definitions = [tool if isinstance(tool, wire.Tool) else tool.definition for tool in made]
+        if self.runs and any(isinstance(tool, wire.Tool) for tool in made):
+            raise ConfigError(
+                "tools= holds functions, which are run for the model, and definitions, which nobody can run: give only "
+                "functions (or antiphon.server.features.tools.Tool.raw(...) with a handler), or only definitions and "
+                "use the tools yourself"
+            )
+        names = [tool.name for tool in made]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigError(f'tools= holds two tools named "{twice[0]}": tell them apart by name')
+
+    async def use(self, call: Call, uses: Sequence[ToolUseContent]) -> SamplingMessage:
+        """Run what the model wants to use, at once as far as may be; return the message with all results, in order."""
+        # Tasks are made in the order of the uses, so that a replay tells their asks apart by the same names.
+        tasks = [asyncio.get_running_loop().create_task(self._use(call, use)) for use in uses]
+        try:
+            results = await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        return SamplingMessage(role="user", content=results)
+
+    async def _use(self, call: Call, use: ToolUseContent) -> ToolResultContent:
+        tool = self._tools.get(use.name)
+        if tool is None:
+            return _failed(use, f"There is no tool {use.name[:128]!r}{suggest(use.name, self._tools)}")
+        async with self._turns:
+            if tool.may_ask:
+                # No step may ask, since no round is sent while one is taken. So the tool is run again in a replay, over
+                # the answers it had; what it came to is kept all the same, because the asks after it depend on it.
+                result = await self._run(call, tool, use)
+                return await _kept(call, use, lambda: _given(result))
+            return await _kept(call, use, lambda: self._run(call, tool, use))
+
+    async def _run(self, call: Call, tool: Tool, use: ToolUseContent) -> ToolResultContent:
+        try:
+            running = tool.call(Raw(encode(use.input)), self._context)
+            result = await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
+        except _ENDS_ALL:
+            raise
+        except Exception as error:
+            cause = cause_of(error)
+            if isinstance(cause, _ENDS_ALL):
+                raise cause from None
+            return _failed(use, told(call.server, tool.name, cause))
+        return ToolResultContent(
+            tool_use_id=use.id,
+            # Some vendors refuse a result without content.
+            content=result.content or [TextContent(text="null")],
+            structured_content=result.structured_content if not result.content else None,
+            is_error=result.is_error,
+        )
+
+
+def _runnable(tool: Callable[..., Any] | Tool) -> Tool:
+    # Not structured: a model reads the text, and would pay for the same twice.
+    return tool if isinstance(tool, Tool) else Tool.from_function(tool, structured=False)
+
+
+def _failed(use: ToolUseContent, text: str) -> ToolResultContent:
+    return ToolResultContent(tool_use_id=use.id, content=[TextContent(text=text)], is_error=True)
+
+
+async def _given(result: ToolResultContent) -> ToolResultContent:
+    return result
+
+
+async def _kept(call: Call, use: ToolUseContent, work: Callable[[], Any]) -> ToolResultContent:
+    """Take a step whose result is that of a tool; where nothing is replayed, it does not go through bytes and back."""
+    made: list[ToolResultContent] = []
+
+    async def step(_key: str) -> bytes:
+        made.append(await work())
+        return encode(made[0])
+
+    raw = await call.step(f"tool/{use.name}", step)
+    return made[0] if made else decode(raw, ToolResultContent)

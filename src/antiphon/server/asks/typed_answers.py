@@ -1,0 +1,107 @@
+"""An answer as a value of a type: how a model is asked for it, how its words are read, what it is told of a misfit.
+
+Owns these three. Pure: the turns in which it happens are ``tool_loop``'. Why by instruction and not by a forced
+tool is in docs/design/typed-answers.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from antiphon.json_schema.mismatch import Mismatch, MismatchError
+from antiphon.server.functions.shape import Shape
+from antiphon.wire.envelope import encode, too_deep
+
+__all__ = ["TypedAnswer"]
+
+_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
+
+_ASK = "Answer with one JSON value and nothing else: no words around it, no code fence. It must fit this JSON Schema:\n"
+
+
+class TypedAnswer:
+    """A type that answers must have. Raises ``ConfigError`` for one that has no JSON form."""
+
+    __slots__ = ("_is_text", "_shape")
+
+    def __init__(self, kind: Any) -> None:
+        self._is_text = kind is str
+        """Any answer is text: nothing has to be asked for."""
+        self._shape = Shape(kind, place="result_type")
+
+    def instructed(self, system_prompt: str | None) -> str | None:
+        """Add to a system prompt what the answer must look like."""
+        if self._is_text:
+            return system_prompt
+        instruction = _ASK + self._schema
+        return f"{system_prompt}\n\n{instruction}" if system_prompt else instruction
+
+    def read(self, text: str) -> Any:
+        """Make a value of an answer: of JSON, alone, in a code fence, or with words around it.
+
+        Raises:
+            MismatchError: it does not fit, or there is no JSON in it.
+        """
+        if self._is_text:
+            return text
+        first: MismatchError | None = None
+        for candidate in _candidates(text):
+            for document in self._readings(candidate):
+                try:
+                    return self._shape.decode(document)
+                except (MismatchError, RecursionError) as error:
+                    # What was wrong with the most likely reading is the most useful to know.
+                    if first is None and isinstance(error, MismatchError):
+                        first = error
+        raise first or MismatchError(Mismatch("", "no JSON in the answer"))
+
+    def repair(self, error: MismatchError) -> str:
+        """Tell the model what was wrong. The schema is said again: a client may have left out the system prompt."""
+        return f"This does not fit: {error}. {_ASK}{self._schema}"
+
+    @property
+    def _schema(self) -> str:
+        return encode(self._shape.schema).decode()
+
+    def _readings(self, candidate: str) -> list[bytes]:
+        """List what a text may mean: itself; where the value is wrapped, also the bare value or bare words."""
+        is_json = _is_json(candidate)
+        whole = [candidate.encode()] if is_json else []
+        if not self._shape.wrapped:
+            return whole
+        bare = b'{"result":%b}' % (candidate.encode() if is_json else encode(candidate))
+        return [*whole, bare] if candidate.startswith("{") else [bare]
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """List the parts of an answer that may be the JSON, the most likely first."""
+    stripped = text.strip()
+    if _is_json(stripped):
+        yield stripped
+        return
+    fenced = [match[1].strip() for match in _FENCE.finditer(text)]
+    yield from (part for part in fenced[:8] if _is_json(part))
+    starts = [at for at in (stripped.find("{"), stripped.find("[")) if at >= 0]
+    if starts:
+        start = min(starts)
+        end = stripped.rfind("}" if stripped[start] == "{" else "]")
+        part = stripped[start : end + 1]
+        if part and _is_json(part):
+            yield part
+    # Bare words: the name of a choice without its quotes.
+    yield stripped
+
+
+def _is_json(text: str) -> bool:
+    try:
+        data = text.encode()
+        if too_deep(data):
+            return False
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True

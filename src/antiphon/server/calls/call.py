@@ -1,0 +1,168 @@
+"""One run of a handler: whose request it serves now, and how it asks the client back.
+
+``Call`` is the legacy and the plain case: one request, alive as long as the handler. ``RoundCall`` is the modern case,
+in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from antiphon.channel import Releases
+from antiphon.engine.connection import Connection
+from antiphon.errors import CallTimeout, LocalProtocolError
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.client_answers import read_reply
+from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
+from antiphon.server.limits import PROGRESS_RATE, Bucket
+from antiphon.wire.common import Wire
+from antiphon.wire.methods import MethodSpec
+
+if TYPE_CHECKING:
+    from antiphon.server.app import Server
+
+__all__ = ["Call", "CallAbandoned", "Handled"]
+
+
+_HANDSHAKE = 60.0
+"""Seconds that a legacy client has to complete the handshake it began, while an ask waits for it."""
+
+
+_STEP: ContextVar[str | None] = ContextVar("antiphon_step", default=None)
+"""The step that is being taken."""
+
+
+class CallAbandoned(asyncio.CancelledError):
+    """This copy of a call has ended without its client; another process may have gone on with it.
+
+    Raised by asks, ``Context.step`` and ``Context.progress`` in what a cancelled handler still does, so that it cannot
+    undo what the other process did. A ``CancelledError``: ``except Exception`` does not catch it.
+    """
+
+
+class Call:
+    """A handler that runs for a request."""
+
+    __slots__ = ("_reports", "connection", "first", "headers", "request", "server")
+
+    def __init__(self, server: Server, connection: Connection[ServerSession], request: Request) -> None:
+        self.server = server
+        self.connection = connection
+        self.headers = connection.headers
+        """Those of the request that is live; kept here, since a connection goes on to serve others."""
+        self.first = request
+        """The request that began the call."""
+        self.request: Request | None = request
+        """The request that is live now; ``None`` between rounds."""
+        self._reports: Bucket | None = None
+
+    @property
+    def facts(self) -> Request:
+        """The request to read facts from: the live one, or else the last known."""
+        return self.request or self.first
+
+    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+        """Ask the client and return its answer: here, by a request tied to the one being served.
+
+        ``params`` are those that ``ServerSession.check_ask`` has returned.
+        """
+        self.check_outside_steps(spec)
+        if self.request is None:
+            raise LocalProtocolError(f"{spec.name}: the call has ended; await every ask before the handler returns")
+        if not self.request.revision.modern and not self.connection.ready.is_set():
+            await self._until_ready(spec, timeout)
+        ask, request = self.connection.session.ask, self.connection.request
+        if not self.is_told:
+            reply = await request(ask(spec, params, self.request, is_checked=True), timeout=timeout)
+        else:
+            with self.out(spec):
+                reply = await request(ask(spec, params, self.request, is_checked=True), timeout=timeout)
+        return read_reply(reply, spec)
+
+    async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
+        """Do something of which a replay needs the result: here nothing is replayed. See ``Context.step``."""
+        return await self.taken(name, work, f"{os.urandom(16).hex()}/{name}")
+
+    @staticmethod
+    async def taken(name: str, work: Callable[[str], Awaitable[bytes]], key: str) -> bytes:
+        """Run the work of a step, in which nothing may be asked: no round is sent before the step is taken."""
+        before = _STEP.set(name)
+        try:
+            return await work(key)
+        finally:
+            _STEP.reset(before)
+
+    @staticmethod
+    def check_outside_steps(spec: MethodSpec) -> None:
+        """Raise ``LocalProtocolError`` within a step."""
+        if (name := _STEP.get()) is not None:
+            raise LocalProtocolError(f"{spec.name} is asked within the step {name!r}: ask first, then take the step")
+
+    async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
+        # 2025-11-25 basic/lifecycle: before "initialized" a server sends nothing but pings and log messages.
+        try:
+            async with asyncio.timeout(_HANDSHAKE if timeout is None else min(timeout, _HANDSHAKE)):
+                await self.connection.ready.wait()
+        except TimeoutError:
+            raise CallTimeout(f"{spec.name} was not sent: the client did not complete the handshake") from None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether somebody is to be told that an ask is ``out``; mostly nobody is."""
+        return CLOCK.get() is not None or self.connection.watch is not None
+
+    @contextmanager
+    def out(self, spec: MethodSpec) -> Generator[None]:
+        """Take note that an ask is out: the handler's own deadline stands still, and whoever watches is told."""
+        watch = self.connection.watch
+        with standing_still(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
+            yield
+
+    def close_stream(self) -> None:
+        """Close the stream of the live request, where the transport has one and its client can resume it."""
+        channel = self.connection.channel
+        if self.request is not None and isinstance(channel, Releases):
+            channel.release(self.request.id)
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Report progress to the request that is live now."""
+        if self.request is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if self._reports is None:
+            self._reports = Bucket(PROGRESS_RATE, now)
+        if self._reports.try_take(now) or progress == total:
+            await self.send(self.connection.session.progress(self.request, progress, total, message))
+
+    async def send(self, data: bytes | None) -> None:
+        """Send a notification of this call's, waiting while the peer reads too slowly."""
+        if data is not None:
+            wait = self.connection.send(data, self.request)
+            if wait is not None:
+                await wait
+
+
+class Handled:
+    """What a modern call runs. ``name`` and the digest ``code()`` bind its states; ``once``: none serves twice."""
+
+    __slots__ = ("body", "code", "name", "once")
+
+    def __init__(
+        self,
+        name: str,
+        body: Callable[[Call], CoroutineType[Any, Any, Any]],
+        code: Callable[[], bytes],
+        *,
+        once: bool = False,
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.code = code
+        self.once = once

@@ -1,0 +1,300 @@
+"""One modern call that may ask: its body, the asks that are out, and the requests that are served by it in turn.
+
+The body runs in one task for life. When it waits for answers and ``quiescence`` says that no further ask is coming, the
+live request is answered with all questions at once (``input_required``); the retry, which is another request, delivers
+the answers. Which calls there are, and what their states say, is ``rounds``' business; what it takes for a call to go
+on in another process, ``replayed_call``'s.
+
+Source: 2026-07-28 basic/patterns/mrtr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from msgspec import Raw, Struct
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import CallTimeout, InternalError, LocalProtocolError
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import Call, Handled
+from antiphon.server.calls.client_answers import Answer, read_answer, read_given
+from antiphon.server.calls.outcomes import UNSENDABLE, deliver, unsendable
+from antiphon.server.calls.quiescence import Quiescence
+from antiphon.server.calls.request_state import refusal
+from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.envelope import encode
+from antiphon.wire.failure import to_wire
+from antiphon.wire.methods import MethodSpec
+from antiphon.wire.rounds import InputRequest, InputRequiredResult
+
+if TYPE_CHECKING:
+    from antiphon.server.app import Server
+
+__all__ = ["Keeper", "RoundCall"]
+
+MAX_LEGS = 8
+"""Most requests that may wait for the same round of one call: retries of a client that lost the reply."""
+
+_ANOTHER_TRY = 0.01
+"""Seconds before an ask of a call that has ended raises: a body that asks again whatever is raised must not block the
+loop."""
+
+Leg = tuple[Connection[ServerSession], Request]
+
+
+class _Ask(Struct, frozen=True):
+    """A question that is out."""
+
+    spec: MethodSpec
+    params: Raw
+    answer: asyncio.Future[Answer]
+
+
+class Keeper(Protocol):
+    """Who keeps a call between requests: ``rounds.Rounds``."""
+
+    server: Server
+    closed: bool
+
+    def park(self, call: RoundCall) -> str:
+        """Keep a call until its retry; return the sealed state the client is to bring back."""
+        ...
+
+    def ended(self, call: RoundCall, reply: Raw, *, is_error: bool) -> None:
+        """Note that a body has ended, and with which reply."""
+        ...
+
+
+class RoundCall(Call):
+    """A call that may be parked. It goes on where it is, or not at all."""
+
+    __slots__ = (
+        "_asked", "_ending", "_held", "_keeper", "_legs", "_pending", "_quiescence", "bound_to", "expires",
+        "generation", "given", "handled", "id", "last", "owner", "task",
+    )  # fmt: skip
+
+    run: bytes = b""
+    """Which run of the body this is, where there may be several."""
+    replayed_from: bytes = b""
+    """The run that made the state which this one began with."""
+
+    def __init__(
+        self, keeper: Keeper, connection: Connection[ServerSession], request: Request, handled: Handled
+    ) -> None:
+        super().__init__(keeper.server, connection, request)
+        self.handled = handled
+        self.id = b""
+        """Given by the keeper when it first has to tell the call from others."""
+        self.owner = connection.principal
+        """The principal that the call counts against while it is kept."""
+        self.bound_to = b""
+        self.generation = 0
+        """How many rounds it has sent."""
+        self.expires = 0.0
+        """Until when the state of the last one is good, in seconds since the epoch; set by the keeper."""
+        self.given: dict[str, Raw] = dict(request.params.input_responses or {})
+        """Answers that came with the first request, for keys that the author named."""
+        self.last: InputRequiredResult | None = None
+        """The round that is out, or was sent last."""
+        self.task: asyncio.Task[None] | None = None
+        self._keeper = keeper
+        self._legs: list[Leg] = [(connection, request)]
+        """The requests that wait for what comes next. With none the call is parked."""
+        self._pending: dict[str, _Ask] = {}
+        """What waits for an answer, by its name on the wire."""
+        self._quiescence = Quiescence()
+        self._asked = 0
+        self._held = len(request.raw or b"")
+        self._ending: str | None = None
+        """Why the body was cancelled."""
+
+    def start(self) -> None:
+        """Run the body, in a task of its own that lives from the first round to the last."""
+        self.task = self._task_of(self._run())
+        self.task.add_done_callback(self._failed)
+
+    def _task_of(self, work: CoroutineType[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)
+
+    async def _run(self) -> None:
+        result = await self.handled.body(self)
+        if self.task is not None:
+            # A callback would be told a pass of the event loop later, and the client with it.
+            self.task.remove_done_callback(self._failed)
+        self._finish(result)
+
+    @property
+    def weight(self) -> int:
+        """Bytes of requests that it holds, nearly: the first, the answers since, and the one served last."""
+        return self._held + len(self.first.raw or b"")
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether no request is live."""
+        return not self._legs
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+        """Put an ask into the next round and wait for its answer."""
+        self.check_outside_steps(spec)
+        if self._is_lost():
+            await self._raise_lost()
+        if key is not None and (given := self._take_given(key, spec)) is not None:
+            return given.value
+        return (await self._answer_to(self._name(spec, key), spec, params, timeout)).value
+
+    def _is_lost(self) -> bool:
+        """Tell whether nobody can answer any more."""
+        return self._ending is not None or self._keeper.closed or (self.task is not None and self.task.done())
+
+    async def _raise_lost(self) -> NoReturn:
+        await asyncio.sleep(_ANOTHER_TRY)
+        raise self._loss()
+
+    def _loss(self) -> BaseException:
+        return LocalProtocolError("The call has ended: nobody can answer any more; await every ask in it")
+
+    def _take_given(self, key: str, spec: MethodSpec) -> Answer | None:
+        """Return the answer that came with the first request, once; one that cannot be used is asked for."""
+        given = self.given.pop(key, None)
+        return read_given(given, spec) if given is not None else None
+
+    def _name(self, spec: MethodSpec, key: str | None) -> str:
+        self._asked += 1
+        name = key or f"{spec.name.rpartition('/')[0]}-{self._asked}"
+        if name in self._pending:
+            raise LocalProtocolError(f"Two asks of one call have the key {name!r}: give each its own key=")
+        return name
+
+    async def _answer_to(self, name: str, spec: MethodSpec, params: Wire, timeout: float | None) -> Answer:
+        # Encoded now: what cannot be sent is the author's to know, at the very await.
+        ask = _Ask(spec, Raw(encode(params)), asyncio.get_running_loop().create_future())
+        self._pending[name] = ask
+        self._quiescence.count(self._send_round, is_direct=asyncio.current_task() is self.task)
+        try:
+            if timeout is None and not self.is_told:
+                return await ask.answer
+            with self.out(spec):
+                async with asyncio.timeout(timeout):
+                    return await ask.answer
+        except TimeoutError:
+            raise CallTimeout(f"{spec.name} was not answered within {timeout:g} s") from None
+        finally:
+            self._pending.pop(name, None)
+
+    # --- rounds -------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_round_due(self) -> bool:
+        """Whether there is something to ask, somebody to ask, and a body that waits for it."""
+        return bool(self._legs and self._pending) and self.task is not None and not self.task.done()
+
+    def _send_round(self) -> bool:
+        """Send what is asked, now that no further ask is coming; tell whether there was something to send."""
+        if not self._is_round_due:
+            return False
+        asks = self._next_round()
+        self._send(asks, self._keeper.park(self))
+        return True
+
+    def _next_round(self) -> dict[str, InputRequest]:
+        self.generation += 1
+        return {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
+
+    def _send(self, asks: dict[str, InputRequest], state: str) -> None:
+        self.last = InputRequiredResult(input_requests=asks, request_state=state)
+        self._deliver(self.last)
+
+    def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> None:
+        """Take a retry: deliver its answers and wait for what comes next, or repeat what it missed."""
+        is_parked = not self._legs
+        if is_parked and self.last is not None and generation < self.generation:
+            deliver(connection, request, self.last)
+            return
+        answers = self._read_answers(request.params) if is_parked else {}
+        for key, answer in answers.items():
+            ask = self._pending.pop(key)
+            if not ask.answer.done():
+                self._held += len(answer.raw)
+                ask.answer.set_result(answer)
+        self.attach(connection, request)
+
+    def _read_answers(self, params: RoundParams) -> dict[str, Answer]:
+        """Check every answer before any is delivered, so that a bad one leaves the call as it was."""
+        answers: dict[str, Answer] = {}
+        for key, raw in (params.input_responses or {}).items():
+            ask = self._pending.get(key)
+            if ask is not None:
+                answers[key] = read_answer(key, raw, ask.spec)
+        return answers
+
+    # --- legs: the requests served one after another ------------------------------------------------------------
+
+    def attach(self, connection: Connection[ServerSession], request: Request) -> None:
+        """Let a retry wait for what comes next: the end of the call or another round."""
+        if len(self._legs) >= MAX_LEGS:
+            raise refusal()
+        self.connection, self.request, self.first = connection, request, request
+        self.headers = connection.headers
+        self._legs.append((connection, request))
+        request.on_cancel = lambda _reason: self.detach(request)
+        if self._pending:
+            self._quiescence.count(self._send_round)
+
+    def detach(self, request: Request) -> None:
+        """Let go of a request that was withdrawn; the last one takes the handler with it."""
+        self._legs = [leg for leg in self._legs if leg[1] is not request]
+        if not self._legs:
+            self.request = None
+            self.end("the client withdrew the request")
+        else:
+            self.connection, self.request = self._legs[-1]
+
+    def _deliver(self, outcome: Wire | Raw | BaseException) -> None:
+        legs, self._legs, self.request = self._legs, [], None
+        for connection, request in legs:
+            deliver(connection, request, outcome)
+            # It leads here, and we to the request: without this both would be garbage that only a collection finds.
+            request.on_cancel = None
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def end(self, reason: str) -> None:
+        """Cancel the body; its ``finally`` blocks run, and asks in them raise.
+
+        A second cancellation would cut short the cleanup that the first one began: the body gets one.
+        """
+        if self._ending is None and self.task is not None:
+            self.task.cancel(reason)
+        self._ending = self._ending or reason
+
+    def _failed(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        self._finish(error or self._cancellation())
+
+    def _cancellation(self) -> BaseException:
+        if self._keeper.closed:
+            return InternalError("The server is closing")
+        return refusal() if self._ending is not None else InternalError("The request was abandoned")
+
+    def _finish(self, outcome: Wire | BaseException) -> None:
+        """Tell whoever waits what the call came to."""
+        for ask in self._pending.values():
+            ask.answer.cancel()
+        reply: Wire | Raw | BaseException = outcome
+        kept = Raw()
+        try:
+            if isinstance(outcome, BaseException):
+                kept = Raw(encode(to_wire(outcome)))
+            elif self.generation:
+                reply = kept = Raw(encode(outcome))
+        except UNSENDABLE as error:
+            reply, kept = unsendable(outcome, error)
+        self._deliver(reply)
+        self._keeper.ended(self, kept, is_error=isinstance(reply, BaseException))
+        self.first.on_cancel, self.last = None, None

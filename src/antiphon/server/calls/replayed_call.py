@@ -1,0 +1,288 @@
+"""A modern call that may go on in another process: it keeps its journal, and is run again over one (*replay*).
+
+What the handler asks and which steps it takes, it meets in the journal first: what was answered returns at once, what
+was taken is not taken again. Owns how a running handler and its journal go together; what a journal is, is
+``protocol.journal``'s business, where it travels and whose copy of a call is the right one, ``rounds``'.
+
+Source: DESIGN 5, "Modern, retry lands elsewhere".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from types import CoroutineType
+from typing import Any, Protocol
+
+from msgspec import Raw
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import CallAbandoned, Handled
+from antiphon.server.calls.client_answers import read_answer, read_reply
+from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
+from antiphon.server.calls.parked_call import Keeper, RoundCall
+from antiphon.server.calls.request_state import OpenAsk, State
+from antiphon.server.calls.task_names import lane_here, run_in_lane, use_lanes
+from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.rounds import InputRequest
+
+__all__ = ["JournalKeeper", "JournalledCall"]
+
+_GRACE = 5.0
+"""Seconds that a replayed handler has to come to every answered ask before its new asks count as others: long enough
+for what it does in between, and no answer is lost by waiting."""
+
+_LOOK_AGAIN = 0.01
+"""Seconds between two looks whether it has."""
+
+log = logging.getLogger("antiphon.server")
+
+
+class JournalKeeper(Keeper, Protocol):
+    """Who keeps a call for other processes as well: ``rounds.Rounds``."""
+
+    def park_with_journal(
+        self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
+    ) -> str | Awaitable[str]:
+        """Keep a call until its retry; return the sealed state with what another process needs to go on."""
+        ...
+
+    async def check_not_overtaken(self, call: JournalledCall) -> None:
+        """Raise ``CallAbandoned`` if another process is known to have gone on with a call."""
+        ...
+
+
+class JournalledCall(RoundCall):
+    """A call that may be parked, and replayed elsewhere."""
+
+    __slots__ = (
+        "_began", "_diverged", "_gates", "_holds", "_open", "_others", "_storing", "_waiting_for", "journal",
+        "replayed_from", "run",
+    )  # fmt: skip
+
+    def __init__(
+        self, keeper: JournalKeeper, connection: Connection[ServerSession], request: Request, handled: Handled
+    ) -> None:
+        super().__init__(keeper, connection, request, handled)
+        self.id, self.run, self.replayed_from = os.urandom(16), os.urandom(8), b""
+        self.journal = Journal()
+        self._others = keeper
+        self._open: dict[str, OpenAsk] = {}
+        """What another process has to know of the asks that are out, by their names on the wire."""
+        self._waiting_for: dict[str, OpenAsk] = {}
+        """In a replay: by place, the asks that were out and have no answer yet."""
+        self._began: float | None = None
+        """When the replay began."""
+        self._holds = 0
+        """Steps that are being taken: no round is sent meanwhile, or its state would not know of them."""
+        self._gates: list[asyncio.Future[None]] = []
+        """Steps that wait for a live request."""
+        self._diverged: CallDiverged | None = None
+        self._storing: asyncio.Task[None] | None = None
+        """Puts the journal of the next round into the store."""
+
+    def _task_of(self, work: CoroutineType[Any, Any, None]) -> asyncio.Task[None]:
+        # Its tasks can be told apart in a replay.
+        use_lanes(asyncio.get_running_loop())
+        return run_in_lane(work)
+
+    def replay(self, state: State, journal: Journal, run: bytes) -> None:
+        """Take over what a state tells, before ``start``: the answers that came with it are added to the journal.
+
+        Raises:
+            InvalidParams: an answer cannot be read; the place is named.
+        """
+        self.id, self.run, self.replayed_from, self.generation = state.call, run, state.run, state.generation
+        self.journal, self._asked, self.given = journal, state.asked, {}
+        self._began = asyncio.get_running_loop().time()
+        params: RoundParams = self.first.params
+        answers = params.input_responses or {}
+        for ask in state.open:
+            if ask.deadline is not None and ask.deadline <= time.time():
+                journal.record(ask.place, Entry("timeout", ask.digest))
+            elif (answer := answers.get(ask.key)) is not None:
+                read_answer(ask.key, answer, METHODS[ask.method])
+                journal.record(ask.place, Entry("answer", ask.digest, bytes(answer)))
+            else:
+                self._waiting_for[ask.place] = ask
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+        """Ask as ``RoundCall.ask`` does, and note the answer; in a replay, know it already."""
+        self.check_outside_steps(spec)
+        if self._diverged is not None or self._is_lost():
+            await self._raise_lost()
+        place = self._place(spec, params, key)
+        known = self._known(place, spec, key)
+        if known is not None:
+            return await _recall(known, spec)
+        name, timeout = self._opened(place, spec, key, timeout)
+        try:
+            answer = await self._answer_to(name, spec, params, timeout)
+        except CallTimeout:
+            self.journal.note(place, "timeout")
+            raise
+        except asyncio.CancelledError:
+            if self._ending is None:
+                self.journal.note(place, "withdrawn")
+            raise
+        finally:
+            self._open.pop(name, None)
+        self.journal.note(place, "answer", bytes(answer.raw))
+        return answer.value
+
+    def _place(self, spec: MethodSpec, params: Wire, key: str | None) -> Place:
+        lane = "" if key is not None else _lane(spec.name, "give the ask a key=")
+        return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
+
+    def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
+        """Return what is known at a place: from the journal, or else by an answer that came with the first request."""
+        try:
+            known = self.journal.take(place)
+        except CallDiverged as error:
+            self._diverged = error
+            raise
+        if known is None and key is not None and (given := self._take_given(key, spec)) is not None:
+            self.journal.note(place, "answer", bytes(given.raw))
+            known = self.journal.take(place)
+        return known
+
+    def _opened(
+        self, place: Place, spec: MethodSpec, key: str | None, timeout: float | None
+    ) -> tuple[str, float | None]:
+        """Return an ask's name on the wire and the seconds it has: those it had before a replay, if it was out."""
+        where = place.name
+        ask = self._waiting_for.pop(where, None)
+        if ask is None:
+            deadline = time.time() + timeout if timeout is not None else None
+            ask = OpenAsk(self._name(spec, key), spec.name, where, place.digest, deadline)
+        else:
+            timeout = max(0.0, ask.deadline - time.time()) if ask.deadline is not None else None
+        self._open[ask.key] = ask
+        return ask.key, timeout
+
+    def _loss(self) -> BaseException:
+        return self._diverged or CallAbandoned(self._ending or "the call has ended")
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
+        """Do something once: a replay gets its result from the journal. ``work`` is given an idempotency key."""
+        if self._diverged is not None or self._is_lost():
+            await self._raise_lost()
+        place = self.journal.place(_lane(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
+        known = self.journal.take(place)
+        if known is not None:
+            return known.value
+        await self._until_live()
+        await self._others.check_not_overtaken(self)
+        self._holds += 1
+        try:
+            value = await self.taken(name, work, f"{self.id.hex()}/{place.name}")
+        finally:
+            self._holds -= 1
+            if self._pending:
+                self._quiescence.count(self._send_round)
+        self.journal.note(place, "step", value, secret=secret)
+        return value
+
+    async def _until_live(self) -> None:
+        """Wait for a live request: only through its reply does a client learn that a step was taken."""
+        while self.is_parked:
+            gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._gates.append(gate)
+            await gate
+
+    def attach(self, connection: Connection[ServerSession], request: Request) -> None:
+        """Let a retry wait for what comes next, and steps go on."""
+        super().attach(connection, request)
+        gates, self._gates = self._gates, []
+        for gate in gates:
+            if not gate.done():
+                gate.set_result(None)
+
+    # --- rounds -------------------------------------------------------------------------------------------------
+
+    def _send_round(self) -> bool:
+        if self._holds or self._storing is not None or not self._is_round_due:
+            return False
+        if self._began is not None and (missing := list(self.journal.unclaimed())):
+            self._wait_for_claims(missing, self._began)
+            return False
+        asks = self._next_round()
+        state = self._others.park_with_journal(self, self._asked, tuple(self._open[name] for name in asks))
+        if isinstance(state, str):
+            self._send(asks, state)
+        else:
+            self._storing = asyncio.get_running_loop().create_task(self._send_when_stored(asks, state))
+        return True
+
+    def _wait_for_claims(self, missing: list[str], began: float) -> None:
+        """Let no round go out before the handler has come to all that was answered; if it does not, it diverged."""
+        if asyncio.get_running_loop().time() - began < _GRACE:
+            self._quiescence.look_again(_LOOK_AGAIN, self._send_round)
+            return
+        asked = [self._open[name].place for name in self._pending]
+        self._diverged = CallDiverged(
+            f"Run again, the handler asks for {', '.join(asked)}, and within {_GRACE:g} s it did not ask for what was "
+            f"answered before: {', '.join(missing)}"
+        )
+        for ask in self._pending.values():
+            if not ask.answer.done():
+                ask.answer.set_exception(self._diverged)
+
+    async def _send_when_stored(self, asks: dict[str, InputRequest], storing: Awaitable[str]) -> None:
+        try:
+            state = await storing
+            if self._is_round_due:
+                self._send(asks, state)
+        except Exception as error:
+            self._deliver(error)
+            self.end("its journal could not be stored")
+        finally:
+            self._storing = None
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """See ``Call.progress``; raises in a call that another process may have gone on with."""
+        if self._ending is not None:
+            raise CallAbandoned(self._ending)
+        await super().progress(progress, total, message)
+
+    def _finish(self, outcome: Wire | BaseException) -> None:
+        for gate in self._gates:
+            gate.cancel()
+        if self._diverged is not None:
+            # Also where the body has caught it: what it made of the wrong branch is worth nothing.
+            log.error("%s: %s", self.handled.name, self._diverged)
+            outcome = InternalError(f"CallDiverged: {self._diverged}")
+        super()._finish(outcome)
+
+
+def _lane(what: str, remedy: str) -> str:
+    lane = lane_here()
+    if lane is None:
+        raise LocalProtocolError(
+            f"{what} comes from a task that its event loop's task factory did not make: run again, the call could not "
+            f"tell whose answer is whose; {remedy}"
+        )
+    return lane
+
+
+async def _recall(known: Entry, spec: MethodSpec) -> Wire:
+    """Let a replayed ask end as it did."""
+    if known.kind == "timeout":
+        raise CallTimeout(f"{spec.name} was not answered in time")
+    if known.kind == "withdrawn":
+        # Whatever withdrew it, a timeout or a sibling that failed, will do so again.
+        await asyncio.get_running_loop().create_future()
+    return read_reply(Raw(known.value), spec)

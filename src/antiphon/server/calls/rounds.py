@@ -1,0 +1,315 @@
+"""The modern calls of a server that ask: which are parked, which request goes on with which, and for how long.
+
+One process alone parks its calls and puts nothing of them into the state. With keys that other processes share, a state
+also carries the call's journal, and a retry that lands where the call is not parked *replays* the handler over it. Owns
+the table of calls, its bounds, and the meaning of states. What happens within one call is the business of
+``parked_call`` and ``replayed_call``.
+
+Source: 2026-07-28 basic/patterns/mrtr; DESIGN 5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Raw, structs
+
+from antiphon.engine.connection import LATER, Connection, Later
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import CallAbandoned, Handled
+from antiphon.server.calls.journal import Journal
+from antiphon.server.calls.kept_calls import EndedCall, KeptCalls, repeat
+from antiphon.server.calls.parked_call import RoundCall
+from antiphon.server.calls.replayed_call import JournalledCall
+from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, call_in, has_expired, refusal
+from antiphon.server.calls.state_store import StateStore
+from antiphon.wire.common import RoundParams
+
+if TYPE_CHECKING:
+    from antiphon.server.app import Server
+
+__all__ = ["Handled", "RoundOptions", "Rounds"]
+
+log = logging.getLogger("antiphon.server")
+
+_STORED_FROM = 32 * 1024
+"""Bytes from which a journal goes into the store, if there is one: it would travel with every retry."""
+
+_CARRIED = MAX_STATE // 2
+"""Most bytes of a journal that a state can carry: sealed and in base64 it grows by a third."""
+
+
+class RoundOptions(NamedTuple):
+    """How long calls that ask are kept, and where. See ``Server``."""
+
+    parked_for: float = 600.0
+    state_for: float = 86_400.0
+    max_parked: int = 10_000
+    max_parked_bytes: int = 128 * 1024 * 1024
+    store: StateStore | None = None
+
+
+class Rounds:
+    """The calls of one server that may ask. ``is_shared``: whether other processes may go on with them."""
+
+    def __init__(self, server: Server, seal: Seal, options: RoundOptions, *, is_shared: bool) -> None:
+        self.server = server
+        self.is_shared = is_shared
+        self.closed = False
+        self._seal = seal
+        self._options = options
+        self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
+        self._live: dict[bytes, RoundCall] = {}
+        """Calls that have been parked and serve a request now."""
+        self._running: set[RoundCall] = set()
+        self._retries: set[asyncio.Task[None]] = set()
+        self._warned = False
+
+    @property
+    def parked(self) -> int:
+        """How many calls are kept: those between rounds, and those whose result may still be asked for."""
+        return len(self._kept)
+
+    def serve(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> Later:
+        """Begin a call, or go on with the one that the request's state names."""
+        params: RoundParams = request.params
+        if params.request_state is not None:
+            self._retry(connection, request, handled, params.request_state)
+            return LATER
+        kind = JournalledCall if self.is_shared else RoundCall
+        self._start(kind(self, connection, request, handled))
+        return LATER
+
+    def _start(self, call: RoundCall) -> None:
+        request = call.first
+        request.on_cancel = lambda _reason: call.detach(request)
+        self._running.add(call)
+        call.start()
+
+    # --- retries ------------------------------------------------------------------------------------------------
+
+    def _retry(self, connection: Connection[ServerSession], request: Request, handled: Handled, text: str) -> None:
+        here = self._parked_with(text, connection, request, handled)
+        if here is not None:
+            self._resume(here, connection, request, here.generation)
+            return
+        bound_to = self._binding(connection, request, handled)
+        state = self._seal.open(text, bound_to, time.time())
+        retry = _Retry(connection, request, handled, state, bound_to)
+        call = self._copy_of(state)
+        if self._options.store is None or (call is not None and not handled.once):
+            self._go_on(retry, call, state.journal)
+            return
+        task = asyncio.get_running_loop().create_task(self._go_on_with_store(retry, self._options.store))
+        self._retries.add(task)
+        task.add_done_callback(self._retries.discard)
+        request.on_cancel = task.cancel
+
+    def _parked_with(
+        self, text: str, connection: Connection[ServerSession], request: Request, handled: Handled
+    ) -> RoundCall | None:
+        """Return the parked call that sent this very state, if the request repeats its own to the letter.
+
+        Then the state need not be opened, a twentieth of a round. Only where it says nothing but which call it is of.
+        """
+        call = None if self.is_shared else self._kept.get(call_in(text))
+        if (
+            isinstance(call, RoundCall)
+            and call.last is not None
+            and call.last.request_state == text
+            and not has_expired(call.expires, time.time())
+            and call.owner == connection.principal
+            and call.first.method is request.method
+            and call.handled.name == handled.name
+            and self.server.arguments_of(call.first) == self.server.arguments_of(request)
+        ):
+            return call
+        return None
+
+    def _copy_of(self, state: State) -> RoundCall | EndedCall | None:
+        """Return our copy of a call, if it is as far as the state is; one that was overtaken elsewhere ends here."""
+        live = self._live.get(state.call)
+        call = live or self._kept.get(state.call)
+        if call is None or state.run in (call.run, call.replayed_from):
+            return call
+        if live is not None or state.generation <= call.generation:
+            # Two runs of one call from the same round: the one that is here goes on.
+            raise refusal()
+        self._kept.forget(state.call)
+        if isinstance(call, RoundCall):
+            call.end("the call went on in another process")
+        return None
+
+    def _go_on(
+        self, retry: _Retry, call: RoundCall | EndedCall | None, journal: bytes | None, run: bytes = b""
+    ) -> None:
+        if call is None:
+            self._replay(retry, journal, run)
+        elif isinstance(call, EndedCall):
+            self._kept.keep(retry.state.call, call)
+            repeat(call, retry.connection, retry.request)
+        else:
+            self._resume(call, retry.connection, retry.request, retry.state.generation)
+
+    def _resume(
+        self, call: RoundCall, connection: Connection[ServerSession], request: Request, generation: int
+    ) -> None:
+        call.resume(connection, request, generation)
+        if call.is_parked:
+            self._kept.keep(call.id, call)
+        else:
+            self._kept.forget(call.id)
+            self._live[call.id] = call
+
+    def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
+        if not journal or self.closed or (retry.handled.once and not run):
+            raise refusal()
+        call = JournalledCall(self, retry.connection, retry.request, retry.handled)
+        try:
+            call.replay(retry.state, Journal.unpack(journal), run or os.urandom(8))
+        except ValueError:
+            raise refusal() from None
+        call.bound_to = retry.bound_to
+        self._live[call.id] = call
+        self._start(call)
+
+    # --- with a store -------------------------------------------------------------------------------------------
+
+    async def _go_on_with_store(self, retry: _Retry, store: StateStore) -> None:
+        connection, request, handled, state, bound_to = retry
+        run = os.urandom(8)
+        try:
+            if handled.once:
+                await self._claim(store, state, run)
+            call, journal = self._copy_of(state), state.journal
+            if call is None:
+                if journal == b"":
+                    journal = await self._load(store, state, bound_to)
+                await store.put(_owner_key(state.call), run, self._options.state_for)
+            if not request.cancelled:
+                self._go_on(retry, self._copy_of(state), journal, run)
+        except asyncio.CancelledError:
+            connection.reply_error(request, refusal())
+            raise
+        except Exception as error:
+            connection.reply_error(request, error)
+
+    async def _claim(self, store: StateStore, state: State, run: bytes) -> None:
+        """Let one run only go on from a round. The same run may again: its client lost the reply."""
+        here = self._copy_of(state)
+        claim = here.run if here is not None else run
+        key = f"antiphon/once/{state.call.hex()}/{state.generation}"
+        if not await store.add(key, claim, self._options.state_for) and await store.get(key) != claim:
+            raise refusal()
+
+    async def _load(self, store: StateStore, state: State, bound_to: bytes) -> bytes:
+        blob = await store.get(_journal_key(state.call, state.generation, state.run))
+        if blob is None:
+            raise refusal()
+        return self._seal.open_bytes(blob, bound_to + state.call)
+
+    async def check_not_overtaken(self, call: JournalledCall) -> None:
+        """Raise ``CallAbandoned`` if another process is known to have gone on with a call."""
+        if self._options.store is None:
+            return
+        owner = await self._options.store.get(_owner_key(call.id))
+        if owner is not None and owner != call.run:
+            raise CallAbandoned("the call went on in another process")
+
+    # --- parking ------------------------------------------------------------------------------------------------
+
+    def park(self, call: RoundCall) -> str:
+        """Keep a call until its retry; return the sealed state the client is to bring back."""
+        state = self._keep(call, self._options.parked_for)
+        return self._seal.seal(state, call.bound_to)
+
+    def park_with_journal(
+        self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
+    ) -> str | Awaitable[str]:
+        """Keep a call until its retry; return the sealed state with what another process needs to go on."""
+        state = self._keep(call, self._options.state_for)
+        packed = b"" if call.journal.is_full else call.journal.pack()
+        store = self._options.store
+        if store is not None and len(packed) > _STORED_FROM:
+            return self._store_journal(store, call, structs.replace(state, asked=asked, open=open_asks), packed)
+        if packed and len(packed) <= _CARRIED:
+            state = structs.replace(state, asked=asked, open=open_asks, journal=packed)
+        else:
+            self._warn_once(call)
+        return self._seal.seal(state, call.bound_to)
+
+    def _keep(self, call: RoundCall, lasts: float) -> State:
+        """Keep a call; return its state without a journal. ``lasts``: seconds for which the state is accepted."""
+        call.id = call.id or os.urandom(16)
+        call.bound_to = call.bound_to or self._binding(call.connection, call.first, call.handled)
+        self._live.pop(call.id, None)
+        self._kept.keep(call.id, call)
+        call.expires = time.time() + lasts
+        return State(call.id, call.generation, call.expires, call.run)
+
+    async def _store_journal(self, store: StateStore, call: JournalledCall, state: State, packed: bytes) -> str:
+        blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
+        await store.put(_journal_key(call.id, state.generation, call.run), blob, self._options.state_for)
+        return self._seal.seal(structs.replace(state, journal=b""), call.bound_to)
+
+    def _warn_once(self, call: RoundCall) -> None:
+        if not self._warned:
+            self._warned = True
+            remedy = "answer in smaller parts" if self._options.store else "give the server a state_store="
+            log.warning(
+                "the journal of %r has outgrown its state: this call can only go on in this process; %s",
+                call.handled.name, remedy,
+            )  # fmt: skip
+
+    def ended(self, call: RoundCall, reply: Raw, *, is_error: bool) -> None:
+        """Note that a body has ended. What a parked call came to is kept for its retry; others leave no trace."""
+        self._running.discard(call)
+        if self._live.pop(call.id, None) is call or self._kept.get(call.id) is call:
+            left = EndedCall(
+                run=call.run,
+                replayed_from=call.replayed_from,
+                generation=call.generation,
+                owner=call.owner,
+                reply=reply,
+                is_error=is_error,
+            )
+            self._kept.keep(call.id, left)
+
+    def close(self) -> list[asyncio.Task[Any]]:
+        """End every call; return the tasks that still have to finish."""
+        self.closed = True
+        for retry in list(self._retries):
+            retry.cancel()
+        for call in list(self._running):
+            call.end("the server is closing")
+        self._kept.clear()
+        self._live.clear()
+        return [*self._retries, *(call.task for call in self._running if call.task is not None)]
+
+    def _binding(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
+        arguments = self.server.arguments_of(request)
+        version = self.server.code_version
+        code = b"" if not self.is_shared else version.encode() if version is not None else handled.code()
+        return binding(connection.principal, request.method.name, handled.name, arguments, self.server.name, code)
+
+
+class _Retry(NamedTuple):
+    connection: Connection[ServerSession]
+    request: Request
+    handled: Handled
+    state: State
+    bound_to: bytes
+
+
+def _owner_key(call: bytes) -> str:
+    return f"antiphon/owner/{call.hex()}"
+
+
+def _journal_key(call: bytes, generation: int, run: bytes) -> str:
+    return f"antiphon/journal/{call.hex()}/{generation}/{run.hex()}"

@@ -1,0 +1,123 @@
+"""Completion of arguments while a person types them.
+
+Owns the completers of prompts and resource templates. Where there is none, an argument that is limited to some values
+(an enum, ``Literal``) is completed from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, cast
+
+from antiphon.errors import ConfigError, InvalidParams, ResultInvalid
+from antiphon.server.features.prompts import Prompt
+from antiphon.server.features.registry import Registry
+from antiphon.server.features.resources import ResourceTemplate
+from antiphon.server.functions.function import UserFunction
+from antiphon.server.functions.signature import read_signature
+from antiphon.wire.completion import (
+    MAX_VALUES,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    PromptReference,
+    ResourceTemplateReference,
+)
+
+__all__ = ["Completions"]
+
+
+class _Completer:
+    """A function ``(value)`` or ``(value, arguments)``, with the context if it wants that."""
+
+    __slots__ = ("_function", "_names", "place")
+
+    def __init__(self, function: Callable[..., Any], of: str, argument: str) -> None:
+        signature = read_signature(function, noun="completer", name=f"{of} {argument}")
+        self.place = signature.place
+        self._names = tuple(parameter.name for parameter in signature.parameters)
+        required = sum(parameter.required for parameter in signature.parameters)
+        if not self._names or required > 2:
+            raise ConfigError(
+                f"{signature.place}: a completer takes (value) or (value, arguments), the text typed so far and the "
+                "other arguments, and ctx: Context if it wants"
+            )
+        self._function = UserFunction(function, signature)
+
+    async def run(self, value: str, arguments: Mapping[str, str], context: Any) -> Any:
+        """Return what the function returns for ``value``, the other arguments being settled."""
+        return await self._function.run(dict(zip(self._names, (value, dict(arguments)), strict=False)), context)
+
+
+class Completions:
+    """The completers of a server, whose prompts and templates it looks up."""
+
+    def __init__(self, prompts: Registry[Prompt], templates: Registry[ResourceTemplate]) -> None:
+        self._prompts = prompts
+        self._templates = templates
+        self._completers: dict[tuple[str, str], _Completer] = {}
+
+    def __len__(self) -> int:
+        """Count the arguments that can be completed: 0 means that there is nothing to offer."""
+        limited = [len(owner.choices) for owners in (self._prompts, self._templates) for owner in owners]
+        return len(self._completers) + sum(limited)
+
+    def add(self, of: str, argument: str, function: Callable[..., Any]) -> None:
+        """Let ``function`` complete one argument of the prompt or template ``of`` (which may be added later).
+
+        Raises:
+            ConfigError: it is not callable with the text typed so far, or the argument has a completer already.
+        """
+        if (of, argument) in self._completers:
+            raise ConfigError(f'completer "{of} {argument}" is there already: an argument has one; remove it first')
+        self._completers[of, argument] = _Completer(function, of, argument)
+
+    def remove(self, of: str, argument: str) -> None:
+        """Take a completer out. Raises ``KeyError`` if there is none."""
+        del self._completers[of, argument]
+
+    async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
+        """Serve ``completion/complete``: at most ``MAX_VALUES`` values, with the number of all.
+
+        Raises:
+            InvalidParams: there is no such prompt or template, or it has no such argument.
+        """
+        of, owner = self._owner(params.ref)
+        name, value = params.argument.name, params.argument.value
+        if name not in owner.arguments:
+            raise InvalidParams(f'Unknown argument: {name} of "{of}", which has {", ".join(owner.arguments) or "none"}')
+        completer = self._completers.get((of, name))
+        if completer is None:
+            typed = value.casefold()
+            return _result([one for one in owner.choices.get(name, ()) if one.casefold().startswith(typed)])
+        settled = (params.context.arguments if params.context else None) or {}
+        found = await completer.run(value, settled, context)
+        if isinstance(found, CompleteResult):
+            return found
+        return CompleteResult(completion=found) if isinstance(found, Completion) else _result(_texts(found, completer))
+
+    def _owner(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, Prompt | ResourceTemplate]:
+        if isinstance(ref, PromptReference):
+            name, owner = ref.name, self._prompts.get(ref.name)
+        else:
+            name, owner = ref.uri, self._templates.get(ref.uri)
+        if owner is None:
+            kind = "prompt" if isinstance(ref, PromptReference) else "resource template"
+            raise InvalidParams(f"Unknown {kind}: {name}")
+        return name, owner
+
+
+def _texts(found: Any, completer: _Completer) -> list[str]:
+    if found is None:
+        return []
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        raise ResultInvalid(f"{completer.place} returned {type(found).__name__}: return a list of the values that fit")
+    items = cast("Iterable[Any]", found)
+    return [str(item.value if isinstance(item, Enum) else item) for item in items]
+
+
+def _result(values: list[str]) -> CompleteResult:
+    # server/utilities/completion: "maximum 100 items", "total number of matches", "whether additional results exist".
+    more = len(values) > MAX_VALUES
+    return CompleteResult(completion=Completion(values=values[:MAX_VALUES], total=len(values), has_more=more))

@@ -1,0 +1,169 @@
+"""A prompt: a person's function that writes messages, with text as arguments.
+
+Owns ``Prompt`` and what its function may return. Arguments are text on the wire and typed in the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from antiphon.errors import ResultInvalid
+from antiphon.server.functions.arguments import Arguments
+from antiphon.server.functions.docstrings import read_docstring
+from antiphon.server.functions.function import UserFunction
+from antiphon.server.functions.results import CONTENT
+from antiphon.server.functions.schema import described, text_choices
+from antiphon.server.functions.signature import Signature, read_signature
+from antiphon.wire import prompts as wire
+from antiphon.wire.common import Icon, Meta
+from antiphon.wire.content import TextContent
+from antiphon.wire.prompts import GetPromptResult, PromptArgument, PromptMessage
+
+__all__ = ["Prompt"]
+
+
+class Prompt:
+    """A message template that a client can fill. Make one with ``from_function``.
+
+    ``name``; ``definition`` as it is listed; ``choices``: the values of the arguments that are limited to some.
+    """
+
+    __slots__ = ("_arguments", "_build", "_definition", "_function", "_place", "choices", "name")
+
+    def __init__(
+        self, *, function: UserFunction, signature: Signature, arguments: Arguments, build: Callable[[], wire.Prompt],
+        name: str,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.choices = text_choices(arguments.schema)
+        self._function = function
+        self._place = signature.place
+        self._arguments = arguments
+        self._build = build
+        self._definition: wire.Prompt | None = None
+
+    def __repr__(self) -> str:
+        return f"Prompt({self.name!r})"
+
+    @property
+    def definition(self) -> wire.Prompt:
+        """The prompt as it is listed. Made when first asked for."""
+        if self._definition is None:
+            self._definition = self._build()
+        return self._definition
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the arguments, in order."""
+        return self._arguments.names
+
+    @property
+    def code(self) -> bytes:
+        """The digest of the function's code."""
+        return self._function.code
+
+    @property
+    def wants_context(self) -> bool:
+        """Whether the function takes the context, and so may ask the client."""
+        return self._function.context is not None
+
+    async def get(self, arguments: Mapping[str, str] | None, context: Any = None) -> GetPromptResult:
+        """Fill the prompt.
+
+        Raises:
+            ArgumentError: an argument is unknown, missing or not of its type.
+            ResultInvalid: what the function returned is no message.
+        """
+        values = self._arguments.from_text(arguments or {})
+        value = await self._function.run(values, context)
+        if isinstance(value, GetPromptResult):
+            return value
+        messages = [message for item in _items(value) for message in self._messages(item)]
+        return GetPromptResult(messages=messages, description=self.definition.description)
+
+    def _messages(self, item: Any) -> Sequence[PromptMessage]:
+        """Turn one thing that the function returned into messages; text and content are the user's."""
+        if isinstance(item, PromptMessage):
+            return [item]
+        if isinstance(item, str):
+            return [PromptMessage(role="user", content=TextContent(text=item))]
+        if isinstance(item, CONTENT):
+            return [PromptMessage(role="user", content=item)]
+        if isinstance(item, Mapping):
+            return [self._of_mapping(cast("Mapping[str, Any]", item))]
+        role: Any = getattr(item, "role", None)
+        blocks = _items(getattr(item, "content", None))
+        if role in ("user", "assistant") and all(isinstance(block, CONTENT) for block in blocks):
+            return [PromptMessage(role=role, content=block) for block in blocks]
+        raise self._unusable(type(item).__name__)
+
+    def _of_mapping(self, item: Mapping[str, Any]) -> PromptMessage:
+        given = dict(item)
+        if isinstance(given.get("content"), str):
+            given["content"] = {"type": "text", "text": given["content"]}
+        try:
+            return msgspec.convert(given, PromptMessage)
+        except msgspec.ValidationError as error:
+            raise self._unusable(f"a dict that is no message ({error})") from None
+
+    def _unusable(self, what: str) -> ResultInvalid:
+        return ResultInvalid(
+            f"{self._place} returned {what}: return text, a PromptMessage, a dict with role and content, or a list of "
+            "these"
+        )
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Meta | None = None,
+        inline: bool = False,
+    ) -> Prompt:
+        """Make a function a prompt: its parameters are the arguments, its docstring describes them.
+
+        Raises:
+            ConfigError: the function cannot be a prompt; the message names it, the parameter and the remedy.
+        """
+        signature = read_signature(function, noun="prompt", name=name)
+        arguments = Arguments(signature.parameters, signature.place)
+        given = name or signature.name
+
+        def build() -> wire.Prompt:
+            docs = read_docstring(signature.docstring)
+            return wire.Prompt(
+                name=given,
+                title=title,
+                description=docs.description if description is None else description,
+                arguments=_listed(arguments, docs.arguments) or None,
+                icons=icons,
+                meta=meta,
+            )
+
+        user_function = UserFunction(function, signature, inline=inline)
+        return cls(name=given, function=user_function, signature=signature, arguments=arguments, build=build)
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]
+
+
+def _listed(arguments: Arguments, words: Mapping[str, str]) -> list[PromptArgument]:
+    """List the arguments as prompts do: with name and description, but without their types."""
+    properties = described(arguments.schema, words)["properties"]
+    return [
+        PromptArgument(
+            name=parameter.name,
+            title=properties[parameter.name].get("title"),
+            description=properties[parameter.name].get("description"),
+            required=parameter.required,
+        )
+        for parameter in arguments.parameters
+    ]

@@ -1,0 +1,278 @@
+"""Resources: a person's function behind a URI, or behind a family of URIs.
+
+Owns ``Resource`` (one URI), ``ResourceTemplate`` (RFC 6570) and what their functions may return. Which of them serves a
+URI is the server's to decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
+from antiphon.server.features.uri_template import UriTemplate
+from antiphon.server.functions.arguments import Arguments
+from antiphon.server.functions.docstrings import read_docstring
+from antiphon.server.functions.function import UserFunction
+from antiphon.server.functions.schema import text_choices
+from antiphon.server.functions.shape import encode_value
+from antiphon.server.functions.signature import Signature, members_of, read_signature
+from antiphon.wire import resources as wire
+from antiphon.wire.common import Annotations, Icon, Meta
+from antiphon.wire.content import ResourceContents
+from antiphon.wire.resources import ReadResourceResult
+
+__all__ = ["Resource", "ResourceTemplate"]
+
+TEXT, BINARY, JSON = "text/plain", "application/octet-stream", "application/json"
+
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
+
+
+class _Readable:
+    """A function and how its return value becomes contents."""
+
+    __slots__ = ("_function", "_mime_type", "_place")
+
+    def __init__(self, function: UserFunction, place: str, mime_type: str | None) -> None:
+        self._function = function
+        self._place = place
+        self._mime_type = mime_type
+
+    @property
+    def code(self) -> bytes:
+        """The digest of the function's code."""
+        return self._function.code
+
+    @property
+    def wants_context(self) -> bool:
+        """Whether the function takes the context, and so may ask the client."""
+        return self._function.context is not None
+
+    async def _read(self, uri: str, values: dict[str, Any], context: Any) -> ReadResourceResult:
+        value = await self._function.run(values, context)
+        if isinstance(value, ReadResourceResult):
+            return value
+        items: Sequence[Any] = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
+        several = any(isinstance(item, ResourceContents | bytes) for item in items)
+        given = items if several else [cast("Any", value)]
+        return ReadResourceResult(contents=[self._contents(uri, item) for item in given])
+
+    def _contents(self, uri: str, value: Any) -> ResourceContents:
+        """Text stays text, bytes become a blob, contents pass, and anything else is written as JSON."""
+        if isinstance(value, ResourceContents):
+            return value
+        if isinstance(value, str):
+            return ResourceContents.of(uri, value, self._mime_type or TEXT)
+        if isinstance(value, bytes | bytearray):
+            return ResourceContents.of(uri, bytes(value), self._mime_type or BINARY)
+        if value is None:
+            raise ResultInvalid(f"{self._place} returned nothing; raise ResourceNotFound for what does not exist")
+        try:
+            return ResourceContents.of(uri, encode_value(value).decode(), self._mime_type or JSON)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ResultInvalid(f"{self._place} returned what is no text, bytes or JSON: {error}") from error
+
+
+class Resource(_Readable):
+    """Something with a fixed URI that a client can read. Make one with ``from_function`` or ``of``."""
+
+    __slots__ = ("definition", "uri")
+
+    def __init__(self, function: UserFunction, place: str, definition: wire.Resource) -> None:
+        super().__init__(function, place, definition.mime_type)
+        self.uri = definition.uri
+        self.definition = definition
+        """The resource as it is listed."""
+
+    def __repr__(self) -> str:
+        return f"Resource({self.uri!r})"
+
+    async def read(self, uri: str, context: Any = None) -> ReadResourceResult:
+        """Read the resource; the contents bear ``uri``.
+
+        Raises:
+            ResultInvalid: what the function returned is no text, bytes or JSON.
+        """
+        return await self._read(uri, {}, context)
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        uri: str,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Meta | None = None,
+        inline: bool = False,
+    ) -> Resource:
+        """Make a function the resource ``uri``. It takes nothing but, if it wants, the context.
+
+        ``mime_type`` by default follows the return annotation; ``size`` is in bytes.
+
+        Raises:
+            ConfigError: the URI has no scheme, or the function takes an argument.
+        """
+        signature = _signature(function, uri, "resource")
+        if signature.parameters:
+            raise ConfigError(
+                f"{signature.place}: parameter {signature.parameters[0].name!r} has no gap in the URI; "
+                f"put {{{signature.parameters[0].name}}} there, or give up the parameter"
+            )
+        definition = wire.Resource(
+            uri=uri,
+            name=name or signature.name,
+            title=title,
+            description=_description(signature, description),
+            mime_type=mime_type or _mime_type(signature.returns),
+            size=size,
+            annotations=annotations,
+            icons=icons,
+            meta=meta,
+        )
+        return cls(UserFunction(function, signature, inline=inline), signature.place, definition)
+
+    @classmethod
+    def of(cls, uri: str, data: str | bytes, **options: Any) -> Resource:
+        """Make a resource that always holds the same text or bytes; options as for ``from_function``."""
+
+        def read() -> str | bytes:
+            return data
+
+        text = isinstance(data, str)
+        defaults: dict[str, Any] = {
+            "name": uri,
+            "mime_type": TEXT if text else BINARY,
+            "size": len(data.encode() if isinstance(data, str) else data),
+        }
+        return cls.from_function(read, uri, **{**defaults, **options}, inline=True)
+
+
+class ResourceTemplate(_Readable):
+    """A family of resources whose URIs have gaps (RFC 6570). Make one with ``from_function``.
+
+    ``definition`` as it is listed; ``choices``: the values of the gaps that are limited to some.
+    """
+
+    __slots__ = ("_arguments", "_template", "choices", "definition", "uri_template")
+
+    def __init__(
+        self,
+        function: UserFunction,
+        place: str,
+        definition: wire.ResourceTemplate,
+        template: UriTemplate,
+        arguments: Arguments,
+    ) -> None:
+        super().__init__(function, place, definition.mime_type)
+        self.uri_template = definition.uri_template
+        self.definition = definition
+        self.choices = text_choices(arguments.schema)
+        self._template = template
+        self._arguments = arguments
+
+    def __repr__(self) -> str:
+        return f"ResourceTemplate({self.uri_template!r})"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the gaps, from left to right."""
+        return self._template.variables
+
+    def match(self, uri: str) -> dict[str, str | list[str]] | None:
+        """Return what stands in the gaps of ``uri``, or ``None`` if this template does not serve it."""
+        return self._template.match(uri)
+
+    async def read(
+        self, uri: str, context: Any = None, *, variables: dict[str, str | list[str]] | None = None
+    ) -> ReadResourceResult:
+        """Read the resource ``uri``; ``variables`` is what ``match`` gave for it, where that is at hand.
+
+        Raises:
+            ResourceNotFound: ``uri`` does not match.
+            ArgumentError: a gap holds what is not of its type, or one that has to be filled is left out.
+            ResultInvalid: what the function returned is no text, bytes or JSON.
+        """
+        found = self.match(uri) if variables is None else variables
+        if found is None:
+            raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+        return await self._read(uri, self._arguments.from_text(found), context)
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        uri_template: str,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        annotations: Annotations | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Meta | None = None,
+        inline: bool = False,
+    ) -> ResourceTemplate:
+        """Make a function serve all URIs of a template; its parameters are the gaps.
+
+        A parameter may have any type that text can be read as (``int``, an enum, ...); a gap that explodes
+        (``{/path*}``) gives a list.
+
+        Raises:
+            ConfigError: the template is malformed, or gaps and parameters differ; the message names both.
+        """
+        signature = _signature(function, uri_template, "resource template")
+        template = UriTemplate(uri_template)
+        _refuse_difference(template, signature)
+        definition = wire.ResourceTemplate(
+            uri_template=uri_template,
+            name=name or signature.name,
+            title=title,
+            description=_description(signature, description),
+            mime_type=mime_type or _mime_type(signature.returns),
+            annotations=annotations,
+            icons=icons,
+            meta=meta,
+        )
+        arguments = Arguments(signature.parameters, signature.place)
+        return cls(UserFunction(function, signature, inline=inline), signature.place, definition, template, arguments)
+
+
+def _signature(function: Callable[..., Any], uri: str, noun: str) -> Signature:
+    if not re.match(_SCHEME, uri):
+        raise ConfigError(f'{noun} "{uri}": the URI needs a scheme of its own, as in "catalogue://{uri}"')
+    return read_signature(function, noun=noun, name=uri)
+
+
+def _refuse_difference(template: UriTemplate, signature: Signature) -> None:
+    parameters = {parameter.name: parameter for parameter in signature.parameters}
+    for name in template.variables:
+        if name not in parameters:
+            raise ConfigError(f"{signature.place}: no parameter takes the gap {{{name}}}; add {name}: str")
+    for name, parameter in parameters.items():
+        if name not in template.variables and parameter.required:
+            raise ConfigError(
+                f"{signature.place}: parameter {name!r} has no gap in the URI; put {{{name}}} there, or give it a "
+                "default"
+            )
+
+
+def _description(signature: Signature, given: str | None) -> str | None:
+    return read_docstring(signature.docstring).description if given is None else given
+
+
+def _mime_type(returns: Any) -> str | None:
+    """Guess what a function gives from its return annotation: nothing if that could be several things."""
+    kinds = {member for member in members_of(returns) if isinstance(member, type)}
+    if kinds == {str}:
+        return TEXT
+    if kinds & {bytes, bytearray} and str not in kinds:
+        return BINARY
+    return JSON if kinds == {dict} else None

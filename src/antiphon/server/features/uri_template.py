@@ -1,0 +1,200 @@
+"""URI templates (RFC 6570): take a URI apart, or put one together.
+
+Owns parsing and the matching of whole URIs; ``uri_parts`` knows the single parts. Knows nothing of resources, and
+treats what a variable holds as data: ``..`` or ``%2F`` in a value is for the function that uses it to judge.
+
+A match costs at most (length of the URI) x (parts of the template) steps, whatever the URI: nothing backtracks.
+Of several ways to match, each variable from the left takes as much as it can.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from antiphon.errors import ConfigError
+from antiphon.server.features.uri_parts import OPERATORS, Expression, Part, Value, Variable
+
+__all__ = ["MAX_URI", "MAX_VARIABLES", "UriTemplate"]
+
+MAX_URI = 4096
+"""Longest URI that is matched, in characters. Web servers refuse longer ones, at 2 to 8 KiB."""
+
+MAX_VARIABLES = 32
+"""Most variables in one template: the cost of a match grows with them, and no known template has ten."""
+
+_PIECE = r"\{([^{}]*)\}|([^{}]+)"
+_VARIABLE = r"([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)(?:(\*)|:([1-9][0-9]{0,3}))?"
+
+
+class UriTemplate:
+    """A parsed template: ``{var} {+var} {#var} {.var} {/var} {;var} {?var} {&var}``, with ``*`` and ``:n``.
+
+    Raises ``ConfigError``, which names the template and the place, if it is malformed, if a variable comes twice, or
+    if two variables touch so that nobody could tell where one ends.
+    """
+
+    __slots__ = ("_parts", "_pieces", "template", "variables")
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        self._pieces = list(_pieces(template))
+        expressions = [piece for piece in self._pieces if isinstance(piece, Expression)]
+        names = [variable.name for expression in expressions for variable in expression.variables]
+        _refuse_ambiguity(template, self._pieces, names)
+        self.variables = tuple(names)
+        """Names of the variables, from left to right."""
+        self._parts = _parts(self._pieces)
+
+    def __repr__(self) -> str:
+        return f"UriTemplate({self.template!r})"
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Names of the variables without which no URI matches."""
+        return tuple(v.name for part in self._parts if not part.optional for v in part.variables)
+
+    def match(self, uri: str) -> dict[str, str | list[str]] | None:
+        """Return the variables of ``uri``, percent-decoded, or ``None`` if it does not match.
+
+        An exploded variable (``*``) holds a list. Variables that may be left out and are, are missing. In a query the
+        order of the parameters is free, and one that the template does not name means no match. A URI longer than
+        ``MAX_URI`` never matches.
+        """
+        parts = self._parts
+        if len(uri) > MAX_URI or not uri.startswith(parts[0].lead if parts and not parts[0].optional else ""):
+            return None
+        reached = self._reached(uri)
+        if not reached[0][0]:
+            return None
+        found: dict[str, str | list[str]] = {}
+        start = 0
+        for part, after in zip(parts, reached[1:], strict=True):
+            end = part.end(uri, start, after)
+            if not part.bind(uri[start:end], found):
+                return None
+            start = end
+        return found
+
+    def expand(self, values: Mapping[str, Value]) -> str:
+        """Write the URI with these values (RFC 6570, section 3); what is undefined is left out."""
+        return "".join(p if isinstance(p, str) else p.expand(values) for p in self._pieces)
+
+    def _reached(self, uri: str) -> list[bytearray]:
+        """Tell for each part, and for the end, from which positions the rest of the URI matches."""
+        last = bytearray(len(uri) + 1)
+        last[-1] = 1
+        reached = [last]
+        for part in reversed(self._parts):
+            reached.append(part.reach(uri, reached[-1]))
+        reached.reverse()
+        return reached
+
+
+def _pieces(template: str) -> Iterator[str | Expression]:
+    """Cut a template into literal text and expressions."""
+    position = 0
+    pattern = re.compile(_PIECE)
+    while position < len(template):
+        piece = pattern.match(template, position)
+        if piece is None:
+            raise ConfigError(f"URI template {template!r}: brace without its partner at character {position + 1}")
+        body, literal = piece.groups()
+        yield literal if body is None else _expression(template, body)
+        position = piece.end()
+
+
+def _expression(template: str, body: str) -> Expression:
+    """Parse what stands between two braces."""
+    symbol = body[:1] if body[:1] in OPERATORS else ""
+    variables: list[Variable] = []
+    for spec in body[len(symbol) :].split(","):
+        matched = re.fullmatch(_VARIABLE, spec)
+        if matched is None:
+            raise ConfigError(
+                f"URI template {template!r}: {{{body}}} is not an expression; write for example {{name}}, {{+path}}, "
+                "{/segments*} or {?page,size}"
+            )
+        name, explode, limit = matched.groups()
+        variables.append(Variable(name, explode is not None, int(limit) if limit else None))
+    return Expression(OPERATORS[symbol], tuple(variables))
+
+
+def _refuse_ambiguity(template: str, pieces: list[str | Expression], names: list[str]) -> None:
+    """Refuse templates that can be expanded but not matched."""
+    if len(names) > MAX_VARIABLES:
+        raise ConfigError(f"URI template {template!r}: {len(names)} variables, at most {MAX_VARIABLES} are taken")
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"URI template {template!r}: variable {name!r} comes twice")
+    for left, right in pairwise(pieces):
+        if isinstance(left, Expression) and isinstance(right, Expression) and not right.operator.first:
+            first, second = left.variables[-1].name, right.variables[0].name
+            raise ConfigError(
+                f"URI template {template!r}: nothing stands between {first!r} and {second!r}; put a character there"
+            )
+
+
+def _parts(pieces: list[str | Expression]) -> tuple[Part, ...]:
+    """Turn pieces into parts to match, left to right."""
+    parts: list[Part] = []
+    in_query = False
+    for piece in pieces:
+        if isinstance(piece, str):
+            in_query = in_query or "?" in piece
+            parts.append(Part(lead=piece))
+        elif piece.operator.named:
+            _add_named(parts, piece)
+        else:
+            parts += _positional(piece, in_query=in_query)
+    return tuple(_bounded(part, parts[index + 1 :]) for index, part in enumerate(parts))
+
+
+def _positional(piece: Expression, *, in_query: bool) -> Iterator[Part]:
+    """Make one part per variable; all but the first of an expression without an operator may be left out."""
+    operator = piece.operator
+    for index, variable in enumerate(piece.variables):
+        lead = operator.separator if index else operator.first
+        shared = operator.separator if len(piece.variables) > 1 and not variable.explode else ""
+        stops = operator.stops + shared
+        if variable.explode:
+            stops = stops.replace(operator.separator, "")
+        elif in_query and operator.stops:
+            stops += "&"
+        yield Part(
+            lead=lead,
+            stops=stops,
+            least=0 if lead else 1,
+            optional=bool(lead),
+            variables=(variable,),
+            separator=operator.separator,
+        )
+
+
+def _add_named(parts: list[Part], piece: Expression) -> None:
+    """Make one part for all variables of an expression, and join ``{?a}{&b}``."""
+    operator = piece.operator
+    if parts and parts[-1].named and operator.first == "&" and parts[-1].separator == "&":
+        parts[-1] = replace(parts[-1], variables=parts[-1].variables + piece.variables)
+        return
+    parts.append(
+        Part(
+            lead=operator.first,
+            stops=operator.stops if operator.first != ";" else "/?#",
+            optional=True,
+            variables=piece.variables,
+            separator=operator.separator,
+            named=True,
+        )
+    )
+
+
+def _bounded(part: Part, behind: list[Part]) -> Part:
+    """Keep ``{+var}`` and ``{#var}`` from swallowing a query or fragment that has a part of its own."""
+    if part.stops is None or part.stops.strip(","):
+        return part
+    leads = {other.lead for other in behind if other.optional}
+    return replace(part, stops=part.stops + "".join(mark for mark in "?#" if mark in leads))

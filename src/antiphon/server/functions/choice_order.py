@@ -1,0 +1,54 @@
+"""The order of choices: as their author wrote them, because people and models read them as a scale.
+
+Owns nothing else: msgspec, which writes the schemas, sorts the values of an enum or ``Literal``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, cast, get_args, get_origin
+
+from antiphon.server.functions.pydantic_types import parts_of
+
+__all__ = ["restore_order"]
+
+
+def restore_order(schemas: Iterable[dict[str, Any]], annotations: Iterable[Any]) -> None:
+    """Put every ``enum`` in these schemas into the order in which the types they were made of list their values."""
+    limited = [node for schema in schemas for node in _nodes(schema) if isinstance(node.get("enum"), list)]
+    if not limited:
+        return
+    orders = {frozenset(map(repr, values)): values for values in _declared(annotations)}
+    for node in limited:
+        # Null, which a union may have put among them, stays last.
+        values = [value for value in node["enum"] if value is not None]
+        nulls = [None] * (len(node["enum"]) - len(values))
+        node["enum"] = [*orders.get(frozenset(map(repr, values)), values), *nulls]
+
+
+def _nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            yield node
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
+
+
+def _declared(annotations: Iterable[Any]) -> Iterator[list[Any]]:
+    """List the values of every enum and ``Literal`` that a type is made of, in their order."""
+    pending, seen = list(annotations), set[int]()
+    while pending:
+        annotation = pending.pop()
+        if id(annotation) in seen:
+            continue
+        seen.add(id(annotation))
+        if get_origin(annotation) is Literal:
+            yield [value for value in get_args(annotation) if value is not None]
+        elif isinstance(annotation, enum.EnumType):
+            yield [member.value for member in cast("Iterable[enum.Enum]", annotation)]
+        else:
+            pending += parts_of(annotation)

@@ -1,0 +1,188 @@
+"""What a tool returns, as a ``CallToolResult``.
+
+Owns one rule: content stays content, text becomes text, and everything else is structured, with its JSON as text for
+clients that know no structured content. What is no object on the wire is put under ``result``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Sequence
+from typing import Annotated, Any, Literal, Never, NoReturn, cast, get_args, get_origin
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.errors import ConfigError, ResultInvalid
+from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import SchemaValidator
+from antiphon.server.functions.shape import Shape, encode_value
+from antiphon.server.functions.signature import REQUIRED, members_of
+from antiphon.wire.content import (
+    AudioContent,
+    Block,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from antiphon.wire.tools import CallToolResult
+from antiphon.wire.unknown import UnknownContent
+
+__all__ = ["CONTENT", "ResultConverter", "content_of", "output_shape", "text_result"]
+
+CONTENT = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
+"""What counts as content wherever a function returns it, for ``isinstance``."""
+
+_SEQUENCES = (list, tuple, set, frozenset, Sequence, Iterable, Collection)
+_UNSTRUCTURED = {str, bytes, bytearray, memoryview, Any, object, None, type(None), Never, NoReturn, REQUIRED}
+
+
+class ResultConverter:
+    """Turns the return values of one tool into results.
+
+    ``shape`` is the declared type, ``validator`` the output schema that an author wrote by hand. With ``structured``
+    false nothing is structured.
+    """
+
+    __slots__ = ("_place", "_shape", "_structured", "_validator", "is_plain")
+
+    def __init__(
+        self, place: str, *, shape: Shape | None, validator: SchemaValidator | None, structured: bool = True
+    ) -> None:
+        self._place = place
+        self._shape = shape
+        self._validator = validator
+        self._structured = structured
+        self.is_plain = shape is None and validator is None
+        """True if a string is a text result and nothing more."""
+
+    def convert(self, value: Any) -> CallToolResult:
+        """Turn a return value into a result.
+
+        Raises ``ResultInvalid`` for a value that has no JSON form or does not fit the output schema.
+        """
+        if isinstance(value, CallToolResult):
+            self._check(value)
+            return value
+        content = _content(value) if self._shape is None else None
+        if content is not None and self._validator is None:
+            return CallToolResult(content=content)
+        return self._structure(value, content)
+
+    def _structure(self, value: Any, content: list[ContentBlock] | None) -> CallToolResult:
+        raw = self._encode(value)
+        if self._validator is not None:
+            self._validate(self._validator, raw)
+        if content is None:
+            content = [TextContent(text=value if isinstance(value, str) else raw.decode())]
+        if not self._structured:
+            return CallToolResult(content=content)
+        wrap = self._shape.wrapped if self._shape else self._validator is None and raw[:1] != b"{"
+        return CallToolResult(content=content, structured_content=Raw(b'{"result":' + raw + b"}") if wrap else Raw(raw))
+
+    def _encode(self, value: Any) -> bytes:
+        if isinstance(value, bytes | bytearray | memoryview):
+            raise ResultInvalid(
+                f"{self._place} returned bytes: say what they are, as in ImageContent.of(data, 'image/png') or "
+                "EmbeddedResource(resource=ResourceContents.of(uri, data, mime_type))"
+            )
+        try:
+            return self._shape.encode(value) if self._shape else encode_value(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ResultInvalid(f"{self._place} returned what has no JSON form: {error}") from error
+
+    def _check(self, result: CallToolResult) -> None:
+        if self._validator is None or result.is_error:
+            return
+        if result.structured_content is None:
+            raise ResultInvalid(
+                f"{self._place} has an output schema, but returned no structured content: give structured_content=, or "
+                "leave output_schema= out"
+            )
+        self._validate(self._validator, encode_value(result.structured_content))
+
+    def _validate(self, validator: SchemaValidator, raw: bytes) -> None:
+        try:
+            validator.check(msgspec.json.decode(raw))
+        except MismatchError as error:
+            raise ResultInvalid(f"{self._place}: its result does not fit the output schema: {error}") from None
+
+
+def text_result(text: str) -> CallToolResult:
+    """Make a result of plain text."""
+    return CallToolResult(content=[TextContent(text=text)])
+
+
+def content_of(value: Any) -> list[ContentBlock]:
+    """Make content of any value: content stays as it is, text becomes text, the rest its JSON as text.
+
+    Raises ``ResultInvalid`` for a value that has no JSON form.
+    """
+    content = _content(value)
+    if content:
+        return content
+    try:
+        return [TextContent(text=encode_value(value).decode())]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ResultInvalid(f"A tool's result has no JSON form: {error}") from error
+
+
+def output_shape(annotation: Any, place: str, *, structured: bool | None = None) -> Shape | None:
+    """Return the shape that a return annotation promises, or ``None`` if it promises none.
+
+    Text, content and what nobody can know (``Any``, a bare ``list``, no annotation) promise nothing; with
+    ``structured`` they must. Raises ``ConfigError`` for a type that has no JSON form.
+    """
+    if get_origin(annotation) in (Awaitable, Coroutine):
+        annotation = get_args(annotation)[-1]
+    if structured is False:
+        return None
+    if structured and annotation is REQUIRED:
+        raise ConfigError(f"{place}: structured=True needs a return annotation")
+    if not structured and not _promises(annotation):
+        return None
+    return Shape(annotation, place=f"{place}: return type", mode="serialization")
+
+
+def _promises(annotation: Any) -> bool:
+    members = members_of(annotation)
+    if all(_is_one_of(member, _UNSTRUCTURED) or member in _SEQUENCES for member in members):
+        return False
+    return not any(_mentions_content(member) for member in members)
+
+
+def _mentions_content(annotation: Any) -> bool:
+    """Tell whether a type is content or a list that may hold content."""
+    if isinstance(annotation, type) and issubclass(annotation, (Block, UnknownContent, CallToolResult)):
+        return True
+    if get_origin(annotation) not in _SEQUENCES and get_origin(annotation) is not Annotated:
+        return False
+    inner = [member for argument in get_args(annotation) for member in members_of(argument)]
+    return any(member in (Any, object) or _mentions_content(member) for member in inner)
+
+
+def _is_one_of(annotation: Any, kinds: set[Any]) -> bool:
+    if get_origin(annotation) is Literal:
+        return all(isinstance(value, str) for value in get_args(annotation))
+    return getattr(annotation, "__hash__", None) is not None and annotation in kinds
+
+
+def _content(value: Any) -> list[ContentBlock] | None:
+    """Return the blocks that a value is, or ``None`` if it is no content."""
+    if isinstance(value, str):
+        return [TextContent(text=value)]
+    if value is None:
+        return []
+    if isinstance(value, CONTENT):
+        return [value]
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        return [_block(item) for item in items] if any(isinstance(item, CONTENT) for item in items) else None
+    return None
+
+
+def _block(item: Any) -> ContentBlock:
+    if isinstance(item, CONTENT):
+        return item
+    return TextContent(text=item if isinstance(item, str) else encode_value(item).decode())

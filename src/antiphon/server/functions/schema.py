@@ -1,0 +1,81 @@
+"""The JSON Schema of a function's arguments.
+
+Owns ``inputSchema``: properties, which of them are required, defaults and descriptions. What a single type looks like
+is in ``shape``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.server.functions.shape import Schema, encode_value, schemas_of
+from antiphon.server.functions.signature import Parameter
+
+__all__ = ["choices", "described", "input_schema", "text_choices"]
+
+
+def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
+    """Write the schema of the object that holds these arguments (JSON Schema 2020-12, self-contained).
+
+    It says ``additionalProperties: false``, because an argument that the function does not have is refused.
+    Raises ``ConfigError``, which names the parameter, for a type without a JSON form.
+    """
+    typed = [(f'{place}: parameter "{p.name}"', p.annotation) for p in parameters]
+    schemas, definitions = schemas_of(typed, mode="validation")
+    properties = {p.name: _with_default(p, schema) for p, schema in zip(parameters, schemas, strict=True)}
+    schema: Schema = {"type": "object", "properties": properties}
+    required = [p.name for p in parameters if p.required]
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = False
+    if definitions:
+        schema["$defs"] = definitions
+    return schema
+
+
+def described(schema: Schema, words: Mapping[str, str]) -> Schema:
+    """Add descriptions from a docstring to the properties that have none of their own."""
+    properties: Schema = schema["properties"]
+    added = {
+        name: {**prop, "description": words[name]}
+        for name, prop in properties.items()
+        if name in words and "description" not in prop
+    }
+    return {**schema, "properties": {**properties, **added}} if added else schema
+
+
+def choices(schema: Schema, name: str) -> list[Any]:
+    """List the values that the property ``name`` is limited to (an enum or ``Literal``); empty if it is not."""
+    found: list[Any] = []
+    pending: list[Schema] = [schema["properties"].get(name, {})]
+    while pending:
+        node = pending.pop()
+        found += node.get("enum", []) if "const" not in node else [node["const"]]
+        pending += node.get("anyOf", [])
+        target: str = node.get("$ref", "")
+        if target:
+            definition = schema.get("$defs", {}).get(target.removeprefix("#/$defs/"), {})
+            pending += [definition] if "enum" in definition or "const" in definition else []
+    return found
+
+
+def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """List, for every property that is limited to some values, those of them that are text."""
+    limited = {
+        name: [value for value in choices(schema, name) if isinstance(value, str)] for name in schema["properties"]
+    }
+    return {name: tuple(values) for name, values in limited.items() if values}
+
+
+def _with_default(parameter: Parameter, schema: Schema) -> Schema:
+    """Show the default, if it is JSON (a sentinel object of the author's is not shown)."""
+    if parameter.required:
+        return schema
+    try:
+        default = msgspec.json.decode(encode_value(parameter.default))
+    except (TypeError, ValueError, RecursionError):
+        return schema
+    return {**schema, "default": default}

@@ -1,0 +1,246 @@
+"""A type and its JSON: the schema, reading and writing, whichever library the type belongs to.
+
+Owns how one Python type travels. ``schema`` puts several together for a function; ``forms`` narrows one to a form.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
+
+import msgspec
+from msgspec import Raw
+
+from antiphon.errors import ConfigError
+from antiphon.json_schema.mismatch import MismatchError, describe
+from antiphon.server.functions.choice_order import restore_order
+from antiphon.server.functions.pydantic_types import Adapter, is_pydantic
+
+__all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
+
+Schema = dict[str, Any]
+Mode = Literal["validation", "serialization"]
+
+
+class Shape:
+    """One type: ``schema`` (JSON Schema 2020-12, self-contained, always an object at the top), ``decode``, ``encode``.
+
+    A type that is no object on the wire is put under the one member ``result`` (``wrapped``), because results and
+    tools' schemas have to be objects up to 2025-11-25.
+
+    Raises ``ConfigError``, which begins with ``place``, for a type that has no JSON form.
+    """
+
+    __slots__ = ("_adapter", "_decoder", "annotation", "schema", "wrapped")
+
+    def __init__(self, annotation: Any, *, place: str, mode: Mode = "validation") -> None:
+        self.annotation = with_text_metadata(annotation)
+        kind = adapted(self.annotation, place)
+        (inner,), definitions = schemas_of([(place, kind)], mode=mode)
+        top = _inlined(inner, definitions)
+        self.wrapped = top.get("type") != "object"
+        self.schema = _wrap(inner, definitions) if self.wrapped else top
+        self._adapter = kind if isinstance(kind, Adapter) else None
+        self._decoder = None if self._adapter else msgspec.json.Decoder(self.annotation)
+
+    def decode(self, raw: bytes | Raw) -> Any:
+        """Read JSON that the schema describes (wrapped or not). Raises ``MismatchError``."""
+        if self.wrapped:
+            raw = _unwrap(raw)
+        if self._decoder is None:
+            return self._adapter.decode(raw) if self._adapter else None
+        return decode_with(self._decoder, raw)
+
+    def encode(self, value: Any) -> bytes:
+        """Write the JSON of a value of this type, not wrapped. Raises ``TypeError`` if it has no JSON form."""
+        return self._adapter.encode(value) if self._adapter else encode_value(value)
+
+
+def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
+    """Decode with msgspec; whole numbers written as ``1.0`` are integers too. Raises ``MismatchError``."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        mismatch = describe(error)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MismatchError(describe(error)) from None
+    if "number" in mismatch.problem:
+        try:
+            # JSON Schema 2020-12, validation 6.1.1: "any number with a zero fractional part" is an integer.
+            return msgspec.convert(_whole(msgspec.json.decode(raw)), decoder.type, dec_hook=decoder.dec_hook)
+        except msgspec.ValidationError:
+            pass
+    raise MismatchError(mismatch)
+
+
+def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema], Schema]:
+    """Write the schemas of several types and the definitions they share.
+
+    ``typed`` holds pairs of a place, for the ``ConfigError`` that an impossible type raises, and a type (or what
+    ``adapted`` made of it).
+    """
+    kinds = [adapted(annotation, place) for place, annotation in typed]
+    native = [kind for kind in kinds if not isinstance(kind, Adapter)]
+    try:
+        found, definitions = _components(native)
+    except Exception:
+        _name_culprit(typed)
+        raise
+    restore_order([*found, *definitions.values()], native)
+    written = iter(found)
+    schemas = [
+        _merged(_foreign_schema(kind, place, mode), definitions) if isinstance(kind, Adapter) else next(written)
+        for kind, (place, _) in zip(kinds, typed, strict=True)
+    ]
+    return schemas, definitions
+
+
+def adapted(annotation: Any, place: str) -> Any:
+    """Return the ``Adapter`` of a type that is pydantic's, and any other type as it is."""
+    if isinstance(annotation, Adapter) or not is_pydantic(annotation):
+        return annotation
+    try:
+        return Adapter(annotation)
+    except Exception as error:
+        raise ConfigError(f"{place}: pydantic cannot use its type: {str(error).splitlines()[0]}") from None
+
+
+def encode_value(value: Any) -> bytes:
+    """Write any value as JSON, pydantic models included. Raises ``TypeError`` if it has no JSON form."""
+    return _encode(value)
+
+
+def with_text_metadata(annotation: Any) -> Any:
+    """Turn ``Annotated[T, "text"]`` and ``Annotated[T, Doc("text")]`` (PEP 727) into a description."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    inner, *metadata = get_args(annotation)
+    for item in metadata:
+        text = item if isinstance(item, str) else getattr(item, "documentation", None)
+        if isinstance(text, str):
+            return Annotated[inner, *[other for other in metadata if other is not item], msgspec.Meta(description=text)]
+    return annotation
+
+
+def _encode_foreign(value: Any) -> Any:
+    """Encode what msgspec does not know: wire content, pydantic models, paths and other mappings."""
+    original: Any = getattr(value, "__wire__", None)
+    if original is not None:
+        return original
+    if isinstance(value, os.PathLike):
+        return os.fspath(cast("os.PathLike[str]", value))
+    if hasattr(value, "__pydantic_serializer__"):
+        return Raw(value.__pydantic_serializer__.to_json(value, by_alias=True))
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    if hasattr(value, "__await__"):
+        raise TypeError(f"{type(value).__name__} was not awaited: an `await` is missing")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_encode_foreign).encode
+
+
+def _foreign_schema(adapter: Adapter, place: str, mode: Mode) -> Schema:
+    try:
+        return adapter.schema(mode)
+    except Exception as error:
+        raise ConfigError(f"{place}: its type has no JSON Schema: {str(error).splitlines()[0]}") from None
+
+
+def _components(annotations: list[Any]) -> tuple[tuple[Schema, ...], Schema]:
+    return msgspec.json.schema_components(annotations, schema_hook=_any_object, ref_template="#/$defs/{name}")
+
+
+def _any_object(kind: type) -> Schema:
+    """Read ``object`` as strict type checkers' word for "any JSON"."""
+    if kind is object:
+        # An empty schema would say the same, but msgspec takes it for "none".
+        return {"type": ["object", "array", "string", "number", "boolean", "null"]}
+    # What msgspec wants from a hook that has no schema for a type.
+    raise NotImplementedError
+
+
+def _name_culprit(typed: list[tuple[str, Any]]) -> None:
+    for place, kind in typed:
+        try:
+            _components([] if isinstance(kind, Adapter) else [kind])
+        except Exception as error:
+            raise ConfigError(f"{place}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Say what msgspec has against a type, without its advice, which is for other uses."""
+    if isinstance(error, NameError):
+        return f"its type names something unknown: {error}; define it at the top of the module"
+    lines = [line for line in str(error).splitlines() if line]
+    said = lines[-1] if lines else type(error).__name__
+    if said.startswith("Type unions may not contain more than one"):
+        return f"{said}; tell structs apart by a tag (msgspec.Struct, tag=True), or use types of pydantic's"
+    return f"{said}; use a type that has a JSON form"
+
+
+def _merged(schema: Schema, definitions: Schema) -> Schema:
+    """Move the definitions of one schema in with the others, under another name where the name is taken."""
+    own: Schema = schema.pop("$defs", {})
+    names = {name: _free_name(name, body, definitions) for name, body in own.items()}
+    for name, body in own.items():
+        definitions[names[name]] = _renamed(body, names)
+    return _renamed(schema, names)
+
+
+def _free_name(name: str, body: Schema, definitions: Schema) -> str:
+    candidate, number = name, 2
+    while candidate in definitions and definitions[candidate] != body:
+        candidate, number = f"{name}{number}", number + 1
+    return candidate
+
+
+def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(node, dict):
+        renamed: Schema = {key: _renamed(value, names) for key, value in cast("Schema", node).items()}
+        target = renamed.get("$ref")
+        if isinstance(target, str):
+            name = target.removeprefix("#/$defs/")
+            renamed["$ref"] = f"#/$defs/{names.get(name, name)}"
+        return renamed
+    return [_renamed(item, names) for item in cast("list[Any]", node)] if isinstance(node, list) else node
+
+
+def _inlined(schema: Schema, definitions: Schema) -> Schema:
+    """Put the definition that a schema only points to in its place; others stay under ``$defs``."""
+    target: str = schema.get("$ref", "")
+    name = target.removeprefix("#/$defs/")
+    if not target:
+        return {**schema, **({"$defs": definitions} if definitions else {})}
+    top: Schema = {**definitions[name], **{key: value for key, value in schema.items() if key != "$ref"}}
+    rest = {key: value for key, value in definitions.items() if key != name}
+    if f'"{target}"'.encode() in msgspec.json.encode([top, rest]):
+        rest = definitions
+    return {**top, **({"$defs": rest} if rest else {})}
+
+
+def _wrap(schema: Schema, definitions: Schema) -> Schema:
+    wrapped: Schema = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+    return {**wrapped, **({"$defs": definitions} if definitions else {})}
+
+
+class _Wrapped(msgspec.Struct):
+    result: Raw
+
+
+_decode_wrapped = msgspec.json.Decoder(_Wrapped)
+
+
+def _unwrap(raw: bytes | Raw) -> Raw:
+    return decode_with(_decode_wrapped, raw).result
+
+
+def _whole(node: Any) -> Any:
+    """Turn whole numbers written as ``1.0`` into integers, anywhere in a JSON value."""
+    if isinstance(node, float):
+        return int(node) if node.is_integer() else node
+    if isinstance(node, dict):
+        return {key: _whole(value) for key, value in cast("Schema", node).items()}
+    return [_whole(item) for item in cast("list[Any]", node)] if isinstance(node, list) else node

@@ -1,0 +1,98 @@
+"""Lists, page by page, encoded once per revision and kept until the registry changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, get_args
+
+from msgspec import Raw
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import ConfigError
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.features.registry import Registry
+from antiphon.server.features.tools import Requirement
+from antiphon.wire.common import PaginatedParams, PaginatedResult
+from antiphon.wire.envelope import encode
+from antiphon.wire.prompts import ListPromptsResult
+from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult
+from antiphon.wire.tools import ListToolsResult
+
+if TYPE_CHECKING:
+    from antiphon.server.app import Server
+
+__all__ = ["Pages"]
+
+_MAX_KEPT = 256
+"""Most encoded pages kept of one list: a client that walks made-up cursors must not fill the memory."""
+
+Build = Callable[[list[Any], str | None], PaginatedResult]
+Hidden = Callable[[Request], frozenset[str]]
+"""Names what the items that a client is not shown require."""
+
+_NOTHING: frozenset[str] = frozenset()
+_REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
+
+
+class _List:
+    """One list: its registry, how a page of it is built, and the pages encoded so far."""
+
+    __slots__ = ("_build", "_hidden", "_pages", "_registry", "_size", "_version")
+
+    def __init__(self, registry: Registry[Any], build: Build, size: int, hidden: Hidden | None = None) -> None:
+        self._registry = registry
+        self._hidden = hidden
+        self._build = build
+        self._size = size
+        self._version = -1
+        self._pages: dict[tuple[str, str | None, frozenset[str]], Raw] = {}
+
+    def serve(self, request: Request, _peer: Connection[ServerSession]) -> Raw:
+        """Return the page the request wants."""
+        params: PaginatedParams = request.params
+        if self._version != self._registry.version or len(self._pages) >= _MAX_KEPT:
+            self._pages.clear()
+            self._version = self._registry.version
+        hidden = self._hidden(request) if self._hidden is not None else _NOTHING
+        key = (request.revision.name, params.cursor, hidden)
+        page = self._pages.get(key)
+        if page is None:
+            found = self._registry.page(params.cursor, self._size)
+            shown = [item for item in found.items if item.requires not in hidden] if hidden else found.items
+            result = self._build([item.definition for item in shown], found.next_cursor)
+            page = self._pages[key] = Raw(encode(request.revision.lower(result)))
+        return page
+
+
+class Pages:
+    """The four lists of a server, as handlers."""
+
+    def __init__(self, server: Server, size: int) -> None:
+        if type(size) is not int or size < 1:
+            raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
+        self.tools = _List(
+            server.tools,
+            lambda items, after: ListToolsResult(tools=items, next_cursor=after),
+            size,
+            lambda request: _out_of_reach(server, request),
+        ).serve
+        self.prompts = _List(
+            server.prompts, lambda items, after: ListPromptsResult(prompts=items, next_cursor=after), size
+        ).serve
+        self.resources = _List(
+            server.resources, lambda items, after: ListResourcesResult(resources=items, next_cursor=after), size
+        ).serve
+        self.templates = _List(
+            server.templates,
+            lambda items, after: ListResourceTemplatesResult(resource_templates=items, next_cursor=after),
+            size,
+        ).serve
+
+
+def _out_of_reach(server: Server, request: Request) -> frozenset[str]:
+    """Name what tools may require and this client does not offer; such tools are not listed for it."""
+    # 2026-07-28 server/tools: lists do not vary by connection; calling such a tool gives -32021 there.
+    if request.revision.modern:
+        return _NOTHING
+    return frozenset(needed for needed in _REQUIREMENTS if not server.can_serve(needed, request))

@@ -1,0 +1,242 @@
+"""The channel of a Streamable HTTP client: frames out as POSTs, frames in from their answers and streams.
+
+Owns the tasks: one for each request of ours, each message without a reply, and the listening stream. Each message is
+an HTTP request of its own, so two that are sent at once may arrive in any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl as tls
+from collections.abc import Awaitable, Mapping
+from types import CoroutineType
+from typing import Any
+
+from aiohttp import ClientSession
+
+from antiphon.channel import MAX_FRAME, Frame, Take
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.http.client.call import Call
+from antiphon.transports.http.client.delivery import Deliveries, deliver
+from antiphon.transports.http.client.failures import HttpFailure, SessionGone
+from antiphon.transports.http.client.line import Line, ParamHeaders
+from antiphon.transports.http.client.listener import Listener
+from antiphon.transports.http.client.message import Outgoing, look_at
+from antiphon.transports.http.client.proxy import surroundings
+from antiphon.transports.http.client.web import CONNECT_TIMEOUT, Web, checked_url, new_session
+from antiphon.transports.inbox import Frames
+from antiphon.wire.envelope import RequestId
+
+__all__ = ["HttpClientChannel"]
+
+_LISTEN_PATIENCE = 2.0
+"""Seconds the first request waits for the listening stream: some servers ask on it at once."""
+
+_LAST_ANSWERS = 0.5
+"""Seconds that requests without an answer have when the session is gone: each is told whether it was refused, too."""
+
+_FAREWELL = 2.0
+"""Seconds that messages on their way, and the end of the session, have when the channel closes."""
+
+
+class HttpClientChannel:
+    """Frames to and from one MCP endpoint, in either era. Made by ``open``.
+
+    The era shows in each message: one that names its revision in ``_meta`` is modern. A request that fails in HTTP
+    gets an error reply of our own (``failures`` says which); the channel itself ends only by ``close``, or when the
+    server has forgotten the session: then ``closed_error`` is a ``SessionGone``.
+    """
+
+    def __init__(self, web: Web, *, owns_session: bool, max_frame: int) -> None:
+        self._line = Line(web, max_frame=max_frame, on_gone=self._session_lost)
+        self._owns_session = owns_session
+        self._calls: dict[RequestId, tuple[Call, asyncio.Task[None]]] = {}
+        self._deliveries = Deliveries()
+        self._listening: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        ssl: tls.SSLContext | bool = True,
+        proxy: str | None = None,
+        trust_env: bool = False,
+        session: ClientSession | None = None,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        max_frame: int = MAX_FRAME,
+        param_headers: ParamHeaders | None = None,
+    ) -> HttpClientChannel:
+        """Make a channel to an MCP endpoint. Nothing is sent yet.
+
+        Args:
+            url: the endpoint, http or https; ``user:password@`` becomes basic authentication, and is never shown.
+            headers: sent with every request; those the protocol defines are ours.
+            ssl: TLS settings (``web.client_tls`` makes them); ``False`` trusts everybody.
+            proxy: the address of an HTTP proxy.
+            trust_env: take proxies from the environment (``HTTPS_PROXY`` ...), and credentials from ``.netrc``, as they
+                are now.
+            session: an aiohttp session to use instead of one of our own; ``ssl``, ``proxy`` and ``trust_env`` are then
+                its business, and so is its end.
+            connect_timeout: seconds to connect. Everything else is bounded by the deadline of the call.
+            max_frame: bytes of the largest message taken.
+            param_headers: gives the ``Mcp-Param-*`` headers of a modern call; ``channel.param_headers`` sets it later.
+
+        Raises:
+            ConfigError: the address or a header cannot be used.
+        """
+        target = checked_url(url)
+        own = session is None
+        if own and trust_env:
+            target, proxy = await surroundings(target, proxy)
+        web_session = session or new_session(ssl=ssl, proxy=proxy)
+        try:
+            web = Web(target, web_session, headers, connect_timeout=connect_timeout)
+        except BaseException:
+            if own:
+                await web_session.close()
+            raise
+        channel = cls(web, owns_session=own, max_frame=max_frame)
+        channel.param_headers = param_headers
+        return channel
+
+    @property
+    def session_id(self) -> str | None:
+        """The session the server assigned, if it did (legacy)."""
+        return self._line.session_id
+
+    @property
+    def param_headers(self) -> ParamHeaders | None:
+        """What gives the ``Mcp-Param-*`` headers of a modern call; may be set at any time."""
+        return self._line.param_headers
+
+    @param_headers.setter
+    def param_headers(self, compute: ParamHeaders | None) -> None:
+        self._line.param_headers = compute
+
+    def receive(self) -> CoroutineType[Any, Any, Frames]:
+        """Wait for frames, as ``Channel.receive`` says."""
+        return self._line.inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._line.inbox.take_now = take
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Send a frame in a request of its own, as ``Channel.send`` says.
+
+        What is returned for ``notifications/initialized`` ends once the server has taken it and the listening stream
+        is open (or known not to be): requests sent after that meet a session that is ready.
+        """
+        if self._closing is not None or self._line.inbox.ended:
+            return None
+        message = look_at(frame.data)
+        if self._line.is_gone:
+            if message.id is not None:
+                self._line.inbox.put([HttpFailure.session_gone(self._line.web.where).frame(message.id)])
+            return None
+        if message.id is not None:
+            self._call(message, message.id, frame.data)
+            return None
+        modern = self._line.notice(message)
+        if message.cancels is not None and self._withdraw(message, message.cancels, frame.data, modern=modern):
+            return None
+        if message.method == "notifications/initialized" and not modern:
+            return asyncio.shield(self._deliveries.start(self._begin(message, frame.data)))
+        self._deliveries.start(deliver(self._line, message, frame.data))
+        return self._deliveries.full
+
+    def _call(self, message: Outgoing, id: RequestId, data: bytes) -> None:
+        call = Call(self._line, message, id, data)
+        task = asyncio.get_running_loop().create_task(call.run())
+        self._calls[id] = (call, task)
+        task.add_done_callback(lambda _: self._calls.pop(id, None))
+
+    def _withdraw(self, message: Outgoing, id: RequestId, data: bytes, *, modern: bool) -> bool:
+        """Cancel a request of ours; tell whether that is all there is to do."""
+        open_call = self._calls.get(id)
+        if open_call is None:
+            return modern
+        call, task = open_call
+        if call.is_modern:
+            # 2026-07-28 basic/transports/streamable-http, "Cancellation": closing its stream is the whole message.
+            task.cancel()
+        else:
+            self._deliveries.start(self._cancel(message, data, task))
+        return True
+
+    async def _cancel(self, message: Outgoing, data: bytes, call: asyncio.Task[None]) -> None:
+        await deliver(self._line, message, data)
+        call.cancel()
+
+    async def _begin(self, message: Outgoing, data: bytes) -> None:
+        await deliver(self._line, message, data)
+        if self._line.is_gone or self._closing is not None or self._listening is not None:
+            return
+        listener = Listener(self._line)
+        self._listening = asyncio.get_running_loop().create_task(listener.run())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LISTEN_PATIENCE):
+                await listener.settled.wait()
+
+    def _session_lost(self) -> None:
+        current = asyncio.current_task()
+        self._deliveries.cancel()
+        for call, task in self._calls.values():
+            if call.has_begun and task is not current:
+                task.cancel()
+        if self._listening is not None and self._listening is not current:
+            self._listening.cancel()
+        self._ending = asyncio.get_running_loop().create_task(self._end_soon())
+
+    async def _end_soon(self) -> None:
+        """End once every request that was on its way has its answer: one that was refused as well can be repeated."""
+        calls = [task for _, task in self._calls.values()]
+        if calls:
+            await asyncio.wait(calls, timeout=_LAST_ANSWERS)
+        for task in calls:
+            task.cancel()
+        self._line.inbox.end()
+
+    def _streams(self) -> list[asyncio.Task[None]]:
+        tasks = [task for _, task in self._calls.values()]
+        return tasks if self._listening is None else [*tasks, self._listening]
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why the channel ended."""
+        where = self._line.web.where
+        if self._line.is_gone:
+            return SessionGone(
+                f"{where} no longer knows the session; it may have been restarted, "
+                "and nobody knows whether a call that was open was carried out"
+            )
+        return ConnectionClosed(f"The connection to {where} was closed on this side")
+
+    async def close(self) -> None:
+        """End every request and the session, as ``Channel.close`` says."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._line.inbox.end(drop=True)
+        await self._deliveries.end(_FAREWELL)
+        tasks = self._streams() + ([] if self._ending is None else [self._ending])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._line.session_id is not None and not self._line.is_gone:
+            await self._end_session()
+        if self._owns_session:
+            await self._line.web.session.close()
+
+    async def _end_session(self) -> None:
+        """Tell the server that the session is over; what it says to that does not matter."""
+        with contextlib.suppress(HttpFailure, TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                response = await self._line.web.request("DELETE", self._line.session_headers())
+                response.release()

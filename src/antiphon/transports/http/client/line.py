@@ -1,0 +1,132 @@
+"""What the HTTP requests of one channel share: where they go, what they say of the session, where frames arrive.
+
+Owns the session id, the agreed revision as HTTP needs it, and the headers made of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from aiohttp import ClientResponse
+
+from antiphon.errors import AntiphonError, InvalidParams
+from antiphon.protocol.http.param_headers import encode_value
+from antiphon.transports.backpressure import Room
+from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure
+from antiphon.transports.http.client.message import Outgoing, agreed_version
+from antiphon.transports.http.client.web import Web
+from antiphon.transports.inbox import Inbox
+
+__all__ = ["SESSION", "Line", "ParamHeaders"]
+
+SESSION = "Mcp-Session-Id"
+_VERSION = "MCP-Protocol-Version"
+
+_POST = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+# 2025-11-25 basic/transports, "Session Management": visible ASCII only. The length is our own bound.
+_SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}")
+
+ParamHeaders = Callable[[str, bytes], Mapping[str, str]]
+"""``(tool name, arguments as JSON)`` to the ``Mcp-Param-*`` headers of a call; may raise an ``AntiphonError``."""
+
+
+class Line:
+    """The shared state of one channel. ``on_gone`` is called once, when the server no longer knows the session."""
+
+    def __init__(self, web: Web, *, max_frame: int, on_gone: Callable[[], object]) -> None:
+        self.web = web
+        self.max_frame = max_frame
+        self.param_headers: ParamHeaders | None = None
+        self.session_id: str | None = None
+        """The session the server assigned, if it did (legacy)."""
+        self.is_gone = False
+        """Whether the server has forgotten that session."""
+        self._modern: str | None = None
+        self._agreed: dict[str, str] = {}
+        self._on_gone = on_gone
+        self._room = Room()
+        self.inbox = Inbox(self._room.shut, self._room.open)
+
+    async def put(self, frame: bytes) -> None:
+        """Hand a frame to the receiver; wait while it has too many."""
+        self.inbox.put([frame])
+        if self._room.full is not None:
+            await self._room
+
+    def notice(self, message: Outgoing) -> bool:
+        """Take note of the era of a message that is sent, and tell whether it is the modern one."""
+        if message.version is not None:
+            self._modern = message.version
+        elif message.method == "initialize":
+            self._modern = None
+        return self._modern is not None
+
+    def post_headers(self, message: Outgoing) -> dict[str, str]:
+        """Return the headers with which a message is posted.
+
+        Raises:
+            HttpFailure: an argument of the call cannot travel in a header.
+        """
+        if message.method == "initialize":
+            # "... by sending a new InitializeRequest without a session ID attached".
+            return dict(_POST)
+        if self._modern is None:
+            return {**_POST, **self._agreed}
+        headers = {**_POST, _VERSION: message.version or self._modern}
+        if message.method is not None:
+            headers["Mcp-Method"] = encode_value(message.method)
+        if message.name is not None:
+            headers["Mcp-Name"] = encode_value(message.name)
+            if message.method == "tools/call" and self.param_headers is not None:
+                headers.update(self._mirrored(self.param_headers, message.name, message.arguments))
+        return headers
+
+    def _mirrored(self, compute: ParamHeaders, tool: str, arguments: bytes) -> Mapping[str, str]:
+        try:
+            return compute(tool, arguments or b"{}")
+        except AntiphonError as error:
+            raise HttpFailure(InvalidParams.CODE, str(error)) from None
+
+    def stream_headers(self, last_id: str | None) -> dict[str, str]:
+        """Return the headers with which a stream is opened, or resumed after an event."""
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **self._agreed}
+        if last_id is not None:
+            headers["Last-Event-ID"] = last_id
+        return headers
+
+    def session_headers(self) -> dict[str, str]:
+        """Return what every request of a session says."""
+        return dict(self._agreed)
+
+    def joined(self, response: ClientResponse) -> None:
+        """Take the session that the response to ``initialize`` assigns, if it does.
+
+        Raises:
+            HttpFailure: its id is not one.
+        """
+        id = response.headers.get(SESSION)
+        if id is None:
+            return
+        if not _SESSION_ID.fullmatch(id):
+            raise HttpFailure(UNUSABLE, f"{self.web.where} assigned a session id that is no visible ASCII")
+        self.session_id = id
+        self._agreed[SESSION] = id
+
+    def agreed(self, reply: bytes) -> None:
+        """Take the revision that the reply to ``initialize`` chooses: "all subsequent requests" name it."""
+        version = agreed_version(reply)
+        # What does not fit into a header is no revision: the session will refuse it.
+        if version is not None and encode_value(version) == version:
+            self._agreed[_VERSION] = version
+
+    def has_session(self, response: ClientResponse) -> bool:
+        """Tell whether the request that got this response named a session."""
+        return SESSION in response.request_info.headers
+
+    def lose_session(self) -> None:
+        """Note that the server has forgotten the session; whoever made the line ends what is open."""
+        if not self.is_gone:
+            self.is_gone = True
+            self._on_gone()

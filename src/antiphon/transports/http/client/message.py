@@ -1,0 +1,143 @@
+"""What must be known of a message to carry it over HTTP.
+
+Owns the one look at each outgoing message (its id, its era, what goes into headers) and the look at what arrives that
+tells whose reply it is. The rest of a message is the session's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from antiphon.protocol.http.param_headers import NAMED_BY
+from antiphon.wire.common import PROTOCOL_VERSION
+from antiphon.wire.envelope import ErrorObject, RequestId
+
+__all__ = ["Outgoing", "agreed_version", "error_of", "look_at", "replies_to"]
+
+
+class Outgoing(Struct, frozen=True, kw_only=True):
+    """One message of ours."""
+
+    id: RequestId | None = None
+    """The id of a request; ``None`` for a notification or a reply."""
+    method: str | None = None
+    """``None`` for a reply (or a batch of them)."""
+    version: str | None = None
+    """The revision that a modern message names; ``None`` in a legacy one."""
+    name: str | None = None
+    """The value of ``Mcp-Name``."""
+    arguments: bytes = b""
+    """The arguments of a ``tools/call``, JSON."""
+    cancels: RequestId | None = None
+    """The request that a ``notifications/cancelled`` is about."""
+
+
+class _Meta(Struct):
+    version: str | None = field(name=PROTOCOL_VERSION, default=None)
+
+
+class _Params(Struct):
+    name: Any = None
+    uri: Any = None
+    arguments: Raw = Raw(b"")
+    request_id: Any = field(name="requestId", default=None)
+    meta: _Meta | None = field(name="_meta", default=None)
+
+
+class _Sent(Struct):
+    id: RequestId | None = None
+    method: str | None = None
+    params: _Params | None = None
+
+
+class _Bare(Struct):
+    id: RequestId | None = None
+    method: str | None = None
+
+
+class _Head(Struct):
+    id: Any = None
+    method: str | UnsetType = UNSET
+
+
+class _Agreed(Struct):
+    protocol_version: str = field(name="protocolVersion")
+
+
+class _Initialized(Struct):
+    result: _Agreed
+
+
+class _Failed(Struct):
+    error: ErrorObject
+
+
+_decode_sent = msgspec.json.Decoder(_Sent).decode
+_decode_bare = msgspec.json.Decoder(_Bare).decode
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_heads = msgspec.json.Decoder(list[_Head]).decode
+_decode_initialized = msgspec.json.Decoder(_Initialized).decode
+_decode_failed = msgspec.json.Decoder(_Failed).decode
+
+_NO_PARAMS = _Params()
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def look_at(data: bytes) -> Outgoing:
+    """Read what HTTP needs to know of a message of ours."""
+    try:
+        sent = _sent(data)
+    except _UNREADABLE:
+        # A batch of replies (2025-03-26): our side writes nothing else that is no single message.
+        return Outgoing()
+    method = sent.method
+    if method is None:
+        return Outgoing()
+    params = sent.params or _NO_PARAMS
+    source = NAMED_BY.get(method)
+    name = getattr(params, source) if source is not None else None
+    return Outgoing(
+        id=sent.id,
+        method=method,
+        version=None if params.meta is None else params.meta.version,
+        name=name if isinstance(name, str) else None,
+        arguments=bytes(params.arguments) if method == "tools/call" else b"",
+        cancels=params.request_id if method == "notifications/cancelled" else None,
+    )
+
+
+def _sent(data: bytes) -> _Sent:
+    try:
+        return _decode_sent(data)
+    except msgspec.ValidationError:
+        # Params that are not what their method has: the server will say so.
+        bare = _decode_bare(data)
+        return _Sent(bare.id, bare.method)
+
+
+def replies_to(data: bytes, id: RequestId) -> bool:
+    """Tell whether a frame that arrived holds the reply to a request of ours."""
+    try:
+        heads = _decode_heads(data) if data.lstrip()[:1] == b"[" else [_decode_head(data)]
+    except _UNREADABLE:
+        return False
+    return any(head.method is UNSET and head.id == id for head in heads)
+
+
+def agreed_version(data: bytes) -> str | None:
+    """Return the revision that a reply to ``initialize`` chooses, or ``None``."""
+    try:
+        return _decode_initialized(data).result.protocol_version
+    except _UNREADABLE:
+        return None
+
+
+def error_of(data: bytes) -> ErrorObject | None:
+    """Return the error that the body of a refusal holds, or ``None`` if it is no JSON-RPC error reply."""
+    try:
+        return _decode_failed(data).error
+    except _UNREADABLE:
+        return None

@@ -1,0 +1,271 @@
+"""One HTTP request as our transports make them: to one origin, bounded, with failures that say what happened.
+
+Owns the aiohttp session (connections, TLS, proxy, limits), redirects, and the translation of its exceptions. Which
+requests are made, and what their answers mean, is the business of the transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl as tls
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+
+from aiohttp import (
+    ClientConnectionError,
+    ClientConnectorError,
+    ClientError,
+    ClientHttpProxyError,
+    ClientMiddlewareType,
+    ClientResponse,
+    ClientResponseError,
+    ClientSession,
+    ClientTimeout,
+    ConnectionTimeoutError,
+    DummyCookieJar,
+    InvalidURL,
+    TCPConnector,
+)
+from yarl import URL
+
+from antiphon.errors import ConfigError
+from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
+
+__all__ = [
+    "CONNECT_TIMEOUT",
+    "Web",
+    "checked_headers",
+    "checked_url",
+    "client_tls",
+    "new_session",
+    "read_body",
+    "same_origin",
+    "shown",
+]
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds to connect, TLS included. A call has its own deadline; this one tells a dead host from a slow server."""
+
+_KEEP_ALIVE = 4.0
+"""Seconds an idle connection is kept. uvicorn and Node hang up after 5: a request must not meet that moment."""
+
+_MAX_REDIRECTS = 5
+_MAX_HEADERS = 128
+_MAX_ERROR_BODY = 64 * 1024
+"""Bytes of a refusal's body that are read: enough for any JSON-RPC error."""
+
+_REFUSAL_TIMEOUT = 5.0
+"""Seconds a server has to say why it refuses: its status says enough."""
+
+_LARGE = 512 * 1024
+"""Bytes from which on a body is sent in pieces, and does not hold up everything else meanwhile."""
+
+# RFC 9110: a token for the name; no line end and no NUL in the value.
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_BAD_VALUE = re.compile(r"[\r\n\0]")
+
+
+def checked_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
+    """Read the address of a server.
+
+    Raises:
+        ConfigError: it is none; the message never shows its credentials.
+    """
+    try:
+        read = URL(url)
+        usable = read.scheme in schemes and bool(read.host)
+    except ValueError:
+        usable, read = False, URL()
+    if not usable:
+        raise ConfigError(f"not the address of a server: it has to begin with {' or '.join(schemes)}, and name a host")
+    return read.with_fragment(None)
+
+
+def shown(url: URL) -> str:
+    """Return an address as it may be shown: without credentials, and without a query, which may hold some."""
+    return str(url.with_user(None).with_query(None))
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Copy the headers a user wants to send.
+
+    Raises:
+        ConfigError: one cannot be sent; its value is not shown.
+    """
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
+            raise ConfigError(f"the header {name!r} cannot be sent: its name or its value is not allowed in HTTP")
+    return dict(headers)
+
+
+def same_origin(one: URL, other: URL) -> bool:
+    """Tell whether two addresses are of one scheme, host and port."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def client_tls(
+    *, ca_file: str | None = None, cert_file: str | None = None, key_file: str | None = None
+) -> tls.SSLContext:
+    """Make the TLS settings of a client: trusted authorities (the system's by default), and its own certificate.
+
+    Raises:
+        ConfigError: a file cannot be used.
+    """
+    try:
+        context = tls.create_default_context(cafile=ca_file)
+        if cert_file is not None:
+            context.load_cert_chain(cert_file, key_file)
+    except OSError as error:
+        raise ConfigError(f"cannot use the TLS files {ca_file or cert_file}: {error}") from None
+    return context
+
+
+def new_session(
+    *,
+    ssl: tls.SSLContext | bool = True,
+    proxy: str | None = None,
+    trust_env: bool = False,
+    middlewares: Sequence[ClientMiddlewareType] = (),
+) -> ClientSession:
+    """Make the aiohttp session of one channel.
+
+    Connections are as many as needed: a limit could keep the answer to an ask from the call that waits for it.
+    """
+    return ClientSession(
+        connector=TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE),
+        cookie_jar=DummyCookieJar(),
+        proxy=proxy,
+        trust_env=trust_env,
+        max_headers=_MAX_HEADERS,
+        middlewares=middlewares,
+    )
+
+
+class Web:
+    """Requests to one server. ``headers`` are the user's; those a request brings win over them.
+
+    Raises:
+        ConfigError: a header cannot be sent.
+    """
+
+    def __init__(
+        self,
+        url: URL,
+        session: ClientSession,
+        headers: Mapping[str, str] | None = None,
+        *,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
+        self.url = url
+        """Where requests go; a redirect within the origin moves it."""
+        self.session = session
+        self._timeout = ClientTimeout(total=None, sock_connect=connect_timeout)
+        self._headers = checked_headers(headers or {})
+        if any(name.lower() == "authorization" for name in self._headers):
+            # aiohttp refuses both; what was said explicitly counts.
+            self.url = url.with_user(None)
+        # Asked for uncompressed: a proxy that compresses a stream holds its events back.
+        self._headers.setdefault("Accept-Encoding", "identity")
+
+    @property
+    def where(self) -> str:
+        """The address, as it may be shown."""
+        return shown(self.url)
+
+    async def request(
+        self, method: str, headers: Mapping[str, str], data: bytes | None = None, *, url: URL | None = None
+    ) -> ClientResponse:
+        """Make a request and return the response once its head is there; the caller lets go of it.
+
+        Raises:
+            HttpFailure: there is none (``UNREACHABLE``, ``BROKEN``), or it leads elsewhere (``UNUSABLE``).
+        """
+        target = url or self.url
+        for _ in range(_MAX_REDIRECTS):
+            response = await self._once(method, target, {**self._headers, **headers}, data)
+            if response.status not in (301, 302, 303, 307, 308):
+                return response
+            try:
+                target = _redirected(response, target, safe=method == "GET")
+            finally:
+                response.release()
+            if url is None:
+                self.url = target
+        raise HttpFailure(UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times")
+
+    async def _once(self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None) -> ClientResponse:
+        body = BytesIO(data) if data is not None and len(data) >= _LARGE else data
+        try:
+            return await self.session.request(
+                method, url, headers=headers, data=body, allow_redirects=False, timeout=self._timeout
+            )
+        except (ClientConnectorError, ConnectionTimeoutError, ClientHttpProxyError) as error:
+            raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {_said(error)}") from None
+        except InvalidURL:
+            raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: no valid address") from None
+        except (ClientConnectionError, OSError, ClientError) as error:
+            raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {_said(error)}") from None
+
+    async def refusal(self, response: ClientResponse) -> tuple[bytes, str]:
+        """Read the body of a refusal: all of it that is worth reading, and the line to show."""
+        try:
+            async with asyncio.timeout(_REFUSAL_TIMEOUT):
+                body = await read_body(response, _MAX_ERROR_BODY)
+        except (HttpFailure, TimeoutError):
+            return b"", ""
+        return body, first_line(body, response.content_type)
+
+
+async def read_body(response: ClientResponse, limit: int) -> bytes:
+    """Read a body of at most ``limit`` bytes.
+
+    Raises:
+        HttpFailure: it is larger (``UNUSABLE``), or ends too early (``BROKEN``).
+    """
+    content = response.content
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        # Most bodies are there at once, and then this is all: an iteration would ask again only to hear of the end.
+        while not content.at_eof():
+            chunk = await content.readany()
+            size += len(chunk)
+            if size > limit:
+                raise HttpFailure(UNUSABLE, f"{shown(response.url)} answered with more than {limit} bytes")
+            chunks.append(chunk)
+    except (ClientError, OSError) as error:
+        what = type(error).__name__
+        raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {what}") from None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _said(error: Exception) -> str:
+    """Return what an exception says. That of a response would show the whole address."""
+    if isinstance(error, ClientResponseError):
+        return f"HTTP {error.status} {error.message}"
+    cause = error.os_error if isinstance(error, ClientConnectorError) else None
+    number = None if cause is None or isinstance(cause, tls.SSLError) else cause.errno
+    if number is not None and number > 0:
+        # Its own text repeats the address, and names what nobody chose.
+        return os.strerror(number)
+    return str(error) or type(error).__name__
+
+
+def _redirected(response: ClientResponse, source: URL, *, safe: bool) -> URL:
+    """Say where a redirect leads. Only to the same origin: what we send and who we are is meant for no other."""
+    try:
+        target = source.join(URL(response.headers.get("Location", "")))
+    except ValueError:
+        target = source
+    # 301 to 303 turn a POST into a GET in half of the world's software.
+    if target == source or not (safe or response.status in (307, 308)):
+        raise HttpFailure(
+            UNUSABLE, f"{shown(source)} answered HTTP {response.status}, a redirect that cannot be followed"
+        )
+    if not same_origin(target, source):
+        raise HttpFailure(
+            UNUSABLE, f"{shown(source)} redirects to another origin, {shown(target)}: connect there if you trust it"
+        )
+    return target.with_user(source.user).with_password(source.password)

@@ -1,0 +1,392 @@
+"""The endpoint: one ASGI callable that takes every revision's requests and hands them to whoever serves them.
+
+Owns the way of a request up to there: path, guards, body, envelope, era. 2026-07-28 and 2025-11-25, basic/transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+
+from antiphon.channel import MAX_FRAME
+from antiphon.errors import InvalidRequest, ParseError, PeerError
+from antiphon.protocol.http import rules
+from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
+from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.salvage import salvage_reply
+from antiphon.transports.http.server.asgi import Http, Likeness, Receive, Scope, Send, refuse, send_empty, unavailable
+from antiphon.transports.http.server.batch import MAX_BATCH, serve_batch
+from antiphon.transports.http.server.body import read_body
+from antiphon.transports.http.server.cors import answers_page, send_preflight
+from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
+from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
+from antiphon.transports.http.server.session import Session
+from antiphon.transports.http.server.sessions import Sessions, end
+from antiphon.transports.http.server.settings import Settings
+from antiphon.transports.http.server.stateless import Connect, Stateless
+from antiphon.wire.envelope import Envelope, decode_envelope, recover_id, split_batch
+
+__all__ = ["HttpApp", "http_app"]
+
+log = logging.getLogger(__name__)
+
+_UNAVAILABLE = "The server is closing or has too much to do"
+_CACHED = 256
+_METHODS = b"GET, POST, DELETE"
+_ALLOW = (b"allow", _METHODS)
+_NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
+_NEEDS_SESSION = Refusal(400, InvalidRequest("Mcp-Session-Id is required"))
+_UNKNOWN_EVENT = Refusal(400, InvalidRequest("Last-Event-ID names nothing that can be resumed"))
+_ID_IN_USE = Refusal(400, InvalidRequest("Invalid request: this id is in use"))
+_EMPTY = Refusal(400, InvalidRequest("Invalid request: empty batch"))
+_NO_BATCHES = Refusal(400, InvalidRequest("Invalid request: this revision has no batches"))
+_TOO_MANY = Refusal(400, InvalidRequest(f"Invalid request: more than {MAX_BATCH} messages in a batch"))
+
+
+def http_app(
+    connect: Connect,
+    *,
+    path: str = "/mcp",
+    allowed_hosts: Sequence[str] | None = None,
+    allowed_origins: Sequence[str] | None = None,
+    max_body: int = MAX_FRAME,
+    body_timeout: float = 30.0,
+    idle_timeout: float = 1800.0,
+    max_sessions: int = 10_000,
+    max_open: int = 5_000,
+    event_store: EventStore | None = None,
+    check_token: CheckToken | None = None,
+    parameters: Parameters | None = None,
+    keep_alive: float = 15.0,
+    patience: float = 5.0,
+    json_only: bool = False,
+) -> HttpApp:
+    """Make the ASGI application of a server.
+
+    ``connect`` makes a peer for every session, and for modern requests. ``allowed_hosts`` and ``allowed_origins`` as in
+    ``Guard``; ``check_token`` as in ``TokenCheck``; ``parameters`` says which parameters of a tool travel in headers;
+    the numbers are those of ``Settings``.
+    """
+    settings = Settings(
+        max_body=max_body,
+        body_timeout=body_timeout,
+        idle_timeout=idle_timeout,
+        max_sessions=max_sessions,
+        max_open=max_open,
+        keep_alive=keep_alive,
+        patience=patience,
+        json_only=json_only,
+    )
+    guard = Guard(allowed_hosts, allowed_origins)
+    tokens = TokenCheck(check_token) if check_token is not None else None
+    store = event_store or MemoryEventStore()
+    return HttpApp(connect, settings, path=path, guard=guard, tokens=tokens, parameters=parameters, store=store)
+
+
+class HttpApp:
+    """Serves Streamable HTTP. Made by ``http_app``; needs no lifespan, but ends with one."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        settings: Settings,
+        *,
+        path: str,
+        guard: Guard,
+        tokens: TokenCheck | None,
+        parameters: Parameters | None,
+        store: EventStore,
+    ) -> None:
+        self._connect = connect
+        self._path = path.rstrip("/")
+        self._settings = settings
+        self._guard = guard
+        self._tokens = tokens
+        self._parameters = parameters
+        self._store = store
+        self._sessions = Sessions(settings.max_sessions, settings.idle_timeout)
+        self._stateless = Stateless(connect, settings)
+        # What was fine before: clients bring the same few values over and over.
+        self._seen: set[Likeness] = set()
+        self._open = 0
+        self._draining = False
+        """New requests are refused; answers to what a call has asked still come in."""
+        self._closed = False
+        self._quiet = asyncio.Event()
+        """Set when nothing is served any more, once we are draining."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] != "http":
+            await self._other_scope(scope, receive, send)
+            return
+        http = Http(scope, receive, send)
+        if not self._is_routine(http) and not await self._let_in(http):
+            return
+        self._open += 1
+        try:
+            if scope["method"] == "POST":
+                await self._post(http)
+            else:
+                await self._other(http)
+        finally:
+            self._open -= 1
+            if self._draining:
+                self._note_quiet()
+
+    async def _other_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            # Another protocol's: refused before it is accepted.
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def close(self, *, drain: float = 0.0) -> None:
+        """Take no more requests, give those that are open ``drain`` seconds, then end everything."""
+        self._draining = True
+        self._note_quiet()
+        try:
+            async with asyncio.timeout(drain):
+                await self._quiet.wait()
+        except TimeoutError:
+            log.debug("requests are given up: they did not end within %g s", drain)
+        self._closed = True
+        await self._stateless.close()
+        await self._sessions.close()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._draining = self._closed = False
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    # --- every request ------------------------------------------------------------------------------------------
+
+    def _is_routine(self, http: Http) -> bool:
+        """Tell whether nothing is to be checked before the body: clients bring the same few values over and over."""
+        head = http.at_once.head
+        if head is None or head.approved_by is not self:
+            scope, headers = http.scope, http.headers
+            get = headers.get
+            http.like = like = (
+                scope["path"],
+                scope.get("root_path"),
+                get(b"origin"),
+                get(b"host"),
+                get(b"content-type"),
+                get(b"accept"),
+            )
+            if like not in self._seen or len(headers) != len(scope["headers"]) or self._tokens is not None:
+                return False
+            if head is not None:
+                # Byte for byte the one before: the next one is not taken apart.
+                head.approved_by = self
+        http.is_routine = True
+        return self._open < self._settings.max_open and not self._closed
+
+    async def _let_in(self, http: Http) -> bool:
+        """Check who asks, and for what; refuse what may not go on, and tell whether it may."""
+        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
+        if refusal is None and not self._is_here(http.scope):
+            refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
+        if refusal is not None:
+            await refuse(http, refusal)
+        elif answers_page(http):
+            await send_preflight(http, _METHODS)
+        elif self._closed or self._open >= self._settings.max_open:
+            await unavailable(http, _UNAVAILABLE)
+        elif self._tokens is not None and not await self._is_known(http, self._tokens):
+            await refuse(http, Refusal(401, InvalidRequest("Unauthorized")), None, (b"www-authenticate", b"Bearer"))
+        else:
+            return True
+        return False
+
+    def _note_quiet(self) -> None:
+        if not self._stateless.is_busy and not self._sessions.is_busy:
+            self._quiet.set()
+
+    async def _is_known(self, http: Http, tokens: TokenCheck) -> bool:
+        http.principal = await tokens.principal(http.headers)
+        return http.principal is not None
+
+    def _is_here(self, scope: Scope) -> bool:
+        path: str = scope["path"]
+        root: str = scope.get("root_path", "")
+        if root and path.startswith(root):
+            # Mounted: ASGI leaves the prefix in the path. The mount itself is the endpoint, too.
+            path = path[len(root) :]
+            return path.rstrip("/") in {self._path, ""}
+        return path.rstrip("/") == self._path
+
+    async def _other(self, http: Http) -> None:
+        method: str = http.scope["method"]
+        if method not in {"GET", "DELETE"} or names_modern(http.headers):
+            # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed."
+            await refuse(http, Refusal(405, InvalidRequest("Method not allowed")), None, _ALLOW)
+        else:
+            await self._get_or_delete(http, method)
+
+    async def _get_or_delete(self, http: Http, method: str) -> None:
+        session = self._session(http)
+        refusal = rules.check_legacy(http.headers, None)
+        if refusal is None and method == "GET" and not rules.accepts_events(http.headers):
+            refusal = Refusal(406, InvalidRequest("Accept must list text/event-stream"))
+        if refusal is not None:
+            await refuse(http, refusal)
+        elif isinstance(session, Refusal):
+            await refuse(http, session)
+        elif method == "DELETE":
+            await self._sessions.remove(session)
+            await send_empty(http, 204)
+        else:
+            if not await session.listen(http, http.headers.get(rules.LAST_EVENT_ID)):
+                await refuse(http, _UNKNOWN_EVENT)
+            self._sessions.touch(session)
+
+    # --- POST ---------------------------------------------------------------------------------------------------
+
+    def _post(self, http: Http, body: bytes | None = None) -> Awaitable[None]:
+        if not http.is_routine and http.like not in self._seen:
+            refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
+            if refusal is not None:
+                return refuse(http, refusal)
+            self._remember(http)
+        if body is None:
+            # Nearly always all of it is here.
+            body = http.at_once.take_body(self._settings.max_body)
+            if body is None:
+                return self._read_and_post(http)
+        try:
+            envelope = decode_envelope(body)
+        except PeerError as error:
+            return self._not_a_message(http, body, error)
+        if is_modern(http.headers, envelope, body):
+            return self._post_modern(http, envelope)
+        return self._post_legacy(http, envelope)
+
+    async def _read_and_post(self, http: Http) -> None:
+        body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
+        await (refuse(http, body) if isinstance(body, Refusal) else self._post(http, body))
+
+    def _remember(self, http: Http) -> None:
+        # A page's requests are always looked at: their responses need headers of their own.
+        if http.like[2] is None and len(self._seen) < _CACHED:
+            self._seen.add(http.like)
+
+    def _post_modern(self, http: Http, envelope: Envelope) -> Awaitable[None]:
+        refusal = rules.check_id(envelope)
+        if refusal is not None:
+            return refuse(http, refusal, rules.id_of(envelope))
+        params = read_modern(http.headers, envelope, self._parameters)
+        if isinstance(params, Refusal):
+            return refuse(http, params, rules.id_of(envelope))
+        if self._draining:
+            return unavailable(http, _UNAVAILABLE)
+        return self._stateless.serve(http, envelope, params)
+
+    def _post_legacy(self, http: Http, envelope: Envelope) -> Awaitable[None]:
+        refusal = rules.check_id(envelope) or rules.check_legacy(http.headers, envelope)
+        if refusal is not None:
+            return refuse(http, refusal, rules.id_of(envelope))
+        if self._draining and rules.is_request(envelope):
+            return unavailable(http, _UNAVAILABLE)
+        if envelope.method == "initialize" and rules.SESSION_ID not in http.headers:
+            return self._open_session(http, envelope)
+        session = self._session(http)
+        if isinstance(session, Refusal):
+            return refuse(http, session, rules.id_of(envelope))
+        return self._give(http, session, envelope)
+
+    def _give(self, http: Http, session: Session, envelope: Envelope) -> Awaitable[None]:
+        """Hand a message to its session."""
+        if not rules.is_request(envelope):
+            wait = session.take(envelope)
+            return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
+        if session.is_live(envelope.id):
+            return refuse(http, _ID_IN_USE, rules.id_of(envelope))
+        return session.serve(http, envelope)
+
+    async def _accept_after(self, http: Http, wait: Awaitable[None]) -> None:
+        await wait
+        await send_empty(http, 202)
+
+    def _session(self, http: Http) -> Session | Refusal:
+        id = http.headers.get(rules.SESSION_ID)
+        if id is None:
+            return _NEEDS_SESSION
+        return self._sessions.find(id, http.principal) or _NO_SESSION
+
+    async def _open_session(self, http: Http, envelope: Envelope) -> None:
+        if not rules.is_request(envelope):
+            await refuse(http, _NEEDS_SESSION)
+            return
+        if self._sessions.is_full:
+            await unavailable(http, "Too many sessions")
+            return
+        session = Session(self._connect, http, self._settings, self._store)
+        exchange = session.begin(http, envelope)
+        is_open = False
+        try:
+            await session.peer.handle(envelope)
+            await exchange.until_answered()
+            is_open = session.opened(exchange.reply)
+            if is_open:
+                self._sessions.add(session)
+            await exchange.respond(((b"mcp-session-id", session.id),) if is_open else ())
+        finally:
+            if (forgetting := session.finish(exchange)) is not None:
+                await forgetting
+            if not is_open:
+                await end(session)
+
+    async def _not_a_message(self, http: Http, body: bytes, error: PeerError) -> None:
+        """Answer what is not one message: a batch, or nothing that can be read."""
+        try:
+            batch = split_batch(body)
+        except PeerError:
+            batch = None
+        session = self._session(http)
+        if batch is None:
+            reply = salvage_reply(body)
+            waits = session.take(reply) if reply is not None and isinstance(session, Session) else None
+            if waits is not None:
+                await waits
+            await refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
+            return
+        if isinstance(session, Refusal):
+            # 2025-03-26 basic/lifecycle: "The initialize request MUST NOT be part of a JSON-RPC batch"
+            await refuse(http, session)
+        elif not batch or len(batch) > MAX_BATCH:
+            await refuse(http, _TOO_MANY if batch else _EMPTY)
+        elif not session.takes_batches or names_modern(http.headers):
+            await refuse(http, _NO_BATCHES)
+        else:
+            await self._post_batch(http, session, [bytes(each) for each in batch])
+
+    async def _post_batch(self, http: Http, session: Session, batch: Sequence[bytes]) -> None:
+        messages: list[Envelope] = []
+        refused: list[bytes] = []
+        ids: set[object] = set()
+        for each in batch:
+            try:
+                envelope = decode_envelope(each)
+            except (InvalidRequest, ParseError) as error:
+                refused.append(Refusal(400, error).body(recover_id(each), null_id=True))
+                continue
+            refusal = rules.check_id(envelope)
+            if rules.is_request(envelope) and (session.is_live(envelope.id) or envelope.id in ids):
+                refusal = refusal or _ID_IN_USE
+            if refusal is None:
+                messages.append(envelope)
+                ids.add(envelope.id)
+            else:
+                refused.append(refusal.body(rules.id_of(envelope), null_id=True))
+        await serve_batch(http, self._settings, session, messages, refused)
+        self._sessions.touch(session)

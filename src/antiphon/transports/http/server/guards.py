@@ -1,0 +1,90 @@
+"""Who may reach the endpoint at all: hosts, origins and bearers, each checked by itself, before anything is read.
+
+2026-07-28 basic/transports/streamable-http, "Security & Endpoint": DNS rebinding makes a page's requests look local, so
+neither ``Host`` nor ``Origin`` vouches for the other. What a token means is the application's business.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+
+from antiphon.errors import InvalidRequest
+from antiphon.protocol.http.rules import Headers, Refusal
+
+__all__ = ["LOOPBACK", "CheckToken", "Guard", "TokenCheck"]
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""Names by which a machine calls itself."""
+
+CheckToken = Callable[[str], "Awaitable[str | None] | str | None"]
+"""Takes a bearer token and returns the principal it stands for, or ``None`` if it stands for nobody."""
+
+_CACHED = 256
+
+
+class Guard:
+    """Checks ``Host`` and ``Origin``.
+
+    ``hosts``: names (any port) or ``name:port``; ``origins``: ``scheme://host`` (any port where the host is a loopback
+    name or the entry ends in ``:*``). ``*`` allows all. ``None`` allows the loopback names.
+    """
+
+    def __init__(self, hosts: Sequence[str] | None = None, origins: Sequence[str] | None = None) -> None:
+        self._hosts = frozenset(each.lower() for each in (LOOPBACK if hosts is None else hosts))
+        self._origins = None if origins is None else frozenset(each.lower() for each in origins)
+        # What was let through before: most requests bring the same few values.
+        self._seen: set[tuple[bytes | None, bytes | None]] = set()
+
+    def check(self, headers: Headers) -> Refusal | None:
+        """Refuse with 403 what comes by a foreign name or from a foreign page."""
+        both = (headers.get(b"host"), headers.get(b"origin"))
+        if both in self._seen:
+            return None
+        host, origin = both
+        if not self._is_allowed_host(host):
+            return Refusal(403, InvalidRequest("Host not allowed"))
+        if origin is not None and not self._is_allowed_origin(origin):
+            return Refusal(403, InvalidRequest("Origin not allowed"))
+        if len(self._seen) < _CACHED:
+            self._seen.add(both)
+        return None
+
+    def _is_allowed_host(self, host: bytes | None) -> bool:
+        if "*" in self._hosts:
+            return True
+        if host is None:
+            return False
+        text = host.decode("latin-1").lower()
+        return text in self._hosts or _without_port(text) in self._hosts
+
+    def _is_allowed_origin(self, origin: bytes) -> bool:
+        text = origin.decode("latin-1").lower()
+        scheme, _, authority = text.partition("://")
+        bare = _without_port(authority)
+        if self._origins is None:
+            return scheme in {"http", "https"} and bare in LOOPBACK
+        return "*" in self._origins or text in self._origins or f"{scheme}://{bare}:*" in self._origins
+
+
+def _without_port(authority: str) -> str:
+    name, colon, port = authority.rpartition(":")
+    return name if colon and port.isdecimal() else authority
+
+
+class TokenCheck:
+    """Checks bearer tokens through a hook of the application's."""
+
+    def __init__(self, check: CheckToken) -> None:
+        self._check = check
+
+    async def principal(self, headers: Headers) -> str | None:
+        """Return who sends this request, or ``None``, to be answered with 401."""
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not token:
+            return None
+        try:
+            found = self._check(token.strip().decode("ascii"))
+        except UnicodeDecodeError:
+            return None
+        return await found if inspect.isawaitable(found) else found

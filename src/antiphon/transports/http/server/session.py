@@ -1,0 +1,305 @@
+"""A legacy session over HTTP: its id, its requests and streams, and which frame goes where.
+
+2025-11-25 basic/transports, "Session Management" and "Multiple Connections". Each message goes on one stream: what
+belongs to a request on that request's, all else on the one the client opens with GET.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Sequence
+
+import msgspec
+from msgspec import Struct, field
+
+from antiphon.channel import Frame, Oversized, Peer
+from antiphon.errors import ConnectionClosed
+from antiphon.protocol.http.rules import is_priming, takes_batches
+from antiphon.transports.http.server.asgi import Http, RequestHeaders
+from antiphon.transports.http.server.cursor import Cursor
+from antiphon.transports.http.server.event_store import EventStore
+from antiphon.transports.http.server.exchange import Exchange
+from antiphon.transports.http.server.settings import Settings
+from antiphon.transports.http.server.sse_response import Carrier
+from antiphon.transports.http.server.stateless import Connect
+from antiphon.transports.http.server.stream import Stream
+from antiphon.wire.envelope import Envelope, RequestId
+
+__all__ = ["LegacyExchange", "Session"]
+
+_STANDING = "0"
+"""Number of the stream that is opened with GET."""
+
+_KEPT = 32
+"""How many streams that are complete a client may still resume."""
+
+
+class _Cancelled(Struct, rename="camel"):
+    request_id: RequestId | None = None
+
+
+class _Initialized(Struct, rename="camel"):
+    protocol_version: str | None = None
+
+
+class _Reply(Struct):
+    result: _Initialized | None = None
+
+
+_decode_cancelled = msgspec.json.Decoder(_Cancelled).decode
+_decode_reply = msgspec.json.Decoder(_Reply).decode
+
+
+class Session:
+    """One legacy client. It is the channel of its peer as well."""
+
+    __slots__ = (
+        "_count",
+        "_ended",
+        "_exchanges",
+        "_key",
+        "_over",
+        "_settings",
+        "_standing",
+        "_store",
+        "_streams",
+        "id",
+        "peer",
+        "principal",
+        "revision",
+        "used",
+    )
+
+    def __init__(self, connect: Connect, http: Http, settings: Settings, store: EventStore) -> None:
+        # "The session ID SHOULD be globally unique and cryptographically secure", of visible ASCII.
+        self.id = secrets.token_hex(16).encode()
+        self.principal = http.principal
+        self.revision: str | None = None
+        """What was agreed in the handshake; ``None`` before."""
+        self.used = 0.0
+        """When it was last used, by the loop's clock."""
+        self._settings = settings
+        self._store = store
+        self._key = secrets.token_hex(8)
+        self._count = 0
+        self._over = False
+        self._exchanges: dict[RequestId, LegacyExchange] = {}
+        self._streams: OrderedDict[str, Stream] = OrderedDict()
+        # A list: an empty deque is ten times as large, and most sessions are idle.
+        self._ended: list[Stream] = []
+        """Streams that are complete, the oldest first."""
+        self._standing: Stream | None = None
+        self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), False)
+
+    @property
+    def session_id(self) -> str:
+        """The id, as the client has it."""
+        return self.id.decode()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a client is there: it waits for a request, or reads a stream.
+
+        A call whose client has left goes on, for as long as its client may come back for what it says.
+        """
+        waiting = any(not exchange.gone for exchange in self._exchanges.values())
+        return waiting or any(stream.is_carried for stream in self._streams.values())
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a request is being served."""
+        return bool(self._exchanges)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the agreed revision has several messages in one POST."""
+        return takes_batches(self.revision)
+
+    # --- the channel --------------------------------------------------------------------------------------------
+
+    async def receive(self) -> Sequence[bytes | Oversized]:
+        """Say that nothing is to be received: every message is handed over."""
+        return ()
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Put a frame on the stream it belongs to, as ``Channel.send`` says."""
+        if self._over:
+            return None
+        if frame.related_to is not None:
+            exchange = self._exchanges.get(frame.related_to)
+            if exchange is not None:
+                return exchange.take(frame)
+            if frame.final:
+                return None
+        return self._standing_stream().put(frame.data)
+
+    async def close(self) -> None:
+        """End every stream and request; the peer calls this when it ends."""
+        self._over = True
+        for exchange in list(self._exchanges.values()):
+            exchange.end(404)
+        for stream in self._streams.values():
+            stream.finish()
+        keys, self._streams = list(self._streams), OrderedDict()
+        for number in keys:
+            await self._store.forget(f"{self._key}/{number}")
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why it ended."""
+        return ConnectionClosed("The session has ended")
+
+    def release(self, id: RequestId) -> None:
+        """Close the connection of a request's stream; the client comes back for the rest.
+
+        2025-11-25 basic/transports, "Sending Messages": "the server MAY close the connection (without terminating the
+        SSE stream) at any time in order to avoid holding a long-lived connection".
+        """
+        exchange = self._exchanges.get(id)
+        # A client that was given no id of an event could not come back.
+        if exchange is None or not is_priming(self.revision) or self._settings.json_only:
+            return
+        exchange.release()
+
+    # --- what arrives -------------------------------------------------------------------------------------------
+
+    async def serve(self, http: Http, envelope: Envelope) -> None:
+        """Serve a request, and respond."""
+        exchange = self.begin(http, envelope)
+        try:
+            await self.peer.handle(envelope, waits=exchange.waits)
+            await exchange.answer()
+        finally:
+            if exchange.waited:
+                if (forgetting := self.finish(exchange)) is not None:
+                    await forgetting
+                self.used = asyncio.get_running_loop().time()
+            else:
+                del self._exchanges[exchange.ids[0]]
+
+    def begin(self, http: Http, envelope: Envelope) -> LegacyExchange:
+        """Make the exchange for a request whose id is free (``is_live``)."""
+        assert isinstance(envelope.id, int | str)
+        exchange = LegacyExchange(http, self._settings, _session=self, ids=[envelope.id])
+        self._exchanges[envelope.id] = exchange
+        return exchange
+
+    def enter(self, id: RequestId, exchange: LegacyExchange) -> None:
+        """Let the frames of a request go to an exchange."""
+        exchange.ids.append(id)
+        self._exchanges[id] = exchange
+
+    def finish(self, exchange: LegacyExchange) -> Awaitable[None] | None:
+        """Let go of an exchange; what a client may still resume is kept, within bounds.
+
+        Returns what is to be awaited, where the store takes its time to forget.
+        """
+        for id in exchange.ids:
+            self._exchanges.pop(id, None)
+        exchange.let_go()
+        if exchange.stream is None:
+            return None
+        exchange.stream.finish()
+        return self._forget_oldest(exchange.stream)
+
+    def is_live(self, id: object) -> bool:
+        """Tell whether a request with this id is being served."""
+        return id in self._exchanges
+
+    def take(self, envelope: Envelope) -> Awaitable[None] | None:
+        """Take a notification or a response. Returns what is to be awaited, mostly nothing."""
+        wait = self.peer.tell(envelope)
+        if envelope.method == "notifications/cancelled":
+            self._note_cancelled(envelope)
+        return wait
+
+    def _note_cancelled(self, envelope: Envelope) -> None:
+        try:
+            id = _decode_cancelled(envelope.params or b"{}").request_id
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        exchange = self._exchanges.get(id) if id is not None else None
+        if exchange is not None:
+            exchange.withdrawn()
+
+    def opened(self, reply: Frame | None) -> bool:
+        """Take note of the reply to ``initialize``; ``False`` if it is an error."""
+        if reply is None:
+            return False
+        result = _decode_reply(reply.data).result
+        if result is not None:
+            self.revision = result.protocol_version
+        return result is not None
+
+    # --- streams ------------------------------------------------------------------------------------------------
+
+    async def listen(self, http: Http, last_event: bytes | None) -> bool:
+        """Carry a stream on a GET until the client leaves: the one named by ``Last-Event-ID``, or the standing one.
+
+        Returns ``False``, with nothing sent, if there is no such stream (any more).
+        """
+        stream, after = self._standing_stream(), None
+        if last_event is not None:
+            number, _, place = last_event.decode("latin-1").partition("-")
+            found = stream if number == _STANDING else self._streams.get(number)
+            if found is None or not (place.isascii() and place.isdigit() and len(place) < 16):
+                return False
+            stream, after = found, int(place)
+        carrier = Carrier(http, self._settings.keep_alive)
+        watch = asyncio.get_running_loop().create_task(_watch(http, carrier))
+        try:
+            await stream.carry(carrier, after=after)
+        finally:
+            watch.cancel()
+        return True
+
+    def new_stream(self) -> Stream:
+        """Make the stream of a request."""
+        self._count += 1
+        return self._numbered(str(self._count))
+
+    def _standing_stream(self) -> Stream:
+        if self._standing is None:
+            self._standing = self._numbered(_STANDING)
+        return self._standing
+
+    def _numbered(self, number: str) -> Stream:
+        cursor = Cursor(self._store, f"{self._key}/{number}", number, is_priming(self.revision))
+        stream = self._streams[number] = Stream(cursor)
+        return stream
+
+    def _forget_oldest(self, ended: Stream) -> Awaitable[None] | None:
+        self._ended.append(ended)
+        # One that is being resumed is looked at again with the next that ends.
+        if len(self._ended) <= _KEPT or self._ended[0].is_carried:
+            return None
+        cursor = self._ended.pop(0).cursor
+        if cursor is None or self._streams.pop(cursor.number, None) is None:
+            return None
+        return cursor.forget()
+
+
+class LegacyExchange(Exchange, eq=False, kw_only=True):
+    """A request, or those of a batch, of a legacy session."""
+
+    _session: Session
+    ids: list[RequestId] = field(default_factory=list)
+
+    def new_stream(self) -> Stream:
+        """Make a stream that can be resumed."""
+        return self._session.new_stream()
+
+    def aside(self, frame: Frame) -> Awaitable[None] | None:
+        """Put it on the stream the client may have opened with GET."""
+        return self._session.send(Frame(frame.data))
+
+    def withdrawn(self) -> None:
+        """Take note that the client has cancelled it."""
+        self.end()
+
+
+async def _watch(http: Http, carrier: Carrier) -> None:
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+    carrier.stop(lost=True)

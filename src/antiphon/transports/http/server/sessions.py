@@ -1,0 +1,108 @@
+"""The table of legacy sessions: how many there may be, and when one that nobody uses is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from antiphon.transports.http.server.session import Session
+
+__all__ = ["Sessions"]
+
+log = logging.getLogger(__name__)
+
+
+class Sessions:
+    """Sessions by their ids."""
+
+    def __init__(self, limit: int, idle_timeout: float) -> None:
+        self._limit = limit
+        self._idle_timeout = idle_timeout
+        self._sessions: dict[bytes, Session] = {}
+        self._time: Callable[[], float] = float
+        """The clock of the loop that sessions live in."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no place for another one; those that are over make room first."""
+        if len(self._sessions) >= self._limit:
+            self._sweep()
+        return len(self._sessions) >= self._limit
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being served."""
+        return any(session.is_serving for session in self._sessions.values())
+
+    def add(self, session: Session) -> None:
+        """Keep a session from now on."""
+        self._time = asyncio.get_running_loop().time
+        self.touch(session)
+        self._sessions[session.id] = session
+        if self._timer is None:
+            self._tick()
+
+    def find(self, id: bytes, principal: str | None) -> Session | None:
+        """Find a live session, and note that it is used. Another principal's is not found."""
+        session = self._sessions.get(id)
+        if session is None or session.principal != principal:
+            return None
+        if session.peer.is_over:
+            self.drop(session)
+            return None
+        session.used = self._time()
+        return session
+
+    def touch(self, session: Session) -> None:
+        """Note that a session is used now."""
+        session.used = self._time()
+
+    def drop(self, session: Session) -> None:
+        """Forget a session and let it end in the background."""
+        self._sessions.pop(session.id, None)
+        task = asyncio.get_running_loop().create_task(end(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def remove(self, session: Session) -> None:
+        """Forget a session and end it."""
+        self._sessions.pop(session.id, None)
+        await end(session)
+
+    async def close(self) -> None:
+        """End every session."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for session in list(self._sessions.values()):
+            self.drop(session)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._sweep()
+        if self._sessions:
+            pause = min(60.0, max(0.05, self._idle_timeout / 4))
+            self._timer = asyncio.get_running_loop().call_later(pause, self._tick)
+
+    def _sweep(self) -> None:
+        latest = self._time() - self._idle_timeout
+        for session in list(self._sessions.values()):
+            if session.peer.is_over or (session.used <= latest and not session.is_busy):
+                log.debug("a session is over or was not used for %g s", self._idle_timeout)
+                self.drop(session)
+
+
+async def end(session: Session) -> None:
+    """End a session and everything it holds."""
+    try:
+        await session.peer.close()
+    finally:
+        await session.close()

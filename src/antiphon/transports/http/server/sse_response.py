@@ -1,0 +1,136 @@
+"""One HTTP response that carries server-sent events: its head, its pieces, its signs of life, its end.
+
+What it carries, and when, is ``stream``'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from antiphon.protocol.http.sse import COMMENT
+from antiphon.transports.deadline import at_once_or_within
+from antiphon.transports.http.server.asgi import HeaderPair, Http
+
+__all__ = ["Carrier", "Lost"]
+
+STALL = 30.0
+"""Seconds a client may read nothing before its connection counts as lost: its stream can be resumed."""
+
+_HEADERS: tuple[HeaderPair, ...] = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    # Asked for by 2026-07-28: else nginx holds events back until its buffer is full.
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class Lost(Exception):
+    """The connection of a carrier is gone."""
+
+
+class Carrier:
+    """One HTTP response with server-sent events. ``stop`` may be called at any time, from any task."""
+
+    __slots__ = (
+        "_at_once", "_ended", "_has_ended", "_is_complete", "_keep_alive",
+        "_loop", "_lost", "_send", "_wake", "stopped",
+    )  # fmt: skip
+
+    def __init__(self, http: Http, keep_alive: float) -> None:
+        self._send = http.send
+        self._at_once = http.at_once
+        self._keep_alive = keep_alive
+        self._loop = asyncio.get_running_loop()
+        self._wake: asyncio.Future[bool] | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._has_ended = False
+        self._lost = False
+        self._is_complete = False
+        self.stopped = False
+        """It shall carry nothing more."""
+
+    def begin(self, first: bytes) -> bool:
+        """Send the head of the response and what comes first, if that can be done in one step; else do nothing."""
+        return self._at_once.begin(200, _HEADERS, first)
+
+    def pass_on(self, data: bytes, *, last: bool) -> bool:
+        """Do as ``write`` does and, after the ``last`` bytes, as ``end``, if that needs no waiting; else do nothing."""
+        if self.stopped or not self._at_once.write(data, last=last):
+            return False
+        if last:
+            self._is_complete = self.stopped = True
+            self._note_end()
+        return True
+
+    async def open(self) -> None:
+        """Send the head of the response."""
+        if not self.begin(b""):
+            await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+
+    async def write(self, data: bytes, *, last: bool = False) -> None:
+        """Send bytes, the ``last`` with the end of the response.
+
+        Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
+        """
+        self._is_complete = last
+        if not self._at_once.write(data, last=last):
+            await self._put({"type": "http.response.body", "body": data, "more_body": not last})
+
+    async def end(self) -> None:
+        """End the response, if its connection is still there."""
+        self.stopped = True
+        try:
+            if not self._lost and not self._is_complete:
+                await self._put({"type": "http.response.body", "body": b""})
+        except Lost:
+            pass
+        finally:
+            self._note_end()
+
+    async def pause(self) -> None:
+        """Wait for ``wake``; meanwhile show the client, and whoever is in between, that we live."""
+        while not self.stopped and not await self._woken():
+            await self.write(COMMENT)
+
+    def wake(self) -> None:
+        """Say that there is something to send."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(True)
+
+    def stop(self, *, lost: bool = False) -> None:
+        """Carry nothing more; ``lost``: the connection is gone."""
+        self._lost = self._lost or lost
+        self.stopped = True
+        self.wake()
+
+    async def wait_ended(self) -> None:
+        """Wait until nothing more is sent here."""
+        if not self._has_ended:
+            self._ended = self._ended or self._loop.create_future()
+            await asyncio.shield(self._ended)
+
+    def _note_end(self) -> None:
+        self._has_ended = True
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    async def _woken(self) -> bool:
+        wake = self._wake = self._loop.create_future()
+        timer = self._loop.call_later(self._keep_alive, _set, wake)
+        try:
+            return await wake
+        finally:
+            timer.cancel()
+            self._wake = None
+
+    async def _put(self, message: dict[str, object]) -> None:
+        try:
+            await at_once_or_within(STALL, self._send(message))
+        except (TimeoutError, OSError):
+            self.stop(lost=True)
+            raise Lost from None
+
+
+def _set(wake: asyncio.Future[bool]) -> None:
+    if not wake.done():
+        wake.set_result(False)

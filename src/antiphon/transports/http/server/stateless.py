@@ -1,0 +1,143 @@
+"""Modern requests: each brings everything with it, so any idle peer can serve it.
+
+2026-07-28 basic/transports/streamable-http. A peer that has answered with JSON holds nothing of that request and serves
+the next; every other is let go of. Closing a stream cancels its request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import ClassVar
+
+from antiphon.channel import Channel, Frame, Oversized, Peer
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
+from antiphon.transports.http.server.exchange import Exchange
+from antiphon.transports.http.server.settings import Settings
+from antiphon.wire.common import RequestParams
+from antiphon.wire.envelope import Envelope, RequestId
+
+__all__ = ["Connect", "Stateless"]
+
+Connect = Callable[[Channel, "str | None", Mapping[str, str], bool], Peer]
+"""Makes a peer: for a channel, who the client is, its headers, and whether it is modern."""
+
+_POOL = 64
+
+
+class _Line:
+    """The channel of a pooled peer: it leads to whichever exchange is being served."""
+
+    __slots__ = ("exchange", "peer", "principal")
+
+    def __init__(self, connect: Connect, http: Http) -> None:
+        self.exchange: _ModernExchange | None = None
+        self.principal = http.principal
+        self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), True)
+
+    async def receive(self) -> Sequence[bytes | Oversized]:
+        """Say that nothing is to be received: every message is handed over."""
+        return ()
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        exchange = self.exchange
+        # "These notifications MUST relate to the originating client request."
+        if exchange is None or frame.related_to != exchange.id:
+            return None
+        return exchange.take(frame)
+
+    async def close(self) -> None:
+        if self.exchange is not None:
+            self.exchange.end(503)
+
+    def closed_error(self) -> ConnectionClosed:
+        return ConnectionClosed("The request has ended")
+
+
+class _ModernExchange(Exchange, eq=False, kw_only=True):
+    modern: ClassVar[bool] = True
+    id: RequestId
+    _peer: Peer
+    _method: object
+
+    def must_stream(self) -> bool:
+        return self._method == "subscriptions/listen"
+
+    def disconnected(self) -> None:
+        # "Closing the SSE response stream MUST be treated by the server as cancellation of that request."
+        self._peer.withdraw(self.id, "the client closed the stream")
+
+
+class Stateless:
+    """Serves modern messages."""
+
+    def __init__(self, connect: Connect, settings: Settings) -> None:
+        self._connect = connect
+        self._settings = settings
+        self._idle: list[_Line] = []
+        self._busy: set[_Line] = set()
+        self._closed = False
+
+    async def serve(self, http: Http, envelope: Envelope, params: RequestParams | None) -> None:
+        """Serve one message that was checked, and respond. ``params`` as in ``channel.Peer``."""
+        line = self._take(http)
+        if not isinstance(envelope.id, int | str):
+            if (wait := line.peer.tell(envelope)) is not None:
+                await wait
+            await self._keep(line)
+            await send_empty(http, 202)
+            return
+        exchange = line.exchange = _ModernExchange(
+            http, self._settings, id=envelope.id, _peer=line.peer, _method=envelope.method
+        )
+        self._busy.add(line)
+        try:
+            await line.peer.handle(envelope, waits=exchange.waits, params=params)
+            await exchange.answer()
+        finally:
+            line.exchange = None
+            self._busy.discard(line)
+            if exchange.waited:
+                exchange.let_go()
+            if exchange.reply is None or exchange.gone:
+                await line.peer.close()
+            elif self._closed or line.peer.is_over or len(self._idle) >= _POOL:
+                await self._keep(line)
+            else:
+                self._idle.append(line)
+
+    async def _keep(self, line: _Line) -> None:
+        """Keep a peer for its principal's next request; the one that was kept longest makes room."""
+        if self._closed or line.peer.is_over:
+            await line.peer.close()
+            return
+        self._idle.append(line)
+        if len(self._idle) > _POOL:
+            await self._idle.pop(0).peer.close()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being served that will end by itself."""
+        return any(line.exchange is not None and not line.exchange.must_stream() for line in self._busy)
+
+    async def close(self) -> None:
+        """End what is being served."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        for line in (*idle, *self._busy):
+            await line.peer.close()
+            if line.exchange is not None:
+                line.exchange.end(503)
+
+    def _take(self, http: Http) -> _Line:
+        """Find an idle peer of this principal's, the last one that was used first, or make one."""
+        idle, principal = self._idle, http.principal
+        if idle and idle[-1].principal == principal:
+            line = idle.pop()
+        else:
+            line = next((each for each in reversed(idle) if each.principal == principal), None)
+            if line is None:
+                return _Line(self._connect, http)
+            idle.remove(line)
+        line.peer.headers = RequestHeaders(http.headers)
+        return line

@@ -1,0 +1,205 @@
+"""The client's side of HTTP+SSE: a stream that brings everything, and an address that takes everything.
+
+2024-11-05 basic/transports, "HTTP with SSE"; deprecated since 2025-03-26, and still what old servers speak. Owns the
+opening of the stream and the address it names. Posting is the business of ``http_client``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl as tls
+from collections.abc import Awaitable, Mapping
+from contextlib import aclosing
+from types import CoroutineType
+from typing import Any
+
+from aiohttp import ClientResponse, ClientSession
+from yarl import URL
+
+from antiphon.channel import MAX_FRAME, Frame, Take
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.http.client.delivery import Deliveries, deliver
+from antiphon.transports.http.client.failures import HttpFailure
+from antiphon.transports.http.client.line import Line
+from antiphon.transports.http.client.message import Outgoing, look_at
+from antiphon.transports.http.client.proxy import surroundings
+from antiphon.transports.http.client.refusal import read_refusal
+from antiphon.transports.http.client.stream import Cursor, events
+from antiphon.transports.http.client.web import (
+    CONNECT_TIMEOUT,
+    Web,
+    checked_url,
+    new_session,
+    same_origin,
+    shown,
+)
+from antiphon.transports.inbox import Frames
+
+__all__ = ["SseClientChannel"]
+
+_ENDPOINT_TIMEOUT = 10.0
+"""Seconds the server has to open the stream and to name its address; it "MUST" do so first of all."""
+
+_FAREWELL = 2.0
+"""Seconds that messages on their way have when the channel closes."""
+
+
+class SseClientChannel:
+    """Frames to and from one HTTP+SSE server. Made by ``open``. Receiving ends when the stream does."""
+
+    def __init__(self, session: ClientSession, *, owns_session: bool, where: str) -> None:
+        self._session = session
+        self._owns_session = owns_session
+        self._where = where
+        self._line: Line | None = None
+        self._deliveries = Deliveries()
+        self._reading: asyncio.Task[None] | None = None
+        self._reason = ""
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        ssl: tls.SSLContext | bool = True,
+        proxy: str | None = None,
+        trust_env: bool = False,
+        session: ClientSession | None = None,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        max_frame: int = MAX_FRAME,
+    ) -> SseClientChannel:
+        """Open the stream and wait for the address to post to. See ``HttpClientChannel.open`` for the arguments.
+
+        Raises:
+            ConfigError: the address or a header cannot be used.
+            ConnectionClosed: there is no such stream; the message says what came instead.
+        """
+        target = checked_url(url)
+        own = session is None
+        if own and trust_env:
+            target, proxy = await surroundings(target, proxy)
+        channel = cls(session or new_session(ssl=ssl, proxy=proxy), owns_session=own, where=shown(target))
+        try:
+            web = Web(target, channel._session, headers, connect_timeout=connect_timeout)
+            async with asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout)):
+                await channel._open(web, headers, connect_timeout, max_frame)
+        except TimeoutError:
+            await channel.close()
+            raise ConnectionClosed(f"{shown(target)} named no endpoint within {_ENDPOINT_TIMEOUT:g} s") from None
+        except HttpFailure as failure:
+            await channel.close()
+            raise ConnectionClosed(failure.message) from None
+        except BaseException:
+            await channel.close()
+            raise
+        return channel
+
+    async def _open(self, web: Web, headers: Mapping[str, str] | None, connect_timeout: float, max_frame: int) -> None:
+        response = await web.request("GET", {"Accept": "text/event-stream", "Cache-Control": "no-store"})
+        if response.status != 200 or response.content_type != "text/event-stream":
+            refusal = await read_refusal(web, response)
+            response.release()
+            failure = refusal.failure()
+            raise HttpFailure(failure.code, failure.message if refusal.said else f"{failure.message}: no event stream")
+        named: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        # The line is not used for posting before it has its address.
+        self._line = Line(web, max_frame=max_frame, on_gone=lambda: None)
+        self._reading = asyncio.get_running_loop().create_task(self._read(response, self._line, named))
+        endpoint = _endpoint(web.url, await named)
+        self._line.web = Web(endpoint, self._session, headers, connect_timeout=connect_timeout)
+
+    async def _read(self, response: ClientResponse, line: Line, named: asyncio.Future[str]) -> None:
+        reason = f"{self._where} ended its event stream"
+        try:
+            async with aclosing(events(response, Cursor(), line.max_frame)) as arriving:
+                async for event in arriving:
+                    if event.event == "endpoint" and not named.done():
+                        named.set_result(event.data.decode(errors="replace"))
+                    elif event.event == "message" and named.done():
+                        await line.put(event.data)
+        except HttpFailure as failure:
+            reason = failure.message
+        finally:
+            response.release()
+            self._end(reason)
+            if not named.done():
+                named.set_exception(HttpFailure(0, f"{reason} without naming an endpoint"))
+
+    def receive(self) -> CoroutineType[Any, Any, Frames]:
+        """Wait for frames, as ``Channel.receive`` says."""
+        return self._open_line().inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._open_line().inbox.take_now = take
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Post a frame, as ``Channel.send`` says. A request whose POST fails gets an error reply of our own.
+
+        What is returned for ``notifications/initialized`` ends once the server has taken it.
+        """
+        line = self._open_line()
+        if self._closing is not None or line.inbox.ended:
+            return None
+        message = look_at(frame.data)
+        if message.id is not None:
+            self._deliveries.start(self._request(line, message, frame.data))
+            return self._deliveries.full
+        task = self._deliveries.start(deliver(line, message, frame.data))
+        return asyncio.shield(task) if message.method == "notifications/initialized" else self._deliveries.full
+
+    async def _request(self, line: Line, message: Outgoing, data: bytes) -> None:
+        assert message.id is not None
+        try:
+            response = await line.web.request("POST", line.post_headers(message), data)
+            try:
+                if response.status < 300:
+                    # The reply comes on the stream; what is said here ("Accepted") is nobody's business.
+                    return
+                refusal = await read_refusal(line.web, response)
+            finally:
+                response.release()
+            await line.put(refusal.reply(message.id))
+        except HttpFailure as failure:
+            await line.put(failure.frame(message.id))
+
+    def _open_line(self) -> Line:
+        assert self._line is not None, "a channel is used after it was opened"
+        return self._line
+
+    def _end(self, reason: str, *, drop: bool = False) -> None:
+        self._reason = self._reason or reason
+        if self._line is not None:
+            self._line.inbox.end(drop=drop)
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why the channel ended."""
+        return ConnectionClosed(self._reason or f"The event stream of {self._where} was not closed")
+
+    async def close(self) -> None:
+        """End the stream and everything on its way, as ``Channel.close`` says."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._end(f"The connection to {self._where} was closed on this side", drop=True)
+        await self._deliveries.end(_FAREWELL)
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._owns_session:
+            await self._session.close()
+
+
+def _endpoint(base: URL, named: str) -> URL:
+    """Read the address that the stream names. It has our headers and our messages: it must be of the same origin."""
+    try:
+        target = base.join(URL(named.strip())).with_fragment(None)
+    except ValueError:
+        raise HttpFailure(0, f"{shown(base)} names an endpoint that is no address") from None
+    if not same_origin(target, base):
+        raise HttpFailure(0, f"{shown(base)} names an endpoint of another origin, {shown(target)}")
+    return target.with_user(base.user).with_password(base.password)

@@ -1,0 +1,259 @@
+"""The server's side of HTTP+SSE: a stream for each client, and an address to post to.
+
+2024-11-05 basic/transports, "HTTP with SSE"; deprecated since 2025-03-26. Owns the two endpoints, their guards and the
+sessions that join them. What is said in one is the business of ``serve``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import CoroutineType
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+from antiphon.channel import MAX_FRAME, Channel, Frame, Take
+from antiphon.errors import ConnectionClosed, InvalidRequest
+from antiphon.protocol.http import rules
+from antiphon.protocol.http.rules import Refusal
+from antiphon.protocol.http.sse import encode_event
+from antiphon.transports.backpressure import Room
+from antiphon.transports.http.server.asgi import (
+    Http,
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    refuse,
+    send_empty,
+    unavailable,
+)
+from antiphon.transports.http.server.body import read_body
+from antiphon.transports.http.server.cors import answers_page, send_preflight
+from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
+from antiphon.transports.http.server.sse_response import Carrier, Lost
+from antiphon.transports.inbox import Frames, Inbox
+from antiphon.transports.outbox import Outbox
+
+__all__ = ["Serve", "SseApp"]
+
+log = logging.getLogger(__name__)
+
+Serve = Callable[[Channel, str | None, Mapping[str, str]], Awaitable[None]]
+"""``(channel, principal, headers of the opening request)``; returns when the peer or the channel has ended."""
+
+_PARAMETER = "session_id"
+
+_NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
+_NOT_FOUND = Refusal(404, InvalidRequest("Not found"))
+_NOT_ALLOWED = Refusal(405, InvalidRequest("Method not allowed"))
+_UNKNOWN = Refusal(401, InvalidRequest("Unauthorized"))
+_NOT_JSON = Refusal(415, InvalidRequest("Content-Type must be application/json"))
+
+
+class SseApp:
+    """Serves HTTP+SSE at two paths. Guards as in ``HttpApp``; at most ``max_sessions`` streams at once.
+
+    ``max_body`` in bytes, ``body_timeout`` and ``keep_alive`` (of silence, before a comment is sent) in seconds.
+    """
+
+    def __init__(
+        self,
+        serve: Serve,
+        *,
+        path: str = "/sse",
+        post_path: str = "/messages",
+        allowed_hosts: Sequence[str] | None = None,
+        allowed_origins: Sequence[str] | None = None,
+        check_token: CheckToken | None = None,
+        max_body: int = MAX_FRAME,
+        body_timeout: float = 30.0,
+        keep_alive: float = 15.0,
+        max_sessions: int = 5_000,
+    ) -> None:
+        self._serve = serve
+        self._path = path.rstrip("/")
+        self._post_path = post_path.rstrip("/")
+        self._guard = Guard(allowed_hosts, allowed_origins)
+        self._tokens = TokenCheck(check_token) if check_token is not None else None
+        self._max_body = max_body
+        self._body_timeout = body_timeout
+        self._keep_alive = keep_alive
+        self._max_sessions = max_sessions
+        self._sessions: dict[str, _Session] = {}
+        self._closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] == "http":
+            await self._answer(Http(scope, receive, send))
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def close(self) -> None:
+        """Take no more clients, and end the streams of those that are here."""
+        self._closed = True
+        await asyncio.gather(*(session.close() for session in self._sessions.values()))
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._closed = False
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _answer(self, http: Http) -> None:
+        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
+        if refusal is not None:
+            await refuse(http, refusal)
+            return
+        if answers_page(http):
+            await send_preflight(http, b"GET, POST")
+            return
+        work = self._route(http)
+        if isinstance(work, Refusal):
+            await refuse(http, work)
+        elif not await self._is_known(http):
+            await refuse(http, _UNKNOWN, None, (b"www-authenticate", b"Bearer"))
+        else:
+            await work(http)
+
+    def _route(self, http: Http) -> Callable[[Http], Awaitable[None]] | Refusal:
+        path = _local_path(http.scope).rstrip("/")
+        found = {self._path: ("GET", self._stream), self._post_path: ("POST", self._post)}.get(path)
+        if found is None:
+            return _NOT_FOUND
+        method, work = found
+        return work if http.scope["method"] == method else _NOT_ALLOWED
+
+    async def _is_known(self, http: Http) -> bool:
+        if self._tokens is None:
+            return True
+        http.principal = await self._tokens.principal(http.headers)
+        return http.principal is not None
+
+    # --- the stream ---------------------------------------------------------------------------------------------
+
+    async def _stream(self, http: Http) -> None:
+        if self._closed or len(self._sessions) >= self._max_sessions:
+            await unavailable(http, "The server is closing or has too many clients")
+            return
+        # 128 bits of chance: who knows the address may speak as this client.
+        id = secrets.token_urlsafe(16)
+        session = self._sessions[id] = _Session(Carrier(http, self._keep_alive), http.principal)
+        endpoint = f"{quote(http.scope.get('root_path', ''))}{quote(self._post_path)}?{_PARAMETER}={id}"
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch(http.receive, session))]
+        try:
+            await self._serve(session, http.principal, RequestHeaders(http.headers))
+        except Exception:
+            log.exception("serving an event stream failed")
+        finally:
+            del self._sessions[id]
+            await session.close()
+            tasks[1].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- messages -----------------------------------------------------------------------------------------------
+
+    async def _post(self, http: Http) -> None:
+        # What a page may send without asking first is none of this type.
+        if http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            await refuse(http, _NOT_JSON)
+            return
+        named = parse_qs(http.scope.get("query_string", b"").decode("latin-1")).get(_PARAMETER, [""])
+        session = self._sessions.get(named[0])
+        if session is None or session.principal != http.principal:
+            await refuse(http, _NO_SESSION)
+            return
+        body = await read_body(http, self._max_body, self._body_timeout)
+        if isinstance(body, Refusal):
+            await refuse(http, body)
+            return
+        await session.take(body)
+        await send_empty(http, 202)
+
+
+def _local_path(scope: Scope) -> str:
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    # Mounted: ASGI leaves the prefix in the path.
+    return path[len(root) :] if root and path.startswith(root) else path
+
+
+async def _watch(receive: Receive, session: _Session) -> None:
+    """End a session when its client goes away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    session.lose("The client closed its event stream")
+
+
+class _Session:
+    """The channel of one client."""
+
+    def __init__(self, carrier: Carrier, principal: str | None) -> None:
+        self.principal = principal
+        self._carrier = carrier
+        self._held = Room()
+        self._inbox = Inbox(self._held.shut, self._held.open)
+        self._outbox = Outbox(carrier.wake)
+        self._reason = ""
+
+    def receive(self) -> CoroutineType[Any, Any, Frames]:
+        return self._inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        self._inbox.take_now = take
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        return self._outbox.put(frame.data)
+
+    async def take(self, data: bytes) -> None:
+        """Take a message that was posted; wait while there are too many."""
+        self._inbox.put([data])
+        if self._held.full is not None:
+            await self._held
+
+    async def write(self, endpoint: str) -> None:
+        """Name the address to post to, "when a client connects", and then write what is sent."""
+        carrier = self._carrier
+        try:
+            await carrier.open()
+            await carrier.write(encode_event(endpoint.encode(), event="endpoint"))
+            while not carrier.stopped and (self._outbox or not self._outbox.ended):
+                data = self._outbox.pop()
+                if data is None:
+                    await carrier.pause()
+                else:
+                    await carrier.write(encode_event(data, event="message"))
+        except Lost:
+            self.lose("The client is gone, or reads nothing")
+        finally:
+            await carrier.end()
+
+    def lose(self, reason: str) -> None:
+        """Take note that the client is gone."""
+        self._end(reason)
+        self._outbox.end(drop=True)
+        self._carrier.stop(lost=True)
+
+    def _end(self, reason: str, *, drop: bool = False) -> None:
+        self._reason = self._reason or reason
+        self._inbox.end(drop=drop)
+
+    def closed_error(self) -> ConnectionClosed:
+        return ConnectionClosed(self._reason or "The event stream was not closed")
+
+    async def close(self) -> None:
+        self._end("The event stream was closed on this side", drop=True)
+        self._outbox.end()
+        await self._carrier.wait_ended()

@@ -1,0 +1,208 @@
+"""The client's side of stdio: a child process, and a channel over its standard input and output.
+
+2025-11-25 basic/transports, "stdio". Owns what belongs to the channel: noise among the frames, the moment at which a
+dead server's last words have all arrived, and the order in which everything is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
+from types import CoroutineType
+from typing import IO, Any, cast
+
+from antiphon.channel import MAX_FRAME, Frame, Oversized, Take
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.inbox import Frames
+from antiphon.transports.stdio.child import Child
+from antiphon.transports.stdio.environment import child_environment
+from antiphon.transports.stdio.pipes import connect_reader, connect_writer
+from antiphon.transports.stdio.reader import FrameReader
+from antiphon.transports.stdio.stderr import ErrLog, StderrTail
+from antiphon.transports.stdio.writer import FrameWriter
+
+__all__ = ["StdioClientChannel"]
+
+GRACE = 2.0
+"""Seconds for each step of the shutdown. A server that writes its state to disk needs some; a person waits for it."""
+
+STDERR_TAIL = 64 * 1024
+"""Bytes of stderr kept for the error report: several tracebacks."""
+
+LAST_WORDS = 1.0
+"""Seconds between the first sign that the server is gone and the end of receiving, unless all signs come before.
+A process it started may hold its streams open."""
+
+NOISE_KEPT = 8
+"""Lines of noise kept for diagnosis."""
+
+NOISE_LENGTH = 200
+"""Bytes kept of each of them."""
+
+
+class StdioClientChannel:
+    """Frames to and from a child process. Made by ``spawn``.
+
+    Lines that begin with neither ``{`` nor ``[`` are no frames (servers print banners): they are dropped and counted.
+    Receiving ends when the child does, or closes one of its streams.
+    """
+
+    def __init__(self, child: Child, program: str, stderr: StderrTail, max_frame: int) -> None:
+        self.noise = 0
+        """How many lines were dropped because they cannot be JSON-RPC."""
+        self.noise_tail: deque[str] = deque(maxlen=NOISE_KEPT)
+        """The last of them, cut."""
+        self._child = child
+        self._program = program
+        self._ended_by = ""
+        self._signs: set[str] = set()
+        self._all_signs = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._reader = FrameReader(max_frame, lambda _: self._sign("output"), self._sift)
+        self._writer = FrameWriter(lambda _: self._sign("input"), self._reader)
+        self._stderr = stderr
+        child.on_exit = lambda: self._sign("exit")
+        stderr.on_lost = lambda: self._sign("stderr")
+
+    @classmethod
+    async def spawn(
+        cls,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        inherit_env: bool = False,
+        cwd: str | Path | None = None,
+        max_frame: int = MAX_FRAME,
+        stderr_tail: int = STDERR_TAIL,
+        errlog: ErrLog | None = None,
+        grace: float = GRACE,
+    ) -> StdioClientChannel:
+        """Start a server and return the channel to it.
+
+        Args:
+            command: the program and its arguments; no shell looks at them.
+            env: variables for the child, over a safe part of our own environment.
+            inherit_env: give it the whole of our environment instead, secrets included.
+            cwd: its working directory; ours by default.
+            max_frame: bytes of the largest frame taken; what is larger is drained and arrives as ``Oversized``.
+            stderr_tail: how many bytes of its stderr are kept for ``closed_error``.
+            errlog: a callable that gets each line of its stderr, or a text file they are written to.
+            grace: seconds given to each step of the shutdown.
+
+        Raises:
+            ConfigError: it cannot be started; the message names the program.
+        """
+        child = Child(command, env=child_environment(env, inherit=inherit_env), cwd=cwd, grace=grace)
+        channel = cls(child, command[0], StderrTail(stderr_tail, errlog), max_frame)
+        await channel._connect()
+        return channel
+
+    @property
+    def pid(self) -> int:
+        """The number of the child process, and of its group."""
+        return self._child.process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code of the child, ``-n`` if signal n ended it, ``None`` while it runs."""
+        return self._child.process.returncode
+
+    @property
+    def stderr(self) -> str:
+        """The last lines the child wrote to stderr."""
+        return self._stderr.text
+
+    def receive(self) -> CoroutineType[Any, Any, Frames]:
+        """Wait for frames, as ``Channel.receive`` says."""
+        return self._reader.inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._reader.inbox.take_now = take
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Write one frame, as ``Channel.send`` says."""
+        return self._writer.send(frame)
+
+    async def close(self) -> None:
+        """End the child, kindly at first, with everything it has started, and free everything.
+
+        Takes up to three times the grace: for it to end with its input, then with SIGTERM, then with SIGKILL.
+        """
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._shut(), name="antiphon close stdio")
+            # Not a ``finally`` within: a task that is cancelled before it starts has none.
+            self._closing.add_done_callback(lambda _: self._let_go())
+        await asyncio.shield(self._closing)
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why receiving ended; with the exit code and the tail of stderr if the child brought it about."""
+        if self._ended_by == "us":
+            return ConnectionClosed(f"The connection to the server {self._program!r} was closed on this side")
+        what = {"exit": "has ended", "output": "closed its output", "input": "closed its input"}
+        message = f"The server {self._program!r} {what.get(self._ended_by, 'is still connected')}"
+        return ConnectionClosed(message, exit_code=self.returncode, stderr=self.stderr)
+
+    async def _connect(self) -> None:
+        process = self._child.process
+        streams = [cast("IO[bytes]", stream) for stream in (process.stdin, process.stderr, process.stdout)]
+        try:
+            await connect_reader(streams.pop(), self._reader)
+            await connect_reader(streams.pop(), self._stderr)
+            await connect_writer(streams.pop(), self._writer)
+        except BaseException:
+            self._let_go()
+            for stream in streams:
+                stream.close()
+            raise
+
+    def _sift(self, frames: Frames) -> Frames:
+        """Drop lines that cannot be JSON-RPC messages, and count them."""
+        kept = [frame for frame in frames if isinstance(frame, Oversized) or frame[0] in b"{["]
+        if len(kept) < len(frames):
+            noise = [frame for frame in frames if not isinstance(frame, Oversized) and frame[0] not in b"{["]
+            self.noise += len(noise)
+            self.noise_tail.extend(line[:NOISE_LENGTH].decode(errors="replace") for line in noise[-NOISE_KEPT:])
+        return kept
+
+    def _sign(self, of: str) -> None:
+        """Note a sign that the server is gone: the end of one of its streams, or its exit.
+
+        They come in any order, and frames or stderr may still be in the pipes at the first.
+        """
+        self._signs.add(of)
+        if self._signs >= {"input", "output", "stderr", "exit"}:
+            self._all_signs.set()
+        if self._signs >= {"output", "stderr", "exit"}:
+            self._end()
+        elif of != "stderr" and self._timer is None and not self._reader.inbox.ended:
+            self._timer = asyncio.get_running_loop().call_later(LAST_WORDS, self._end)
+
+    def _end(self, by: str = "") -> None:
+        """End receiving; the first cause stands."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._reader.inbox.ended:
+            self._ended_by = by or next(sign for sign in ("exit", "output", "input") if sign in self._signs)
+        self._reader.inbox.end(drop=bool(by))
+
+    async def _shut(self) -> None:
+        # Its output is read on, and dropped: a child that cannot write does not end.
+        self._end("us")
+        self._writer.close()
+        await self._child.end()
+        self._let_go()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self._all_signs.wait()
+
+    def _let_go(self) -> None:
+        """Free everything now; the signs follow."""
+        self._child.kill()
+        self._writer.abort()
+        self._reader.close()
+        self._stderr.close()

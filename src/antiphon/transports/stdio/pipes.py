@@ -1,0 +1,37 @@
+"""Two ways to use a byte stream of the operating system: by the event loop where it can, else by a thread.
+
+Owns the choice. Both ways take the file over, call the same asyncio protocols, and close the file at their end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from typing import IO
+
+from antiphon.transports.stdio.threads import ThreadReader, ThreadWriter
+
+__all__ = ["connect_reader", "connect_writer"]
+
+
+async def connect_reader(file: IO[bytes], protocol: asyncio.Protocol) -> None:
+    """Let ``protocol`` be told of everything that can be read from ``file``, which must be unbuffered."""
+    if _pollable(file):
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
+    else:
+        ThreadReader(file, protocol)
+
+
+async def connect_writer(file: IO[bytes], protocol: asyncio.BaseProtocol, *, threaded: bool = False) -> None:
+    """Let ``protocol`` write to ``file``, which must be unbuffered; by a thread in any case if ``threaded``."""
+    if _pollable(file) and not threaded:
+        await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, file)
+    else:
+        ThreadWriter(file, protocol)
+
+
+def _pollable(file: IO[bytes]) -> bool:
+    """Tell whether the event loop can wait for a file: a pipe or a socket, and not on Windows."""
+    mode = os.fstat(file.fileno()).st_mode
+    return os.name == "posix" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))

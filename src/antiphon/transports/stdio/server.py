@@ -1,0 +1,143 @@
+"""The server's side of stdio: a channel over this process's own standard input and output.
+
+2025-11-25 basic/transports, "stdio". Owns how the channel begins and ends: end of input, a broken output, the death of
+the parent, and ``close``. What happens to the descriptors is in ``streams``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from types import CoroutineType
+from typing import Any
+
+from antiphon.channel import MAX_FRAME, Frame, Take
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.inbox import Frames
+from antiphon.transports.stdio.pipes import connect_reader, connect_writer
+from antiphon.transports.stdio.reader import FrameReader
+from antiphon.transports.stdio.streams import StandardStreams
+from antiphon.transports.stdio.writer import FrameWriter
+
+__all__ = ["StdioServerChannel"]
+
+PARENT_CHECK = 2.0
+"""Seconds between two looks at who our parent is: soon enough for a process nobody needs, too seldom to be felt."""
+
+FLUSH = 5.0
+"""Seconds ``close`` gives a slow reader to take what was sent."""
+
+
+class StdioServerChannel:
+    """Frames from standard input, frames to standard output. Made by ``open``; there is one at a time.
+
+    Receiving ends with standard input, when the parent process dies, or when standard output breaks. After the end of
+    input frames can still be sent, until ``close``: ``server < script > answers`` loses none.
+    """
+
+    def __init__(self, streams: StandardStreams, max_frame: int, parent_check: float) -> None:
+        self._streams = streams
+        self._parent_check = parent_check
+        self._parent = os.getppid()
+        self._reason = "The stdio channel was not closed"
+        self._read_all = asyncio.Event()
+        self._written = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._reader = FrameReader(max_frame, self._input_lost)
+        self._writer = FrameWriter(self._output_lost, self._reader)
+
+    @classmethod
+    async def open(cls, *, max_frame: int = MAX_FRAME, parent_check: float = PARENT_CHECK) -> StdioServerChannel:
+        """Take standard input and output over, until ``close`` gives them back.
+
+        Meanwhile whatever is printed goes to stderr, and reading standard input finds it empty. ``parent_check``:
+        seconds between two looks whether the parent process lives.
+
+        Raises:
+            LocalProtocolError: another channel has them.
+            ConfigError: one of them is closed.
+        """
+        channel = cls(StandardStreams(), max_frame, parent_check)
+        try:
+            await channel._connect()
+        except BaseException:
+            channel._let_go()
+            raise
+        return channel
+
+    def receive(self) -> CoroutineType[Any, Any, Frames]:
+        """Wait for frames, as ``Channel.receive`` says."""
+        return self._reader.inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._reader.inbox.take_now = take
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Write one frame, as ``Channel.send`` says."""
+        return self._writer.send(frame)
+
+    async def close(self) -> None:
+        """Write what was sent (for at most 5 s), free everything, and give the standard streams back."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._shut(), name="antiphon close stdio")
+            # Not a ``finally`` within: a task that is cancelled before it starts has none.
+            self._closing.add_done_callback(lambda _: self._let_go())
+        await asyncio.shield(self._closing)
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why receiving ended."""
+        return ConnectionClosed(self._reason)
+
+    async def _connect(self) -> None:
+        await connect_reader(self._streams.stdin, self._reader)
+        await connect_writer(self._streams.stdout, self._writer, threaded=self._streams.one_socket)
+        self._look_for_parent()
+
+    def _look_for_parent(self) -> None:
+        # Something else may keep our input open when the parent is gone (a sibling that inherited it).
+        if os.getppid() != self._parent:
+            self._end("The parent process ended")
+        else:
+            self._timer = asyncio.get_running_loop().call_later(self._parent_check, self._look_for_parent)
+
+    def _input_lost(self, error: Exception | None) -> None:
+        self._read_all.set()
+        self._end(f"Standard input cannot be read: {error}" if error else "The client closed standard input")
+
+    def _output_lost(self, _error: Exception | None) -> None:
+        self._written.set()
+        self._end("The client closed standard output")
+
+    def _end(self, reason: str, *, drop: bool = False) -> None:
+        """End receiving. The first reason stands."""
+        if not self._reader.inbox.ended:
+            self._reason = reason
+        self._reader.inbox.end(drop=drop)
+
+    async def _shut(self) -> None:
+        self._end("The stdio channel was closed on this side", drop=True)
+        self._reader.close()
+        self._writer.close()
+        await self._lost_within(FLUSH)
+        self._writer.abort()
+        await self._lost_within(1.0)
+
+    def _let_go(self) -> None:
+        """Free everything now; the transports let go of their files in the next pass of the loop."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._reader.close()
+        self._writer.abort()
+        self._streams.restore()
+
+    async def _lost_within(self, seconds: float) -> None:
+        """Wait until both transports have let go of their files, or the time is up."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._read_all.wait()
+                await self._written.wait()
+        except TimeoutError:
+            pass

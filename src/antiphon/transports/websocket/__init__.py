@@ -1,0 +1,1 @@
+"""WebSocket (a custom transport): one message, one frame, both ways."""

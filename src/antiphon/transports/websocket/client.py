@@ -1,0 +1,200 @@
+"""The client's side of WebSocket: one message, one frame, both ways (a custom transport, subprotocol ``mcp``).
+
+Owns the two tasks that read and write the socket. There is no reconnect: with the socket the session ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl as tls
+from collections.abc import Awaitable, Mapping
+from types import CoroutineType
+from typing import Any, Literal
+
+from aiohttp import (
+    ClientError,
+    ClientHandlerType,
+    ClientRequest,
+    ClientResponse,
+    ClientSession,
+    ClientWebSocketResponse,
+    WSMsgType,
+    WSServerHandshakeError,
+)
+from yarl import URL
+
+from antiphon.channel import MAX_FRAME, Frame, Take
+from antiphon.errors import ConnectionClosed
+from antiphon.transports.backpressure import Room
+from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure, remedy
+from antiphon.transports.http.client.web import (
+    CONNECT_TIMEOUT,
+    checked_headers,
+    checked_url,
+    new_session,
+    same_origin,
+    shown,
+)
+from antiphon.transports.inbox import Frames, Inbox
+from antiphon.transports.outbox import Outbox
+
+__all__ = ["SUBPROTOCOL", "WebSocketClientChannel"]
+
+SUBPROTOCOL = "mcp"
+
+_HEARTBEAT = 30.0
+"""Seconds between pings: shorter than the minute after which proxies drop a silent connection."""
+
+_FAREWELL = 2.0
+"""Seconds for each step of the shutdown."""
+
+
+class WebSocketClientChannel:
+    """Frames to and from one WebSocket server. Made by ``open``."""
+
+    def __init__(self, session: ClientSession, socket: ClientWebSocketResponse[Literal[False]], where: str) -> None:
+        self._session = session
+        self._socket = socket
+        self._where = where
+        self._reason = ""
+        self._held = Room()
+        self._inbox = Inbox(self._held.shut, self._held.open)
+        self._work = asyncio.Event()
+        self._outbox = Outbox(self._work.set)
+        loop = asyncio.get_running_loop()
+        self._reading = loop.create_task(self._read())
+        self._writing = loop.create_task(self._write())
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        ssl: tls.SSLContext | bool = True,
+        proxy: str | None = None,
+        trust_env: bool = False,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        max_frame: int = MAX_FRAME,
+    ) -> WebSocketClientChannel:
+        """Connect to a WebSocket server (ws or wss). See ``HttpClientChannel.open`` for the arguments.
+
+        Raises:
+            ConfigError: the address or a header cannot be used.
+            ConnectionClosed: it cannot be reached, or speaks no WebSocket there.
+        """
+        target = checked_url(url, ("ws", "wss"))
+        sent = checked_headers(headers or {})
+        session = new_session(ssl=ssl, proxy=proxy, trust_env=trust_env, middlewares=(_staying_at(target),))
+        try:
+            async with asyncio.timeout(connect_timeout):
+                socket = await session.ws_connect(
+                    target,
+                    protocols=(SUBPROTOCOL,),
+                    headers=sent,
+                    max_msg_size=max_frame,
+                    heartbeat=_HEARTBEAT,
+                    decode_text=False,
+                )
+        except BaseException as error:
+            await session.close()
+            reason = _why_not(error, connect_timeout)
+            if reason is None:
+                raise
+            raise ConnectionClosed(f"cannot open a WebSocket to {shown(target)}: {reason}") from None
+        return cls(session, socket, shown(target))
+
+    def receive(self) -> CoroutineType[Any, Any, Frames]:
+        """Wait for frames, as ``Channel.receive`` says."""
+        return self._inbox.take()
+
+    def offer_to(self, take: Take) -> None:
+        """Offer frames where they arrive, as ``Offers`` says."""
+        self._inbox.take_now = take
+
+    def send(self, frame: Frame) -> Awaitable[None] | None:
+        """Queue a frame, as ``Channel.send`` says."""
+        return self._outbox.put(frame.data)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                message = await self._socket.receive()
+                if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+                    break
+                self._inbox.put([message.data])
+                if self._held.full is not None:
+                    await self._held
+        finally:
+            self._end(self._why_ended())
+
+    def _why_ended(self) -> str:
+        code = self._socket.close_code
+        if code == 1009:
+            return f"A message of {self._where} was larger than the limit"
+        return f"{self._where} closed the WebSocket" + ("" if code in (None, 1000, 1005) else f" (code {code})")
+
+    async def _write(self) -> None:
+        try:
+            while self._outbox or not self._outbox.ended:
+                await self._work.wait()
+                self._work.clear()
+                while (data := self._outbox.pop()) is not None:
+                    await self._socket.send_frame(data, WSMsgType.TEXT)
+        except (ClientError, OSError):
+            self._end(f"{self._where} is gone")
+
+    def _end(self, reason: str) -> None:
+        """Note that the server is gone: what arrived is still received, what waits is never sent."""
+        self._reason = self._reason or reason
+        self._inbox.end()
+        self._outbox.end(drop=True)
+
+    def closed_error(self) -> ConnectionClosed:
+        """Say why the channel ended."""
+        return ConnectionClosed(self._reason or f"The WebSocket to {self._where} was not closed")
+
+    async def close(self) -> None:
+        """Write what is queued, close the socket, free everything, as ``Channel.close`` says."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        alive = not self._inbox.ended
+        self._reason = self._reason or f"The connection to {self._where} was closed on this side"
+        self._inbox.end(drop=True)
+        self._outbox.end()
+        if alive:
+            # The writer ends by itself once it has nothing more to write.
+            await asyncio.wait((self._writing,), timeout=_FAREWELL)
+        for task in (self._writing, self._reading):
+            task.cancel()
+        await asyncio.gather(self._writing, self._reading, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await self._socket.close()
+        await self._session.close()
+
+
+def _staying_at(origin: URL) -> Any:
+    """Make what keeps a handshake from following a redirect to another origin, with our headers."""
+
+    async def check(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        if not same_origin(request.url, origin):
+            raise HttpFailure(UNUSABLE, f"it redirects to another origin, {shown(request.url)}")
+        return await handler(request)
+
+    return check
+
+
+def _why_not(error: BaseException, connect_timeout: float) -> str | None:
+    if isinstance(error, WSServerHandshakeError):
+        return f"it answered HTTP {error.status}{remedy(error.status)}"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {connect_timeout:g} s"
+    if isinstance(error, HttpFailure):
+        return error.message
+    return str(error) or type(error).__name__ if isinstance(error, ClientError | OSError) else None

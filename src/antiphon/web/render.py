@@ -1,0 +1,60 @@
+"""From templates and values to HTML. Every value a template prints is made inert and escaped, here and nowhere else.
+
+Owns the template environment. A value gets past it only as ``Markup``, which only this module and templates make; the
+filter ``raw`` does (escaped, but not inert), for values of fields that are sent back, where a mark would be a change.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from antiphon.host.budget import dollars
+from antiphon.host.checks.visible import inert, inert_line
+from antiphon.host.review.diff import editable, pretty
+
+__all__ = ["STATIC", "environment"]
+
+_HERE = Path(__file__).parent
+STATIC = _HERE / "static"
+"""The files that are sent as they are."""
+
+
+def environment() -> Environment:
+    """Make the environment of the page's templates."""
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(line=_line, editable=_editable, raw=escape, json=pretty, money=dollars, when=_when, iso=_iso)
+    return made
+
+
+def _visible(value: object) -> object:
+    """Make what a template prints inert; autoescaping comes after it."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return inert(value)
+    return "" if value is None else value
+
+
+def _line(value: object) -> Markup:
+    return escape(inert_line(str(value)))
+
+
+def _editable(value: str) -> Markup:
+    return escape(editable(value))
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.commands.doctor import local as checks
+from antiphon.cli.commands.doctor.local import Finding, local_findings
+from antiphon.host import MemoryStore
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for configuration in an empty folder."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def kinds() -> dict[str, str]:
+    """Return the kind of each finding."""
+    return {finding.subject: finding.kind for finding in local_findings()}
+
+
+def test_this_installation_is_in_order():
+    """Or these tests would not run."""
+    found = kinds()
+    assert {found[name] for name in ("python", "msgspec", "typer", "rich", "cryptography", "jsonschema-rs")} == {"ok"}
+    assert found[".mcp.json"] == "note"
+
+
+def test_what_is_missing_is_found(monkeypatch: pytest.MonkeyPatch):
+    """Uvloop may be missing, the others may not."""
+
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    found = kinds()
+    assert (found["msgspec"], found["uvloop"]) == ("failed", "note")
+
+
+def test_configuration_is_read():
+    """Servers are named, a file that cannot be read fails."""
+    Path(".mcp.json").write_text('{"mcpServers": {"a": {}, "b": {}}}', encoding="utf-8")
+    assert Finding("ok", ".mcp.json", "servers: a, b") in local_findings()
+    Path(".mcp.json").write_text("{", encoding="utf-8")
+    assert kinds()[".mcp.json"] == "failed"
+
+
+def test_extras_are_found_or_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
+    """What is missing is no fault: not everybody needs it."""
+    assert kinds()["antiphon[host]"] == "ok"
+    there = metadata.version
+
+    def version(name: str) -> str:
+        if name == "starlette":
+            raise metadata.PackageNotFoundError(name)
+        return there(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    [extra] = [finding for finding in local_findings() if finding.subject == "antiphon[host]"]
+    assert extra.kind == "note"
+    assert "pip install 'antiphon[host]' (starlette not there)" in extra.text
+
+
+def test_the_configuration_of_the_host_is_read(tmp_path: Path):
+    """Its models and its store are named; a mistake fails, with its line."""
+    assert kinds()["antiphon.toml"] == "note"
+    file = tmp_path / "mine.toml"
+    file.write_text('[defaults]\nstore = "kept.db"\n[models.fast]\nprovider = "echo"\nmodel = "e"\n', encoding="utf-8")
+    found = {finding.subject: finding for finding in local_findings(file)}
+    assert found["models"] == Finding("ok", "models", "fast")
+    assert found["store"] == Finding("ok", "store", str(tmp_path / "kept.db"))
+    assert ".mcp.json" not in found
+    file.write_text("[defaults]\nmodels = 7\n", encoding="utf-8")
+    [failed] = [finding for finding in local_findings(file) if finding.kind == "failed"]
+    assert "line 2" in failed.text
+
+
+def test_a_terminal_is_described(monkeypatch: pytest.MonkeyPatch):
+    """Where it is, and whether it may be coloured."""
+    monkeypatch.setattr(checks, "find_terminal", lambda: "/dev/pts/7")
+    monkeypatch.setenv("NO_COLOR", "1")
+    [terminal] = [finding for finding in local_findings() if finding.subject == "terminal"]
+    assert terminal.kind == "ok"
+    assert "/dev/pts/7" in terminal.text
+    assert "NO_COLOR" in terminal.text
+
+
+def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As the commands do it: in the user's own file, unless it is said otherwise; a password is not shown."""
+
+    def store(text: str) -> Finding:
+        file = tmp_path / "mine.toml"
+        file.write_text(text, encoding="utf-8")
+        return next(finding for finding in local_findings(file) if finding.subject == "store")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert store("") == Finding("ok", "store", str(tmp_path / "antiphon" / "host.db"))
+    assert store('[defaults]\nstore = "memory"').kind == "note"
+    assert "hunter22" not in store('[defaults]\nstore = "postgresql://me:hunter22@host/db"').text
+    monkeypatch.setattr("antiphon.cli.commands.doctor.local.usual_store", MemoryStore)
+    assert store("").kind == "note"

@@ -1,0 +1,76 @@
+"""The same hostile texts as in the browser, at the terminal: nothing of them reaches it as control."""
+
+from __future__ import annotations
+
+import asyncio
+from unicodedata import category
+
+import pytest
+
+from antiphon.cli.commands.review.list import layout
+from antiphon.cli.commands.review.rows import draw, draw_list
+from antiphon.host import MemoryStore, Queue, ReviewItem
+from antiphon.host.checks.risk import assess, assess_elicitation
+from antiphon.host.checks.visible import hidden
+from antiphon.host.review.review import ElicitItem
+from antiphon.wire.common import Implementation
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.origin import Origin, OriginCall, identify
+from antiphon.wire.tools import Tool
+from tests.host.asks import CHOICES, request
+from tests.web.hostile import HOSTILE
+
+
+def asked_by(text: str) -> Origin:
+    """Have a text everywhere a server, or a call to it, can put one."""
+    call = OriginCall(id="call", method="tools/call", name=text, arguments={text: text})
+    return Origin(
+        id="1", identity=identify([text]), target=text, server=Implementation(name=text, version=text), call=call
+    )
+
+
+def sampling(text: str) -> ReviewItem:
+    """Ask for a completion with it."""
+    tool = Tool(name="t", description=text, input_schema={"type": "object", "description": text})
+    sent = request(text, system_prompt=text, tools=[tool], stop_sequences=[text], metadata={text: text})
+    who = asked_by(text)
+    return ReviewItem(
+        origin=who,
+        params=sent,
+        received=request("another", system_prompt=text),
+        provider=text,
+        choices=CHOICES,
+        risks=tuple(assess(sent, who)),
+        model=text,
+        models=(text, "plain"),
+    )
+
+
+def form(text: str) -> ElicitItem:
+    """Ask a person with it; longer forms are refused before anybody is asked."""
+    text = text[:30_000]
+    field = {"type": "string", "title": text, "description": text, "default": text}
+    params = ElicitRequestParams.form(text, {"properties": {text: field}})
+    who = asked_by(text)
+    return ElicitItem(origin=who, params=params, risks=tuple(assess_elicitation(params, who)))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+async def test_nothing_hidden_reaches_the_terminal(text: str):
+    """In the list, in a request and in a form: only what can be seen, and the marks of what cannot."""
+    queue = Queue(MemoryStore())
+    waiting = [asyncio.create_task(queue.review(sampling(text))), asyncio.create_task(queue.elicit(form(text)))]
+    async for _ in queue.changes():
+        questions = await queue.pending()
+        if len(questions) == len(waiting):
+            break
+    rows = [*draw_list(questions, layout(), 0.0)]
+    for question in questions:
+        rows += draw(question, layout(), 0.0)
+    for row in rows:
+        assert not any(category(char) == "Cc" for char in row), row
+        # What joins an emoji is no mark, and may stand at the end of a row.
+        assert set(hidden(row)) <= {"zero-width", "variation"}, row
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)

@@ -1,0 +1,304 @@
+"""``antiphon audit``: the record, read, checked and summed up by another process than the one that wrote it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from antiphon.host import Host, Price
+from antiphon.host.audit.export import check_lines
+from antiphon.host.models.choice import Chosen
+from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.store import open_store
+from antiphon.host.store.base import Change
+from antiphon.host.store.chain import Record
+from tests.cli.conftest import Cli
+from tests.cli.program import SHOP, Done, at_terminal, ended
+from tests.host.asks import SERVER, origin, request
+
+DAY = 86_400.0
+
+
+def spent(at: float, dollars: float, *, server: str = "command:shop", model: str = "mini", **more) -> Record:
+    """Make the record of a request that was paid for."""
+    return Record(
+        at=at,
+        ask="1",
+        identity=server,
+        method="sampling/createMessage",
+        step="settled",
+        outcome="used",
+        model=model,
+        input_tokens=100,
+        output_tokens=10,
+        money=int(dollars * 1_000_000_000),
+        **more,
+    )
+
+
+@pytest.fixture
+async def kept(tmp_path: Path) -> AsyncIterator[Callable[..., object]]:
+    """Keep records in a store."""
+    store = open_store(tmp_path / "host.db")
+
+    async def keep(*records: Record) -> None:
+        await store.commit(Change(records=records))
+
+    yield keep
+    await store.aclose()
+
+
+@pytest.fixture
+def audit(cli: Cli, tmp_path: Path) -> Callable[..., Done]:
+    """Run a command on that store, in a thread: it has a loop of its own."""
+
+    def run(*words: str) -> Done:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(cli, "audit", *words, "--store", str(tmp_path / "host.db")).result()
+
+    return run
+
+
+async def test_what_a_host_did_is_listed(tmp_path: Path, audit: Callable[..., Done]):
+    """Step by step, the newest last, and all of one ask by the number of any of them."""
+    store = open_store(tmp_path / "host.db")
+    host = Host("echo", review="never", reviewer=None, store=store)
+    await host(request(), origin("1"))
+    await host(request(), origin("2"))
+    await store.aclose()
+    listed = audit("--json").objects
+    assert [one["seq"] for one in listed] == list(range(1, len(listed) + 1))
+    assert listed[0]["step"] == "received"
+    assert {one["ask"] for one in listed} == {"1", "2"}
+    assert {one["ask"] for one in audit("show", "1", "--json").objects} == {"1"}
+    lines = [line.split("\t") for line in audit("list", "--step", "settled").out.splitlines()]
+    assert [(line[3], line[5], line[7]) for line in lines] == [("1", "settled", "echo"), ("2", "settled", "echo")]
+
+
+async def test_records_are_chosen(kept, audit: Callable[..., Done]):
+    """By time, server, outcome, call, and how many."""
+    now = datetime.now(UTC).timestamp()
+    await kept(
+        spent(now - 3 * DAY, 1), spent(now, 2, server="command:other"), spent(now, 3, call="7"), spent(now, 4, call="7")
+    )
+
+    def numbers(*words: str) -> list[int]:
+        return [one["seq"] for one in audit(*words, "--json").objects]
+
+    assert numbers("--since", "2d") == [2, 3, 4]
+    assert numbers("--server", "command:") == [1, 2, 3, 4]
+    assert numbers("--call", "7", "-n", "1") == [4]
+    assert numbers("--outcome", "us") == [1, 2, 3, 4]
+    assert numbers("--step", "refused") == []
+    assert audit("--server", SHOP).out == ""
+
+
+async def test_what_stands_in_a_record_is_inert(kept, audit: Callable[..., Done]):
+    """The name of a model or a reviewer may be anything."""
+    await kept(spent(1.0, 1, model="mini\x1b[2J\u202e", by="a\nb"))
+    for words in ([], ["--json"], ["spend", "--by", "model"], ["show", "1"], ["export"]):
+        done = audit(*words)
+        assert done.code == 0
+        assert not set("\x1b\x07") & set(done.out)
+        assert len(done.out.splitlines()) == 1
+
+
+async def test_verify_prints_head_and_count(kept, audit: Callable[..., Done]):
+    """The head can be noted, and is known later."""
+    await kept(spent(1.0, 1), spent(2.0, 1))
+    done = audit("verify")
+    assert done.code == 0
+    assert done.out.startswith("2 records, and none was changed")
+    head = done.out.split()[-1]
+    assert head.startswith("2:")
+    await kept(spent(3.0, 1))
+    [proof] = audit("verify", "--known", head, "--json").objects
+    assert (proof["whole"], proof["records"], proof["fault"]) == (True, 3, None)
+    other = audit("verify", "--known", f"2:{'0' * 64}")
+    assert (other.code, "the chain is another" in other.out) == (1, True)
+    assert audit("verify", "--known", "12").code == 2
+
+
+def tampered(path: Path, *statements: str) -> None:
+    """Change a store behind its back."""
+    with sqlite3.connect(path) as database:
+        for statement in statements:
+            database.execute(statement)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "record"),
+    [
+        ("UPDATE audit SET body = replace(body, '\"used\"', '\"Used\"') WHERE seq = 2", 2),
+        ("UPDATE audit SET hash = replace(hash, substr(hash, 1, 1), 'x') WHERE seq = 3", 3),
+        ("DELETE FROM audit WHERE seq = 2", 2),
+        ("DELETE FROM audit WHERE seq = 3", 3),
+        ("UPDATE audit SET body = CAST(x'ff00' AS TEXT) WHERE seq = 2", 2),
+        ("UPDATE audit SET seq = 9 WHERE seq = 2", 2),
+    ],
+)
+async def test_verify_names_the_broken_record(statement: str, record: int, tmp_path: Path, audit: Callable[..., Done]):
+    """Changed, left out, cut off or unreadable."""
+    store = open_store(tmp_path / "host.db")
+    await store.commit(Change(records=(spent(1.0, 1), spent(2.0, 1), spent(3.0, 1))))
+    await store.aclose()
+    tampered(tmp_path / "host.db", statement)
+    [proof] = (done := audit("verify", "--json")).objects
+    assert done.code == 1
+    assert (proof["whole"], proof["fault"]["record"]) == (False, record)
+    assert f"Broken at record {record}: " in audit("verify").out
+
+
+async def test_verify_detects_a_changed_byte_of_the_file(tmp_path: Path, audit: Callable[..., Done]):
+    """Wherever in a record it is: no byte of one can be changed unseen."""
+    path = tmp_path / "host.db"
+    store = open_store(path)
+    await store.commit(Change(records=tuple(spent(float(at), 1, by="ada") for at in range(3))))
+    await store.aclose()
+    data = path.read_bytes()
+    start = data.index(b'"by":"ada"')
+    for at in (start, start + 7, start + 40):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        done = audit("verify")
+        assert done.code == 1
+        assert "record" in done.out + done.err
+    path.write_bytes(data)
+    assert audit("verify").code == 0
+
+
+async def test_an_export_can_be_checked_again(kept, audit: Callable[..., Done], tmp_path: Path):
+    """Line by line, without the store, and with a head that was noted."""
+    await kept(spent(1.0, 1), spent(2.0, 1))
+    lines = audit("export").out.splitlines(keepends=True)
+    head, fault = check_lines(lines)
+    assert (head.seq, fault) == (2, None)
+    file = tmp_path / "out.jsonl"
+    assert audit("export", "-o", str(file)).err == f"2 records in {file}\n"
+    assert file.read_text(encoding="utf-8") == "".join(lines)
+    assert file.stat().st_mode & 0o777 == 0o600
+    known = f"1:{check_lines(lines[:1])[0].hash}"
+    assert audit("verify", str(file), "--known", known).code == 0
+    assert audit("verify", str(file), "--known", f"1:{'0' * 64}").code == 1
+    file.write_text("".join(lines).replace("mini", "maxi", 1), encoding="utf-8")
+    assert "Broken at record 1" in audit("verify", str(file)).out
+    assert audit("verify", str(tmp_path / "none")).code == 1
+
+
+async def test_an_export_is_a_table(kept, audit: Callable[..., Done]):
+    """One heading, however many records; no cell is a formula."""
+    await kept(*(spent(float(at), 1) for at in range(1500)), spent(1.0, 1, by="=1+1"))
+    rows = list(csv.DictReader(io.StringIO(audit("export", "--format", "csv").out)))
+    assert (len(rows), rows[0]["seq"], rows[-1]["seq"], rows[-1]["by"]) == (1501, "1", "1501", "'=1+1")
+
+
+async def test_spending_is_added_up(kept, audit: Callable[..., Done]):
+    """By day, server or model; the dearest first."""
+    await kept(
+        spent(0.0, 0.5),
+        spent(DAY, 0.25),
+        spent(DAY, 1, server="command:other", model="max"),
+        spent(DAY, 0, model="home"),
+    )
+
+    def rows(*words: str) -> list[tuple[str, str, str]]:
+        lines = [line.split("\t") for line in audit("spend", *words).out.splitlines()]
+        return [(line[0], line[1], line[-1]) for line in lines]
+
+    assert rows() == [("1970-01-01", "1", "$0.50"), ("1970-01-02", "3", "$1.25")]
+    assert rows("--by", "server") == [("command:other", "1", "$1.00"), ("command:shop", "3", "$0.75")]
+    assert rows("--by", "model") == [("max", "1", "$1.00"), ("mini", "2", "$0.75"), ("home", "1", "$0.00")]
+    assert rows("--since", "1970-01-02", "--by", "model")[1] == ("mini", "1", "$0.25")
+    assert len(rows("--by", "all")) == 4
+    lines = audit("spend", "--json").objects
+    assert sum(Decimal(line["dollars"]) for line in lines) == Decimal("1.75")
+    assert sum(line["money"] for line in lines) == 1_750_000_000
+
+
+async def test_spending_is_drawn_at_a_terminal(kept, tmp_path: Path):
+    """As bars beside the figures, the longest for the most, and a total."""
+    await kept(spent(0.0, 1), spent(DAY, 0.5), spent(2 * DAY, 0.000001))
+    child = at_terminal("audit", "spend", "--store", str(tmp_path / "host.db"), NO_COLOR="1")
+    assert ended(child) == 0
+    shown = child.before
+    day, half, least, total = (line for line in shown.splitlines() if "$" in line)
+    assert [line.count("█") for line in (day, half, least, total)] == [30, 15, 0, 0]
+    assert "▏" in least
+    assert "$1.500001" in total
+
+
+async def test_what_has_no_price_is_drawn_in_tokens(kept, tmp_path: Path):
+    """So that a local model has bars as well."""
+    await kept(spent(0.0, 0), spent(DAY, 0))
+    child = at_terminal("audit", "spend", "--store", str(tmp_path / "host.db"))
+    assert ended(child) == 0
+    assert child.before.count("█") == 60
+    assert "Bars are of tokens" in child.before
+
+
+async def test_a_host_with_prices_is_summed_up(tmp_path: Path, audit: Callable[..., Done]):
+    """From the request to the sum: what the provider said it took."""
+
+    class Costly:
+        name = "costly"
+        tools = False
+        personal = False
+
+        async def complete(self, params, *, model=None):
+            return (await self.generate(params)).result
+
+        async def generate(self, params, *, model=None, fallbacks=()):
+            usage = Usage(input_tokens=1000, output_tokens=100)
+            return Completion(result=text_answer("dear", model="m"), usage=usage)
+
+    price = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+    store = open_store(tmp_path / "host.db")
+    chosen = Chosen(model="m", prices={"m": price})
+    host = Host(Costly(), review="never", reviewer=None, store=store, choose=lambda *_: chosen)
+    await host(request(), origin())
+    await store.aclose()
+    [line] = audit("spend", "--json").objects
+    assert (line["model"], line["input_tokens"], line["output_tokens"], line["dollars"]) == ("m", 1000, 100, "0.0045")
+
+
+async def test_a_configured_server_is_named(kept, audit: Callable[..., Done], tmp_path: Path):
+    """By its command line, not by its hash."""
+    from antiphon.wire.origin import identify
+
+    await kept(spent(0.0, 1, server=identify(SERVER)))
+    file = tmp_path / "own.toml"
+    file.write_text(f'[servers.shop]\ntarget = ["{SERVER[0]}", "{SERVER[1]}"]\n', encoding="utf-8")
+    assert audit("spend", "--by", "server", "--config", str(file)).out.startswith("python catalogue.py\t")
+
+
+def test_a_store_that_is_not_there_is_a_mistake(audit: Callable[..., Done], tmp_path: Path):
+    """It is not made by looking for it."""
+    done = audit("verify")
+    assert (done.code, done.err) == (2, f"antiphon: {tmp_path / 'host.db'}: there is no such store\n")
+    assert not (tmp_path / "host.db").exists()
+
+
+def test_a_file_that_is_no_store_is_told(audit: Callable[..., Done], tmp_path: Path):
+    """In one line."""
+    (tmp_path / "host.db").write_text("This is a diary. " * 100, encoding="utf-8")
+    done = audit("verify")
+    assert done.code == 1
+    assert "cannot be read: file is not a database" in done.err
+    assert done.err.count("\n") == 1
+
+
+async def test_records_at_a_terminal_fit_a_line(kept, tmp_path: Path):
+    """Each on one, with what a person looks for."""
+    await kept(spent(0.0, 0.0042, server=f"command:{'a' * 64}", by="ada"))
+    child = at_terminal("audit", "--store", str(tmp_path / "host.db"), NO_COLOR="1")
+    assert ended(child) == 0
+    [line] = (line.split() for line in child.before.splitlines() if "settled" in line)
+    assert line == ["1", "1970-01-01", "00:00:00", "command:aaaaaaaa", "1", "settled", "used", "mini", "$0.0042", "ada"]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from antiphon.cli.commands.tools import signature
+from antiphon.wire.tools import Tool
+from tests.cli.conftest import Cli
+from tests.cli.program import SERVERS, SHOP, at_terminal, ended
+
+
+def test_tools_are_listed_with_their_arguments(shop: Cli):
+    """A tool a line."""
+    done = shop("tools", SHOP)
+    assert done.code == 0
+    assert done.out.splitlines()[0] == (
+        "price\tproduct: string, pieces: integer, discount?: number, express?: boolean\tCompute a price."
+    )
+
+
+def test_tools_are_printed_as_json(shop: Cli):
+    """Whole, a tool a line."""
+    tools = shop("tools", SHOP, "--json").objects
+    assert tools[0]["name"] == "price"
+    assert tools[0]["inputSchema"]["required"] == ["product", "pieces"]
+
+
+def test_on_a_terminal_they_are_a_table():
+    """And nothing of the server's commands it."""
+    child = at_terminal("tools", str(SERVERS / "hostile.py"), NO_COLOR="1")
+    assert ended(child) == 0
+    printed = child.before or ""
+    assert "description" in printed
+    assert "⟦U+001B⟧" in printed
+    assert "\x1b]0;" not in printed
+    assert "\u202e" not in printed
+
+
+def test_schemas_of_any_shape_have_a_signature():
+    """A server may write what it likes."""
+    schema = {"properties": {"a": {"type": ["string", "null"]}, "b": True, "c": {}}, "required": ["a"]}
+    assert signature(Tool(name="t", input_schema=schema)) == "a: string or null, b?: any, c?: any"
+    assert signature(Tool(name="t", input_schema={"properties": 3, "required": 4})) == ""

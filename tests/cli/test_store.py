@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from antiphon.cli.failures import Failed
+from antiphon.cli.store import opened_store
+from antiphon.errors import ConfigError
+
+
+async def test_the_usual_store_is_in_the_state_folder(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """For this user only."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with opened_store(None, None) as store:
+        assert await store.reviews() == []
+    file = tmp_path / "antiphon" / "host.db"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_the_configured_store_is_opened(cli, tmp_path: Path):
+    """Unless another one is named."""
+    file, other = tmp_path / "own.toml", tmp_path / "other.db"
+    file.write_text('[defaults]\nstore = "mine.db"\n', encoding="utf-8")
+    async with opened_store(None, file) as store:
+        await store.reviews()
+    assert (tmp_path / "mine.db").exists()
+    async with opened_store(f"sqlite:///{other}", file, make=True) as store:
+        await store.reviews()
+    assert other.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("none.db", "no such store"),
+        ("sqlite:///none.db", "no such store"),
+        ("memory", "its own process"),
+        ("mysql://x/y", "not mysql"),
+    ],
+)
+async def test_what_cannot_be_opened_is_a_mistake(place: str, message: str, cli):
+    """The message says why."""
+    with pytest.raises(ConfigError, match=message):
+        async with opened_store(place, None):
+            pass
+
+
+async def test_a_password_is_not_repeated():
+    """Whoever reads the message may be somebody else."""
+    with pytest.raises(Failed, match="cannot be read") as failed:
+        async with opened_store("postgresql://ada:geheim@127.0.0.1:1/x", None):
+            raise DBAPIError("SELECT", None, Exception("no"))
+    assert "geheim" not in str(failed.value)
+
+
+async def test_a_store_that_breaks_is_a_failure(tmp_path: Path):
+    """In one line, without the statement."""
+    (tmp_path / "x.db").write_bytes(b"no database" * 100)
+    with pytest.raises(Failed, match=r"x\.db: cannot be read: file is not a database$"):
+        async with opened_store(str(tmp_path / "x.db"), None) as store:
+            await store.reviews()
+
+
+def test_a_server_that_cannot_be_reached_is_named(cli):
+    """Without its password, and with why."""
+    done = cli("audit", "--store", "postgresql://me:hunter22@127.0.0.1:1/x")
+    assert done.code == 1
+    assert "postgresql://me:***@127.0.0.1:1/x: cannot be reached: " in done.err
+    assert "hunter22" not in done.err

@@ -1,0 +1,137 @@
+"""Which requests are made again after their reply was lost, and how often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from antiphon import Client, PeerError
+from antiphon.client.requests import retry as module
+from antiphon.client.requests.retry import Repeats
+from antiphon.transports.http.client.failures import is_broken
+from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
+from tests.support.web import result, serving
+
+INFO = {"name": "web", "version": "1"}
+
+
+def tool(**hints: Any) -> Tool:
+    """Make a tool with these hints."""
+    return Tool(name="t", input_schema={"type": "object"}, annotations=ToolAnnotations(**hints) if hints else None)
+
+
+@pytest.mark.parametrize(
+    ("hints", "may"),
+    [
+        ({}, False),
+        ({"read_only_hint": True}, True),
+        ({"idempotent_hint": True}, True),
+        ({"read_only_hint": False}, False),
+        ({"destructive_hint": False}, False),
+    ],
+)
+def test_a_tool_may_be_called_twice_if_it_says_so(hints: dict[str, bool], may: bool) -> None:
+    """And as long as its list says so."""
+    repeats = Repeats()
+    params = CallToolRequestParams.of("t")
+    assert not repeats.allows("tools/call", params)
+    repeats.learn([tool(**hints)])
+    assert repeats.allows("tools/call", params) is may
+    repeats.learn([tool()])
+    assert not repeats.allows("tools/call", params)
+    repeats.learn([tool(read_only_hint=True)])
+    repeats.forget()
+    assert not repeats.allows("tools/call", params)
+
+
+@pytest.mark.parametrize(
+    ("method", "may"),
+    [("tools/list", True), ("resources/read", True), ("prompts/get", True), ("subscriptions/listen", False)],
+)
+def test_what_changes_nothing_may_be_done_twice(method: str, may: bool) -> None:
+    """A subscription is its listener's to renew."""
+    assert Repeats().allows(method, None) is may
+
+
+def test_the_tools_that_are_remembered_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may have any number of them."""
+    monkeypatch.setattr(module, "MAX_TOOLS", 1)
+    repeats = Repeats()
+    for name in "ab":
+        hints = ToolAnnotations(read_only_hint=True)
+        repeats.learn([Tool(name=name, input_schema={}, annotations=hints)])
+    assert repeats.allows("tools/call", CallToolRequestParams.of("a"))
+    assert not repeats.allows("tools/call", CallToolRequestParams.of("b"))
+
+
+def resetting(bodies: list[Any], resets: int) -> Any:
+    """Make a modern server that resets the connection of the first so many requests after the probe."""
+
+    async def answers(request: Any, seen: Any) -> Any:
+        done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+        if seen.body["method"] == "server/discover":
+            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
+            return result(seen.body["id"], {**done, **said})
+        bodies.append(seen.body)
+        if len(bodies) <= resets:
+            request.transport.abort()
+            return web.Response()
+        if seen.body["method"] == "tools/list":
+            listed = {"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+            return result(seen.body["id"], {**done, "tools": [listed]})
+        return result(seen.body["id"], {"resultType": "complete", "content": []})
+
+    return answers
+
+
+async def test_a_repetition_is_the_same_request_under_a_new_id() -> None:
+    """Params and the caller's ``_meta`` are those of the lost one; the progress token is the new id."""
+    bodies: list[Any] = []
+    answers = resetting(bodies, 0)
+
+    async def later(request: Any, seen: Any) -> Any:
+        if seen.body["method"] == "tools/call" and not any(each["method"] == "tools/call" for each in bodies):
+            bodies.append(seen.body)
+            request.transport.abort()
+            return web.Response()
+        return await answers(request, seen)
+
+    async with serving(later) as site, Client(site.url) as client:
+        await client.list_tools()
+        await client.call_tool("t", {"n": 12345678901234567890}, progress=print, meta={"com.example/a": 1})
+    first, again = bodies[1:]
+    assert first["id"] != again["id"]
+    for body in (first, again):
+        assert body["params"]["_meta"].pop("progressToken") == body["id"]
+    assert first["params"] == again["params"]
+    assert again["params"]["_meta"]["com.example/a"] == 1
+
+
+async def test_a_server_that_resets_each_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many tries, with pauses between; the error says how many it were."""
+    monkeypatch.setattr(module, "PAUSES", (0.01, 0.02, 0.03))
+    bodies: list[Any] = []
+    async with serving(resetting(bodies, 100)) as site, Client(site.url) as client:
+        with pytest.raises(PeerError, match="sent 4 times") as raised:
+            await client.list_tools()
+        assert is_broken(raised.value)
+        assert len(bodies) == 4
+
+
+async def test_a_failure_that_is_no_loss_is_not_repeated() -> None:
+    """The server has answered: that is its answer."""
+    bodies: list[Any] = []
+    answers = resetting(bodies, 0)
+
+    async def refusing(request: Any, seen: Any) -> Any:
+        if seen.body["method"] == "tools/list":
+            bodies.append(seen.body)
+            return web.Response(status=503)
+        return await answers(request, seen)
+
+    async with serving(refusing) as site, Client(site.url) as client:
+        with pytest.raises(PeerError, match="503"):
+            await client.list_tools()
+    assert len(bodies) == 1

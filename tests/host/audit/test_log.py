@@ -1,0 +1,177 @@
+"""The record of what happened."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from antiphon.host import Host, Scripted
+from antiphon.host.audit.log import Audit, day_of
+from antiphon.host.store.base import Change
+from antiphon.host.store.chain import Head
+from antiphon.host.store.memory import MemoryStore
+from tests.host.asks import origin, request
+from tests.host.store.stores import DURABLE, Place, record
+
+
+@pytest.fixture(params=DURABLE)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """Give each test a place of its own, of each kind."""
+    async with Place(request.param, tmp_path) as place:
+        yield place
+
+
+async def change(place: Place, sql: str) -> None:
+    """Write into a store behind its back."""
+    from sqlalchemy import text
+
+    runner = place.runner()
+    await runner.run(lambda connection: connection.execute(text(sql)))
+    await runner.aclose()
+
+
+async def filled(place: Place) -> Head:
+    """Make an audit of ten records. Returns its end."""
+    async with place.open() as store:
+        await store.commit(Change(records=(record(),) * 10))
+        return await store.head()
+
+
+async def fault(place: Place, known: Head | None = None) -> tuple[int, str]:
+    """Check the chain. Returns the record that is named, and why."""
+    async with place.open() as store:
+        found = (await Audit(store).verify(known)).fault
+        assert found is not None
+        return found.seq, found.problem
+
+
+def test_steps_are_at_hand_in_order_and_by_ask():
+    """Oldest first; the steps of one ask can be picked out."""
+    audit = Audit()
+    audit.note(origin("1"), "sampling/createMessage", "received")
+    audit.note(origin("2"), "sampling/createMessage", "received")
+    audit.note(origin("1"), "sampling/createMessage", "refused", "policy", "abc")
+    assert [record.step for record in audit.records("1")] == ["received", "refused"]
+    last = audit.records()[-1]
+    assert (last.identity, last.outcome, last.digest, last.call) == (origin().identity, "policy", "abc", "call-1")
+    assert last.at > 1e9
+
+
+def test_what_is_at_hand_is_bounded():
+    """A server that asks for ever cannot fill the memory."""
+    audit = Audit()
+    for _ in range(10_005):
+        audit.note(origin(), "sampling/createMessage", "received")
+    assert len(audit.records()) == 10_000
+
+
+async def test_a_chain_in_memory_may_begin_in_the_middle():
+    """The oldest are dropped; what is left still proves itself."""
+    store = MemoryStore()
+    for _ in range(3):
+        await store.commit(Change(records=(record(),) * 5_000))
+    proof = await Audit(store).verify()
+    assert (proof.whole, proof.head.seq, len(await store.entries(limit=20_000))) == (True, 15_000, 10_000)
+
+
+async def test_a_whole_log_is_proven(place: Place):
+    """And an end that was noted before is part of it."""
+    noted = await filled(place)
+    async with place.open() as store:
+        await store.commit(Change(records=(record(),)))
+        proof = await Audit(store).verify(noted)
+        assert (proof.whole, proof.records, proof.head) == (True, 11, await store.head())
+
+
+async def test_a_changed_record_is_named(place: Place):
+    """In its body or in its hash."""
+    await filled(place)
+    await change(place, "UPDATE audit SET body = replace(body, 'command:x', 'command:y') WHERE seq = 4")
+    assert await fault(place) == (4, "the record was changed: its hash is another")
+
+
+async def test_any_byte_of_the_file_matters(tmp_path: Path):
+    """Of every record, what it says and its hash: flipped in the file itself, whichever it is."""
+    path = tmp_path / "host.db"
+    place = Place("sqlite", tmp_path)
+    place.path = path
+    await filled(place)
+    whole = path.read_bytes()
+    async with place.open() as store:
+        cells = [text.encode() for entry in await store.entries() for text in (entry.body, entry.hash)]
+    for cell in cells[:6]:
+        start = whole.index(cell)
+        for at in (start, *range(start + 1, start + len(cell) - 1, 29), start + len(cell) - 1):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            assert (await fault(place))[0] <= 4
+    path.write_bytes(whole)
+    async with place.open() as store:
+        assert (await Audit(store).verify()).whole
+
+
+async def test_a_removed_record_is_named(place: Place):
+    """In the middle; and at the beginning, which only a store in memory may drop."""
+    await filled(place)
+    await change(place, "DELETE FROM audit WHERE seq = 5")
+    assert (await fault(place))[0] == 5
+    await change(place, "DELETE FROM audit WHERE seq < 5")
+    assert (await fault(place))[0] == 1
+
+
+async def test_a_log_that_was_cut_off_is_found(place: Place):
+    """By the end that is kept beside it."""
+    await filled(place)
+    await change(place, "DELETE FROM audit WHERE seq > 7")
+    assert await fault(place) == (8, "the chain was cut off: there were 10 records")
+
+
+async def test_an_end_that_was_changed_is_found(place: Place):
+    """It is not the hash of the last record."""
+    await filled(place)
+    await change(place, "UPDATE audit_head SET hash = 'x'")
+    assert (await fault(place))[0] == 10
+
+
+async def test_a_new_chain_is_found_by_an_end_noted_elsewhere(place: Place):
+    """Whoever can write the whole store can make another whole chain, but not the one that was noted."""
+    noted = await filled(place)
+    await change(place, "DELETE FROM audit")
+    await change(place, f"UPDATE audit_head SET seq = 0, hash = '{'0' * 64}'")
+    async with place.open() as store:
+        await store.commit(Change(records=(record(outcome="forged"),) * 12))
+        assert (await Audit(store).verify()).whole
+    assert (await fault(place, noted))[0] == noted.seq
+
+
+async def test_spending_is_summed_up_by_day_server_and_model():
+    """What was settled, and what was counted after a crash; not what was released."""
+    store = MemoryStore()
+    used = record("settled", model="m", input_tokens=10, output_tokens=5, money=7)
+    counted = record("recovered", outcome="counted", input_tokens=3, output_tokens=0, money=2)
+    released = record("recovered", outcome="released")
+    later = msgspec.structs.replace(used, at=86_400.0 * 2)
+    await store.commit(Change(records=(used, used, counted, released, later, record())))
+    lines = await Audit(store).spending()
+    assert [(line.day, line.model, line.requests, line.money) for line in lines] == [
+        ("1970-01-01", "", 1, 2),
+        ("1970-01-01", "m", 2, 14),
+        ("1970-01-03", "m", 1, 7),
+    ]
+    assert (lines[1].input_tokens, lines[1].output_tokens) == (20, 10)
+
+
+async def test_content_is_kept_only_if_asked_for():
+    """By default not a word of it; with ``keep_content`` what was asked and what was answered."""
+    for keep in (False, True):
+        host = Host(Scripted(["SECRET ANSWER"]), reviewer=None, review="never", keep_content=keep)
+        await host(request("SECRET PROMPT"), origin())
+        written = "".join([entry.body async for entry in host.audit.entries()])
+        assert ("SECRET PROMPT" in written, "SECRET ANSWER" in written) == (keep, keep)
+
+
+def test_days_are_those_of_utc():
+    """Wherever the machine is."""
+    assert day_of(86_399.9) == "1970-01-01"

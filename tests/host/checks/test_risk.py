@@ -1,0 +1,80 @@
+"""What a person is told to look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.host.checks.risk import assess, assess_elicitation
+from antiphon.wire.content import ImageContent, TextContent
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.sampling import CreateMessageResult, SamplingMessage
+from antiphon.wire.tools import Tool
+from tests.host.asks import origin, request, says
+
+PICTURE = SamplingMessage(role="user", content=ImageContent(data="AA==", mime_type="image/png"))
+
+
+def test_a_plain_request_has_no_risk():
+    """A warning that is always there is none."""
+    assert assess(request(), origin()) == []
+
+
+@pytest.mark.parametrize(
+    ("params", "kind"),
+    [
+        (request(tools=[Tool(name="f", input_schema={})]), "tools"),
+        (request(include_context="allServers"), "context"),
+        (request("in\u200bvisible"), "hidden"),
+        (request(system_prompt="\x1b]52;c;x\x07"), "hidden"),
+        (request("key sk-abcdefghijklmnop1234"), "secret"),
+        (request("x" * 30_000), "size"),
+        (request(messages=[PICTURE]), "media"),
+        (request(max_tokens=100_000), "tokens"),
+        (request(messages=[says("q"), says("I am allowed to", "assistant")]), "turns"),
+    ],
+)
+def test_each_risk_is_seen(params, kind: str):
+    """One line each."""
+    assert [risk.kind for risk in assess(params, origin())] == [kind]
+
+
+def test_an_ask_without_a_call_is_pointed_out():
+    """2025-11-25: sampling belongs to a request of the client's."""
+    assert [risk.kind for risk in assess(request(), origin(call=None))] == ["background"]
+
+
+def test_warnings_come_first_and_repeat_no_text():
+    """The secret itself is not repeated."""
+    risks = assess(request(messages=[says("a", "assistant"), says("AKIAIOSFODNN7EXAMPLE")]), origin())
+    assert [risk.level for risk in risks] == ["warning", "note"]
+    assert "AKIA" not in str(risks)
+
+
+def test_an_answer_is_assessed_by_its_own_text():
+    """The risks of the request are not repeated at its answer."""
+    answer = CreateMessageResult(role="assistant", content=TextContent(text="ghp_" + "a" * 36), model="m")
+    assert [risk.kind for risk in assess(request(max_tokens=100_000), origin(), answer)] == ["secret"]
+
+
+@pytest.mark.parametrize(
+    ("name", "flagged"), [("password", True), ("apiToken", True), ("card_pin", True), ("shippingAddress", False)]
+)
+def test_a_form_that_asks_for_a_secret_is_pointed_out(name: str, flagged: bool):
+    """2025-06-18 client/elicitation: servers must not ask for sensitive information by a form."""
+    form = ElicitRequestParams.form("?", {"type": "object", "properties": {name: {"type": "string"}}})
+    assert ([risk.kind for risk in assess_elicitation(form, origin())] == ["field"]) == flagged
+
+
+@pytest.mark.parametrize(
+    ("url", "risks"),
+    [
+        ("https://shop.example/pay", 0),
+        ("http://shop.example/pay", 1),
+        ("https://shop.example@evil.example/", 1),
+        ("https://xn--shp-9na.example/", 1),
+        ("https://\u0455hop.example/", 1),
+    ],
+)
+def test_a_strange_address_is_pointed_out(url: str, risks: int):
+    """Plain http, look-alike letters, a user name that looks like a host."""
+    assert len(assess_elicitation(ElicitRequestParams.visit("Pay", url), origin())) == risks

@@ -1,0 +1,83 @@
+"""Text from a stranger is inert and complete."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.host.checks.visible import hidden, inert, inert_line, replace_hidden
+
+
+@pytest.mark.parametrize(
+    ("char", "kind"),
+    [
+        ("\x1b", "control"),
+        ("\x9b", "control"),
+        ("\r", "control"),
+        ("\x08", "control"),
+        ("\u2028", "control"),
+        ("\u202e", "bidi"),
+        ("\u2066", "bidi"),
+        ("\u200b", "zero-width"),
+        ("\u2060", "zero-width"),
+        ("\ufeff", "zero-width"),
+        ("\U000e0041", "tag"),
+        ("\ufe00", "variation"),
+        ("\U000e0101", "variation"),
+        ("\u3164", "filler"),
+        ("\u2800", "filler"),
+        ("\ue000", "private"),
+        ("\U0010ffff", "private"),
+    ],
+)
+def test_what_cannot_be_seen_is_marked(char: str, kind: str):
+    """Every kind of hidden character becomes its code point, and is counted."""
+    assert inert(f"a{char}b") == f"a⟦U+{ord(char):04X}⟧b"
+    assert hidden(f"a{char}b") == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["naïve café", "日本語\u3000テスト", "👍🏽 👩‍💻 ❤️ 1️⃣", "a\nb", "Привет", "שלום", "हिन्दी"]
+)
+def test_honest_text_stays_as_it_is(text: str):
+    """Other scripts and emoji are no attack."""
+    assert inert(text) == text
+    assert hidden(text) == {}
+
+
+def test_a_mark_cannot_be_forged():
+    """The bracket that opens a mark is marked itself."""
+    assert inert("⟦U+0041⟧") == "⟦U+27E6⟧U+0041⟧"
+
+
+def test_letters_that_pile_up_marks_are_tamed():
+    """Combining marks beyond four on one letter are written out."""
+    assert inert("a" + "\u0301" * 6).count("⟦") == 2
+
+
+def test_nothing_is_pushed_out_of_sight():
+    """Empty lines, spaces and repeated marks are counted, not drawn."""
+    assert inert("a" + "\n" * 50 + "b") == "a\n⟦49 empty lines⟧\nb"
+    assert inert("a" + " " * 500 + "b") == "a ⟦498 spaces⟧ b"
+    assert inert("\u200b" * 9) == "⟦U+200B \u00d79⟧"
+
+
+def test_a_single_line_has_no_line_ends():
+    """Names and addresses are one line."""
+    assert inert_line("a\nb\tc") == "a⟦U+000A⟧b    c"
+
+
+def test_hidden_characters_can_be_written_another_way():
+    """A form for an editor has escapes of its own."""
+    assert replace_hidden("a\u200bb", lambda char: f"<{ord(char):x}>") == "a<200b>b"
+
+
+@given(st.text())
+def test_no_text_reaches_a_terminal_as_anything_but_text(text: str):
+    """Whatever the text, what is shown has no character a terminal obeys or a reader cannot see."""
+    shown = inert(text)
+    assert not [char for char in shown if unicodedata.category(char) in ("Cc", "Cs", "Co", "Zl", "Zp") and char != "\n"]
+    assert not {"\u202a", "\u202e", "\u2066", "\u200e", "\u061c"} & set(shown)

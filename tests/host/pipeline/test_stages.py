@@ -1,0 +1,95 @@
+"""What all kinds of asks have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from antiphon.errors import InternalError, InvalidParams, Rejected
+from antiphon.host import Deny, Host, MemoryStore, Queue, Scripted, open_store
+from antiphon.host.pipeline.stages import place_of
+from antiphon.wire.elicitation import ElicitRequestParams
+from tests.host.asks import Person, approve, origin, request
+
+FORM = ElicitRequestParams.form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
+
+
+def test_the_place_is_before_the_colon():
+    """As refusals of requests are written."""
+    assert place_of(InvalidParams("messages[0].role: nobody")) == "messages[0].role"
+
+
+async def test_a_stopped_call_asks_nothing_more():
+    """Its asks are refused unseen, its forms declined; other calls go on."""
+    person = Person(lambda item: Deny(reach="call"), approve)
+    host = Host(Scripted(["ok"]), reviewer=person)
+    for ask in ("1", "2"):
+        with pytest.raises(Rejected) as caught:
+            await host(request(), origin(ask, call="a"))
+        assert caught.value.data == {"reason": "user"}
+    assert (await host.elicit(FORM, origin("3", call="a"))).action == "decline"
+    assert (await host(request(), origin("4", call="b"))).text == "ok"
+    assert (len(person.shown), person.forms) == (2, [])
+    assert [record.outcome for record in host.audit.records("1") if record.step == "review"] == ["deny:call"]
+
+
+async def test_a_blocked_server_asks_nothing_any_more():
+    """Not with a policy that allows everything, not in another host on the same store, and no form either."""
+    store = MemoryStore()
+    with pytest.raises(Rejected):
+        await Host(reviewer=Person(lambda item: Deny(reach="server")), store=store)(request(), origin("1"))
+    for more in ({"review": "never", "reviewer": None}, {"provider": "manual", "reviewer": Person(approve)}):
+        host = Host(store=store, **more)
+        with pytest.raises(Rejected) as caught:
+            await host(request(), origin("2"))
+        assert caught.value.data == {"reason": "policy"}
+        assert (await host.elicit(FORM, origin("3"))).action == "decline"
+    other = Host(review="never", reviewer=None, store=store)
+    assert (await other(request(), origin("4", command=["other"]))).model == "echo"
+
+
+async def test_what_cannot_be_recorded_is_not_told():
+    """A store that fails ends the ask, without its text."""
+
+    class Broken(MemoryStore):
+        async def commit(self, change):
+            raise OSError("disk full at /secret")
+
+    with pytest.raises(InternalError) as caught:
+        await Host("echo", reviewer=None, review="never", store=Broken())(request(), origin())
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_store_that_fails_puts_no_content_into_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Its driver's word for it, but not the statement, nor what was to be kept."""
+    store = open_store(tmp_path / "host.db")
+    await store.reviews()
+    other = sqlite3.connect(tmp_path / "host.db")
+    other.execute("DROP TABLE reviews")
+    other.close()
+    with pytest.raises(InternalError):
+        await Host(reviewer=Queue(store), store=store)(request("my diary"), origin())
+    await store.aclose()
+    assert "no such table: reviews" in caplog.text
+    assert not any(said in caplog.text for said in ("diary", "SELECT", "INSERT", "sqlalche.me"))
+
+
+async def test_what_is_withdrawn_is_recorded():
+    """Whenever it is."""
+    waiting = asyncio.Event()
+
+    class Slow(Person):
+        async def review(self, item):
+            waiting.set()
+            await asyncio.Event().wait()
+
+    host = Host(reviewer=Slow(approve))
+    task = asyncio.create_task(host(request(), origin()))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert host.audit.records()[-1].step == "withdrawn"

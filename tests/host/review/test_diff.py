@@ -1,0 +1,69 @@
+"""Texts that are edited come back as they were, and differences are found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.host.checks.visible import hidden
+from antiphon.host.review.diff import Line, differences, editable, edited_text, pretty
+from antiphon.wire.content import ImageContent
+from antiphon.wire.sampling import SamplingMessage
+from tests.host.asks import request
+from tests.web.hostile import HOSTILE
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_that_is_not_touched_comes_back(text: str):
+    """Marks are written for what cannot be seen, and read as what they stand for."""
+    assert edited_text(editable(text)) == text
+    assert hidden(editable(text).replace("\u27e6", "")) == {}
+
+
+@given(st.text())
+def test_any_text_comes_back(text: str):
+    """Also through a browser, which may send line ends as two characters."""
+    assert edited_text(editable(text).replace("\n", "\r\n")) == text
+
+
+def test_marks_that_stand_for_nothing_stay():
+    """Half a pair and numbers beyond Unicode cannot be sent."""
+    assert edited_text("\u27e6U+D800\u27e7\u27e6U+110000\u27e7") == "\u27e6U+D800\u27e7\u27e6U+110000\u27e7"
+
+
+def test_the_same_has_no_differences():
+    """Not even an empty line."""
+    assert differences(request(), request()) == []
+
+
+def test_a_difference_is_found_line_by_line():
+    """What goes and what comes, with the lines around them."""
+    found = differences(request("a\nb\nc", max_tokens=10), request("a\nB\nc", max_tokens=5))
+    assert {line for line in found if line.sign != " "} == {
+        Line("-", "maxTokens: 10"),
+        Line("+", "maxTokens: 5"),
+        Line("-", "    b"),
+        Line("+", "    B"),
+    }
+
+
+def test_another_picture_is_a_difference():
+    """Pictures are compared by their digest, not shown as base64."""
+    pictures = [
+        request(messages=[SamplingMessage(role="user", content=ImageContent.of(data, "image/png"))])
+        for data in (b"a" * 10_000, b"b" * 10_000)
+    ]
+    found = differences(*pictures)
+    assert [line.sign for line in found if line.sign != " "] == ["-", "+"]
+    assert all(len(line.text) < 120 for line in found)
+
+
+def test_what_is_too_long_is_not_compared():
+    """It is said instead: comparing would take longer than anybody waits."""
+    assert differences(request("a\n" * 9_000), request("b\n" * 9_000)) is None
+
+
+def test_json_is_what_would_be_sent():
+    """By its wire names."""
+    assert '"maxTokens": 100' in pretty(request())

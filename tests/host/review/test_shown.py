@@ -1,0 +1,203 @@
+"""What is shown of a question: all of it, in order."""
+
+from __future__ import annotations
+
+import msgspec
+
+from antiphon.host import ElicitItem, ReviewItem
+from antiphon.host.review.queue import Question
+from antiphon.host.review.review import ToolItem
+from antiphon.host.review.shown import groups_of, shape_of, show
+from antiphon.wire.common import Implementation
+from antiphon.wire.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.origin import Round
+from antiphon.wire.sampling import CreateMessageResult, ModelHint, ModelPreferences, SamplingMessage, ToolChoice
+from antiphon.wire.tools import CallToolRequestParams, Tool
+from tests.host.asks import CHOICES, origin, request, says
+
+TOOL = Tool(name="look", input_schema={"type": "object"})
+
+
+def question(params=None, *, id: str = "q", group: str = "g", result=None, **more) -> Question:
+    """Make a question about a request."""
+    params = params or request()
+    item = ReviewItem(
+        origin=more.pop("who", origin()),
+        params=params,
+        received=params,
+        provider="echo",
+        choices=CHOICES,
+        result=result,
+    )
+    return Question(
+        id=id,
+        kind="response" if result else "request",
+        group=group,
+        identity=item.origin.identity,
+        created=1.0,
+        expires=None,
+        state="pending",
+        waited_for=True,
+        item=item,
+        **more,
+    )
+
+
+def form(params: ElicitRequestParams) -> Question:
+    """Make a question about a form."""
+    return msgspec.structs.replace(question(), kind="elicitation", item=ElicitItem(origin=origin(), params=params))
+
+
+def test_it_says_who_asks_and_why():
+    """What the user configured, what the server calls itself, the call with its arguments, and the round."""
+    who = origin(server=Implementation(name="Shop", version="2"), round=Round(n=2, max=64))
+    shown = show(question(who=who)).who
+    assert (shown.target, shown.kind, shown.claims, shown.round) == (
+        "python catalogue.py",
+        "command",
+        "Shop 2",
+        (2, 64),
+    )
+    assert (shown.call, '"sku":7' in shown.arguments) == ("tools/call describe", True)
+    assert show(question(who=origin(call=None))).who.call == ""
+
+
+def test_every_kind_of_content_is_shown_in_order():
+    """Text, pictures, sound, uses of tools, results with what is inside them, and resources; media are numbered."""
+    uses = [ToolUseContent(id="u", name="look", input={"at": "it"})]
+    results = ToolResultContent(
+        tool_use_id="u",
+        is_error=True,
+        content=[
+            TextContent(text="nothing"),
+            ImageContent.of(b"b", "image/png"),
+            EmbeddedResource(resource=ResourceContents.of("a:b", b"x")),
+            EmbeddedResource(resource=ResourceContents.of("a:c", "text")),
+            ResourceLink(uri="a:d", name="d"),
+        ],
+        structured_content={"a": 1},
+    )
+    pieces = [TextContent(text="see"), ImageContent.of(b"a", "image/png"), AudioContent.of(b"c", "audio/wav")]
+    messages = [
+        SamplingMessage(role="user", content=pieces),
+        SamplingMessage(role="assistant", content=uses),
+        SamplingMessage(role="user", content=[results]),
+        SamplingMessage(role="user", content=ImageContent.of(b"d", "image/png")),
+    ]
+    turns = show(question(request(messages=messages))).turns
+    assert [part.kind for part in turns[0].parts] == ["text", "image", "audio"]
+    assert [part.kind for part in turns[1].parts] == ["json"]
+    assert [part.label for part in turns[2].parts] == [
+        "part.failure",
+        "",
+        "",
+        "part.blob",
+        "part.resource",
+        "part.link",
+        "part.structured",
+    ]
+    media = [part.media for turn in turns for part in turn.parts if part.kind in ("image", "audio")]
+    assert media == [0, 1, 2, 4]
+
+
+def test_every_member_of_a_request_is_shown():
+    """Tokens, temperature, stops, choice of tools, hints, priorities, metadata."""
+    params = request(
+        temperature=0.5,
+        stop_sequences=["END"],
+        tools=[TOOL],
+        tool_choice=ToolChoice(mode="auto"),
+        model_preferences=ModelPreferences(hints=[ModelHint(name="fast")], cost_priority=1, speed_priority=0),
+        metadata={"a": 1},
+    )
+    assert dict(show(question(params)).facts) == {
+        "fact.max_tokens": "100",
+        "fact.temperature": "0.5",
+        "fact.stop": '["END"]',
+        "fact.tool_choice": "auto",
+        "fact.hints": '["fast"]',
+        "fact.cost": "1",
+        "fact.speed": "0",
+        "fact.metadata": '{"a":1}',
+    }
+
+
+def test_an_answer_is_shown_with_its_own_digest():
+    """What is approved then is the answer, not the request."""
+    result = CreateMessageResult(role="assistant", content=TextContent(text="so"), model="m")
+    shown = show(question(result=result))
+    assert (shown.answer_text, shown.answer.parts[0].text) == ("so", "so")
+    assert shown.digest != show(question()).digest
+
+
+def test_a_call_of_a_tool_is_shown_with_what_the_server_says_of_it():
+    """What will be sent, and the definition."""
+    item = ToolItem(
+        origin=origin(tool=TOOL),
+        params=CallToolRequestParams(name="look", arguments=msgspec.Raw(b'{"at":"it"}')),
+        choices=frozenset({"approve", "deny"}),
+    )
+    shown = show(msgspec.structs.replace(question(), kind="tool", item=item))
+    assert '"at": "it"' in shown.arguments
+    assert '"look"' in shown.tool
+
+
+def test_only_a_plain_address_is_a_link():
+    """Https, in letters that look like themselves, without a user name before the host."""
+    opens = {
+        url: show(form(ElicitRequestParams.visit("Go", url))).opens
+        for url in (
+            "https://example.com/a?b",
+            "http://example.com/",
+            "https://good.example@evil.example/",
+            "https://ex\u0430mple.com/",
+            "javascript:alert(1)",
+            "https://a b/",
+        )
+    }
+    assert list(opens.values()) == [True, False, False, False, False, False]
+
+
+def test_a_form_that_cannot_be_read_is_still_shown():
+    """The host refuses it before; what was kept all the same is not a fault of the page."""
+    broken = ElicitRequestParams.form("?", {"properties": {"a": {"type": "nothing"}}})
+    assert show(form(broken)).fields == ()
+
+
+def test_what_is_over_is_not_there():
+    """Its content is gone with the decision."""
+    assert show(msgspec.structs.replace(question(), item=None)) is None
+
+
+def test_the_queue_is_in_groups():
+    """The asks of one round together, in the order in which the rounds began."""
+    groups = groups_of([question(id="1"), question(id="2", group="h"), question(id="3")])
+    assert [[row.id for row in group.rows] for group in groups] == [["1", "3"], ["2"]]
+
+
+def test_only_the_same_server_prompt_and_tools_are_alike():
+    """Other texts and fewer tokens are alike; another system prompt, tool or server is not."""
+    base = shape_of(question())
+    assert base == shape_of(question(request("Another", max_tokens=5)))
+    assert base != shape_of(question(request(system_prompt="Be rude")))
+    assert base != shape_of(question(request(tools=[TOOL])))
+    assert base != shape_of(question(who=origin(command=["other"])))
+    assert shape_of(form(ElicitRequestParams.visit("Go", "https://example.com"))) is None
+
+
+def test_a_summary_is_one_line_of_the_last_message():
+    """Short; a picture alone is named by its kind."""
+    row = groups_of([question(request(messages=[says("First"), says("x" * 500)]))])[0].rows[0]
+    assert row.summary == "x" * 120
+    picture = SamplingMessage(role="user", content=ImageContent.of(b"a", "image/png"))
+    assert groups_of([question(request(messages=[picture]))])[0].rows[0].summary == "ImageContent"

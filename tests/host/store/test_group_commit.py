@@ -1,0 +1,120 @@
+"""Changes that gather while others are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from antiphon.host.store.group_commit import MAX_GROUP, Grouped
+
+
+class No(Exception):
+    """A change that is refused."""
+
+
+class Maker:
+    """Makes numbers when it is let; refuses the negative ones, and fails at 13."""
+
+    def __init__(self) -> None:
+        self.made: list[list[int]] = []
+        self.go = asyncio.Event()
+
+    async def make(self, numbers: Sequence[int]) -> None:
+        await self.go.wait()
+        if 13 in numbers:
+            raise OSError("no luck")
+        if any(number < 0 for number in numbers):
+            raise No
+        self.made.append(list(numbers))
+
+
+@pytest.fixture
+def maker() -> Maker:
+    """Make one that waits."""
+    return Maker()
+
+
+async def outcomes(maker: Maker, *numbers: int) -> list[BaseException | None]:
+    """Add all at once, and let them be made."""
+    grouped = Grouped(maker.make, No)
+    adding = asyncio.gather(*(grouped.add(number) for number in numbers), return_exceptions=True)
+    maker.go.set()
+    found = await adding
+    await grouped.finish()
+    return found
+
+
+async def test_what_is_wanted_at_once_is_made_together(maker: Maker):
+    """In the order it came; the first one waits for nobody."""
+    assert await outcomes(maker, 1, 2, 3) == [None] * 3
+    assert maker.made == [[1], [2, 3]]
+
+
+async def test_what_comes_meanwhile_waits_for_the_next(maker: Maker):
+    """One transaction at a time."""
+    grouped = Grouped(maker.make, No)
+    first = asyncio.create_task(grouped.add(1))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    later = asyncio.gather(grouped.add(2), grouped.add(3))
+    maker.go.set()
+    await asyncio.gather(first, later)
+    assert maker.made == [[1], [2, 3]]
+
+
+async def test_a_refusal_concerns_only_whom_it_is_for(maker: Maker):
+    """Each of the group is made alone then."""
+    found = await outcomes(maker, 0, 1, -1, 2)
+    assert [type(each) for each in found] == [type(None), type(None), No, type(None)]
+    assert maker.made == [[0], [1], [2]]
+
+
+async def test_a_failure_concerns_all(maker: Maker):
+    """The store is broken: nothing of it was made. The next group has its own luck."""
+    assert [type(each) for each in await outcomes(maker, 1, 2, 13)] == [type(None), OSError, OSError]
+    assert await outcomes(maker, 3) == [None]
+    assert maker.made == [[1], [3]]
+
+
+async def test_what_cannot_even_be_begun_is_a_failure():
+    """The store is closed: it is told, and the next one is told as well."""
+
+    def closed(numbers: Sequence[int]):
+        raise OSError("closed")
+
+    grouped = Grouped(closed, No)
+    for _ in range(2):
+        with pytest.raises(OSError, match="closed"):
+            await grouped.add(1)
+    await grouped.finish()
+
+
+async def test_what_is_cut_off_is_told(maker: Maker):
+    """Nobody waits for ever."""
+    grouped = Grouped(maker.make, No)
+    tasks = [asyncio.create_task(grouped.add(number)) for number in (1, 2)]
+    await asyncio.sleep(0)
+    grouped._making.cancel()
+    maker.go.set()
+    await asyncio.wait(tasks)
+    assert (tasks[0].cancelled(), tasks[1].exception(), maker.made) == (True, None, [[2]])
+
+
+async def test_whoever_stops_waiting_does_not_undo_it(maker: Maker):
+    """It is made all the same, and nobody else is disturbed."""
+    grouped = Grouped(maker.make, No)
+    tasks = [asyncio.create_task(grouped.add(number)) for number in (1, 2)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    maker.go.set()
+    await asyncio.wait(tasks)
+    await grouped.finish()
+    assert (tasks[0].cancelled(), tasks[1].exception(), maker.made) == (True, None, [[1], [2]])
+
+
+async def test_a_group_is_bounded(maker: Maker):
+    """So that other processes have their turn."""
+    await outcomes(maker, *range(100, 100 + MAX_GROUP + 2))
+    assert [len(group) for group in maker.made] == [1, MAX_GROUP, 1]

@@ -1,0 +1,118 @@
+"""The form of a request: exact both ways, and narrow in what it lets change."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.host.terminal.edit_form import difference, from_form, to_form
+from antiphon.wire.common import Annotations
+from antiphon.wire.content import ImageContent, TextContent, ToolResultContent, ToolUseContent
+from antiphon.wire.sampling import SamplingMessage
+from tests.host.asks import request, says
+
+LOOP = [
+    SamplingMessage(role="user", content=[TextContent(text="see"), ImageContent(data="AA==", mime_type="image/png")]),
+    SamplingMessage(role="assistant", content=ToolUseContent(id="1", name="f", input={})),
+    SamplingMessage(role="user", content=[ToolResultContent(tool_use_id="1", content=[])]),
+]
+
+
+@given(st.text(), st.text(), st.integers(min_value=1))
+def test_a_form_says_exactly_what_the_request_says(prompt: str, system_prompt: str, max_tokens: int):
+    """Quotes, backslashes, control characters, line ends: nothing is lost, nothing is invisible."""
+    asked = request(prompt, system_prompt=system_prompt, max_tokens=max_tokens)
+    form = to_form(asked)
+    data = tomllib.loads(form)
+    assert (data["messages"][0]["text"], data["system_prompt"]) == (prompt, system_prompt)
+    assert from_form(form, asked) == asked
+    assert "\x1b" not in form
+
+
+def test_text_is_changed_by_editing_the_form():
+    """System prompt, text, role and limit."""
+    asked = request("Describe a sweater", system_prompt="Be brief")
+    form = to_form(asked).replace("sweater", "hat").replace("Be brief", "Be kind").replace("= 100", "= 50")
+    edited = from_form(form, asked)
+    assert (edited.messages[0].text, edited.system_prompt, edited.max_tokens) == ("Describe a hat", "Be kind", 50)
+    assert from_form(form.replace('"user"', '"assistant"'), asked).messages[0].role == "assistant"
+
+
+def test_messages_are_added_and_removed():
+    """In any order."""
+    asked = request(messages=[says("one"), says("two")])
+    added = to_form(asked) + '\n[[messages]]\nrole = "user"\ntext = "three"\n'
+    assert [message.text for message in from_form(added, asked).messages] == ["one", "two", "three"]
+    removed = to_form(asked).rpartition("[[messages]]")[0]
+    assert [message.text for message in from_form(removed, asked).messages] == ["one"]
+
+
+def test_blocks_that_are_no_text_are_kept_as_they_are():
+    """Media and tool uses have a number in the form."""
+    asked = request(messages=LOOP)
+    assert from_form(to_form(asked), asked) == asked
+    without_picture = to_form(asked).replace("\n[[messages.content]]\nkeep = 1  # Image\n", "")
+    assert [type(block) for block in from_form(without_picture, asked).messages[0].blocks] == [TextContent]
+
+
+def test_a_message_that_was_not_touched_stays_itself():
+    """With what the form does not show."""
+    noted = SamplingMessage(role="user", content=TextContent(text="a", annotations=Annotations(priority=1)))
+    asked = request(messages=[noted, says("b")])
+    edited = from_form(to_form(asked).replace("\nb", "\nc"), asked)
+    assert edited.messages[0] is noted
+    assert edited.messages[1].text == "c"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("= 100", "= 101", "max_tokens"),
+        ("= 100", "= 0", "max_tokens"),
+        ("= 100", "= true", "max_tokens"),
+        ("= 100", "= ", "not a valid form"),
+        ("max_tokens", "temperature = 1\nmax_tokens", "temperature cannot be changed"),
+        ("max_tokens", "system_prompt = 1\nmax_tokens", "system_prompt"),
+        ('"user"', '"system"', r"messages\[0\]\.role"),
+        ("text = ", "texts = ", "texts cannot be changed"),
+        ("text = ", 'content = "x"\ntext = ', "either a text or content"),
+    ],
+)
+def test_what_may_not_be_changed_is_named(old: str, new: str, problem: str):
+    """And the request stays as it was."""
+    asked = request()
+    with pytest.raises(ValueError, match=problem):
+        from_form(to_form(asked).replace(old, new), asked)
+
+
+@pytest.mark.parametrize("entry", ["keep = 4", "keep = 0", "keep = true", 'keep = "1"', "text = 1", "other = 1"])
+def test_only_blocks_that_were_there_can_be_kept(entry: str):
+    """By their number."""
+    asked = request(messages=LOOP)
+    with pytest.raises(ValueError, match=r"messages\[0\]\.content\[1\]"):
+        from_form(to_form(asked).replace("keep = 1", entry), asked)
+
+
+@pytest.mark.parametrize(
+    "messages", ["", "messages = []", "messages = [1]", "messages = [{role = 'user', content = 1}]"]
+)
+def test_a_request_needs_messages(messages: str):
+    """Of the right shape."""
+    with pytest.raises(ValueError, match="messages"):
+        from_form(f"max_tokens = 1\n{messages}", request())
+
+
+def test_the_difference_shows_what_changed():
+    """Lines with plus and minus, hidden characters as escapes."""
+    before = request("one\ntwo")
+    lines = difference(before, request("one\ntw\u200bo"))
+    assert '-two"""' in lines
+    assert '+tw\\u200Bo"""' in lines
+
+
+def test_very_long_forms_are_not_compared():
+    """It would take too long; the whole is shown anyway."""
+    assert "too long" in difference(request("x\n" * 20_000), request("y\n" * 20_000))[0]

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from antiphon.errors import ConfigError, Rejected
+from antiphon.host.catalogue import Model, Price
+from antiphon.host.config import Budget, Caps, Config, ServerEntry, Settings
+from antiphon.host.config.shape import STANDARD, over
+from antiphon.host.configured_host import Configured
+from antiphon.host.store import MemoryStore
+from antiphon.wire.sampling import ModelHint, ModelPreferences
+from antiphon.wire.tools import CallToolRequestParams
+from tests.host.asks import SERVER, Person, approve, origin, request
+
+FREE = Price(input=Decimal(0), output=Decimal(0))
+
+
+def echo(name: str, **more) -> Model:
+    """Make a model that echoes."""
+    return Model(name=name, provider="echo", model="echo", context=100_000, tools=True, price=FREE, **more)
+
+
+def configured(*servers: ServerEntry, person: Person | None = None, **more) -> Configured:
+    """Make a host with two models."""
+    settings = over(more.pop("settings", Settings()), STANDARD)
+    config = Config(models=(echo("one"), echo("two")), order=("one", "two"), servers=servers, settings=settings, **more)
+    return Configured(config, {}, reviewer=person or Person(approve))
+
+
+SHOP = ServerEntry(target=tuple(SERVER), review="never")
+
+
+async def test_by_default_a_person_is_asked():
+    """Whatever server it is."""
+    person = Person(approve)
+    assert (await configured(person=person)(request("Hi"), origin())).text == "[echo] Hi"
+    assert len(person.shown) == 1
+
+
+async def test_a_server_has_settings_of_its_own():
+    """By its identity, not by what it calls itself."""
+    person = Person(approve)
+    host = configured(SHOP, person=person)
+    await host(request(), origin())
+    assert person.shown == []
+    await host(request(), origin("2", command=["python", "other.py"]))
+    assert len(person.shown) == 1
+
+
+async def test_a_server_may_be_refused():
+    """Without anybody being asked."""
+    host = configured(ServerEntry(target=tuple(SERVER), review="refuse"))
+    with pytest.raises(Rejected) as refused:
+        await host(request(), origin())
+    assert refused.value.data == {"reason": "policy"}
+
+
+async def test_to_answer_without_asking_answers_nobody_who_is_refused():
+    """``--yes`` stands in for a person, not for what was written down."""
+    shop = ServerEntry(target=tuple(SERVER), review="refuse")
+    host = Configured(Config(models=(echo("one"),), servers=(shop,)), {}, reviewer=Person(approve), review="never")
+    with pytest.raises(Rejected):
+        await host(request(), origin())
+    assert (await host(request("Hi"), origin("2", command=["other"]))).text == "[echo] Hi"
+
+
+async def test_caps_hold():
+    """As limits of the host."""
+    host = configured(settings=Settings(caps=Caps(max_tokens=10)))
+    with pytest.raises(Rejected) as refused:
+        await host(request(max_tokens=11), origin())
+    assert refused.value.data["reason"] == "limit"
+
+
+async def test_a_hint_at_what_is_not_allowed_finds_nothing():
+    """The server gets what it may use, or nothing: never what it names."""
+    wishes = ModelPreferences(hints=[ModelHint(name="one")])
+    host = configured(ServerEntry(target=tuple(SERVER), review="never", models=("two",)))
+    assert (await host(request(model_preferences=wishes), origin())).text
+    nothing = configured(ServerEntry(target=tuple(SERVER), review="never", models=("three",)))
+    with pytest.raises(Rejected) as refused:
+        await nothing(request(model_preferences=wishes), origin())
+    assert refused.value.data["reason"] == "no-model"
+
+
+async def test_what_has_no_price_is_not_bought():
+    """Where money is bounded, unknown is too much."""
+    config = Config(models=(Model(name="a", provider="openai", model="x", context=1000),))
+    host = Configured(config, {"OPENAI_API_KEY": "key"}, reviewer=Person(approve))
+    with pytest.raises(Rejected) as refused:
+        await host(request(max_tokens=10), origin())
+    assert refused.value.data["reason"] == "no-model"
+
+
+def test_all_share_the_store_and_the_person():
+    """A budget for the day is one for all."""
+    host = configured(SHOP)
+    own, others = host.host(SHOP.known_as), host.host("command:other")
+    assert own is not others
+    assert own.store is others.store is host.store
+    assert own.reviewer is others.reviewer is host.reviewer
+
+
+def test_what_it_can_do_is_declared():
+    """Tools, if any model has them."""
+    assert configured().capabilities.sampling
+    assert configured().capabilities.sampling.tools == {}
+
+
+def test_a_contradiction_is_found_at_the_start():
+    """Not when it is first asked."""
+    with pytest.raises(ConfigError, match="no model 'three'"):
+        configured(default="three")
+
+
+async def test_budgets_hold():
+    """In dollars, for a model that has a price."""
+    dear = Model(
+        name="dear", provider="echo", model="echo", context=9999, price=Price(input=Decimal(1), output=Decimal(10_000))
+    )
+    settings = over(Settings(budget=Budget(call=Decimal("0.5"))), STANDARD)
+    host = Configured(Config(models=(dear,), settings=settings), {}, reviewer=Person(approve))
+    assert (await host(request(max_tokens=40), origin())).text
+    with pytest.raises(Rejected):
+        await host(request(max_tokens=60), origin("2", call="call-2"))
+
+
+async def test_a_store_that_was_handed_over_is_closed_with_it():
+    """Otherwise it is whoever's who made it."""
+
+    class Store(MemoryStore):
+        closed = False
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    for closes in (False, True):
+        store = Store()
+        await Configured(Config(models=(echo("one"),)), {}, store=store, closes_store=closes).aclose()
+        assert store.closed is closes
+
+
+async def test_calls_of_tools_are_decided_by_the_host_of_their_server():
+    """As everything else is."""
+    host = configured(ServerEntry(target=tuple(SERVER), review="refuse"))
+    call = CallToolRequestParams.of("f")
+    assert await host.confirm(call, origin("1", command=["other"]))
+    with pytest.raises(Rejected):
+        await host.confirm(call, origin("2"))

@@ -1,0 +1,179 @@
+"""A host with a page of its own: it is opened once, with the first question, and ends with the host."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from antiphon.errors import ConfigError, Rejected
+from antiphon.host import Host, MemoryStore, NoReviewer, Queue, Scripted
+from antiphon.host.review.notify import Webhook
+from antiphon.host.review_page import PageReviewer, page_opener
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.origin import Origin
+from tests.host.asks import Person, approve, origin, request
+
+FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}})
+
+
+class Pages:
+    """An opener that counts."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.opened = self.closed = 0
+        self._fault = fault
+
+    @asynccontextmanager
+    async def __call__(self, store, **more) -> AsyncIterator[None]:
+        self.opened += 1
+        if self._fault is not None:
+            raise self._fault
+        try:
+            yield
+        finally:
+            self.closed += 1
+
+
+async def decided(queue: Queue, wanted: int = 1) -> None:
+    """Approve questions, or accept forms, as soon as so many wait."""
+    async for _ in queue.changes():
+        pending = await queue.pending()
+        if len(pending) < wanted:
+            continue
+        for question in pending:
+            form = question.kind == "elicitation"
+            decision = ElicitResult(action="accept", content={"name": "Ada"}) if form else approve(question.item)
+            await queue.decide(question.id, decision)
+        return
+
+
+async def test_it_is_opened_once_with_the_first_question():
+    """Not before, and not again for those that come meanwhile or later."""
+    store, pages = MemoryStore(), Pages()
+    reviewer = PageReviewer(store, pages)
+    host = Host(Scripted(["ok"] * 5), reviewer=reviewer, store=store)
+    assert (reviewer.available, pages.opened) == (True, 0)
+    deciding = asyncio.create_task(decided(Queue(store), 3))
+    answers = await asyncio.gather(*(host(request(f"{n}"), origin(str(n))) for n in range(3)))
+    await deciding
+    assert [answer.text for answer in answers] == ["ok"] * 3
+    deciding = asyncio.create_task(decided(Queue(store)))
+    assert (await host.elicit(FORM, origin("4"))).content == {"name": "Ada"}
+    await deciding
+    assert (pages.opened, pages.closed) == (1, 0)
+    await reviewer.aclose()
+    await reviewer.aclose()
+    assert pages.closed == 1
+
+
+async def test_a_page_that_cannot_be_opened_is_our_own_failure():
+    """The server hears nothing of why; the next question tries again."""
+    pages = Pages(ConfigError("the port is taken"))
+    store = MemoryStore()
+    reviewer = PageReviewer(store, pages)
+    with pytest.raises(NoReviewer, match=r"the page cannot be opened: the port is taken"):
+        await reviewer.review(None)
+    with pytest.raises(NoReviewer, match="cannot be opened"):
+        await reviewer.review(None)
+    assert pages.opened == 2
+
+
+def test_each_event_loop_has_its_own():
+    """A program that runs one loop after another gets a page in each, and none is left open."""
+    store, pages = MemoryStore(), Pages()
+    reviewer = PageReviewer(store, pages)
+    host = Host(Scripted(["ok"] * 5), reviewer=reviewer, store=store)
+
+    async def once(ask: Origin) -> str:
+        deciding = asyncio.create_task(decided(Queue(store)))
+        answer = await host(request(), ask)
+        await deciding
+        return answer.text
+
+    assert [asyncio.run(once(origin(str(n)))) for n in range(2)] == ["ok", "ok"]
+    assert (pages.opened, pages.closed) == (2, 2)
+
+
+async def test_a_host_opens_the_real_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """``Host(web=True)``: the address is printed, opens the page, and is gone after ``aclose``."""
+    monkeypatch.setenv("BROWSER", "")
+    host = Host(Scripted(["ok"]), web=True)
+    asked = asyncio.create_task(host(request(), origin()))
+    queue = Queue(host.store)
+    async for _ in queue.changes():
+        if await queue.pending():
+            break
+    address = capsys.readouterr().err.split()[2]
+    async with httpx.AsyncClient(follow_redirects=True) as client:
+        assert "Queue: 1" in (await client.get(address)).text
+        await decided(queue)
+        assert (await asked).text == "ok"
+        await host.aclose()
+        with pytest.raises(httpx.ConnectError):
+            await client.get(address)
+
+
+async def test_a_page_tells_of_its_questions():
+    """``notify``: the webhook hears that something waits, and ends with the page."""
+    told: asyncio.Queue[bytes] = asyncio.Queue()
+    store, webhook = MemoryStore(), Webhook("https://hooks.example", send=lambda url, body: told.put(body))
+    reviewer = PageReviewer(store, Pages(), notify=webhook)
+    asked = asyncio.create_task(Host(Scripted(["ok"]), reviewer=reviewer, store=store)(request(), origin()))
+    assert b'"kind":"request"' in await told.get()
+    await decided(Queue(store))
+    assert (await asked).text == "ok"
+    await reviewer.aclose()
+
+
+def test_a_host_with_a_page_takes_an_address_for_notices():
+    """Without a page there is nothing to tell of."""
+    assert isinstance(Host(web=True, notify="https://hooks.example").reviewer, PageReviewer)
+    with pytest.raises(ConfigError, match="needs web=True"):
+        Host(reviewer=None, notify="https://hooks.example")
+
+
+def test_a_host_asks_in_one_place():
+    """A page and another reviewer contradict each other."""
+    with pytest.raises(ConfigError, match="leave reviewer out"):
+        Host(web=True, reviewer=Person(approve))
+
+
+async def test_a_host_without_a_page_has_nothing_to_close():
+    """``aclose`` may always be called."""
+    await Host(reviewer=None).aclose()
+
+
+def test_missing_packages_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch):
+    """Before anything is asked."""
+    for name in [name for name in sys.modules if name.startswith("antiphon.web")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setitem(sys.modules, "starlette.requests", None)
+    with pytest.raises(ConfigError, match=r"the review page needs more packages .*pip install 'antiphon\[host\]'"):
+        page_opener()
+    with pytest.raises(ConfigError, match="needs more packages"):
+        Host(web=True)
+
+
+def test_the_pages_name_is_right():
+    """It is looked up by its name: a module that was moved would be found missing only here."""
+    from antiphon.web.launch import opened_page
+
+    assert page_opener() is opened_page
+
+
+async def test_a_failure_of_the_page_reaches_no_server():
+    """It is a refusal without its text."""
+    store = MemoryStore()
+    host = Host(Scripted(["ok"]), reviewer=PageReviewer(store, Pages(OSError("/secret/path"))), store=store)
+    with pytest.raises(Rejected) as failed:
+        await host(request(), origin())
+    assert (str(failed.value), failed.value.data) == (
+        "User rejected sampling request (code -1)",
+        {"reason": "no-reviewer"},
+    )

@@ -1,0 +1,50 @@
+"""What is read of a message that does not fit."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from antiphon.protocol.salvage import read_remains, salvage_reply
+
+
+@pytest.mark.parametrize(
+    ("body", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"error":"not an object"}', 7),
+        (b'{"id":"x","result":{}}', "x"),
+        (b'{"id":7,"method":"x","result":{}}', None),
+        (b'{"id":7}', None),
+        (b'{"id":[],"result":{}}', None),
+        (b"{", None),
+    ],
+)
+def test_a_reply_that_cannot_be_read_is_an_error_to_whoever_waits(body, id):
+    """Else an ask would wait for it forever."""
+    salvaged = salvage_reply(body)
+    assert (salvaged.id if salvaged else None) == id
+    assert salvaged is None or salvaged.error.code == -32600
+
+
+@pytest.mark.parametrize(
+    ("data", "request_id", "is_reply"),
+    [
+        (b'{"id":7,"result":3}', 7, True),
+        (b'{"id":"x","error":null}', "x", True),
+        (b'{"id":1.5,"error":null}', None, True),
+        (b'{"id":true,"result":{}}', None, True),
+        (b'{"id":7,"method":3,"result":{}}', 7, False),
+        (b'{"id":7}', 7, False),
+        (b"[]", None, False),
+    ],
+)
+def test_whose_it_is_and_whether_it_is_a_reply(data, request_id, is_reply):
+    """Whatever else is wrong with it."""
+    remains = read_remains(data)
+    assert (remains.request, remains.is_reply) == (request_id, is_reply)
+
+
+def test_what_is_no_json_has_no_remains():
+    """The caller says so to the peer."""
+    with pytest.raises(msgspec.DecodeError):
+        read_remains(b"{")

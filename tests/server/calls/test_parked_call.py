@@ -1,0 +1,264 @@
+"""One modern call that asks: one body, several requests, and every way in which they can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from antiphon import Context
+from antiphon.server.calls.request_state import refusal
+from tests.support.catalogue import answered, catalogue, only
+from tests.support.raw_client import raw_client, said, text
+
+Json = dict[str, Any]
+
+
+async def test_a_call_that_asks_is_answered_with_its_question() -> None:
+    """The first reply carries the ask as a legacy server would have sent it, and a state."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("one", {"question": "why?"})
+        _, ask = only(round)
+    assert round["resultType"] == "input_required"
+    assert ask["method"] == "sampling/createMessage"
+    assert ask["params"]["messages"][0]["content"] == {"type": "text", "text": "why?"}
+    assert round["requestState"]
+
+
+async def test_the_body_runs_once() -> None:
+    """The retry wakes the handler where it stood."""
+    server, done = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("one", {"question": "why?"})
+        result = await answered(client, "one", round, "because", arguments={"question": "why?"})
+    assert text(result) == "because"
+    assert result["resultType"] == "complete"
+    assert done == ["began", "ended"]
+
+
+async def test_asks_raised_together_share_a_round() -> None:
+    """A ``gather`` costs one round, and each answer finds its ask."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("both")
+        asks = {ask["params"]["messages"][0]["content"]["text"]: key for key, ask in round["inputRequests"].items()}
+        result = await client.retry(round, "both", {asks["b"]: said("B"), asks["a"]: said("A")})
+    assert sorted(asks) == ["a", "b"]
+    assert text(result) == "AB"
+
+
+async def test_asks_one_after_another_take_a_round_each() -> None:
+    """Every round has a state of its own."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        first = await client.call("twice")
+        second = await answered(client, "twice", first, "one")
+        result = await answered(client, "twice", second, "two")
+    assert only(second)[1]["params"]["messages"][0]["content"]["text"] == "after one"
+    assert first["requestState"] != second["requestState"]
+    assert text(result) == "two"
+
+
+async def test_a_missing_answer_is_asked_again() -> None:
+    """A partial retry gets a round with what is missing."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("both")
+        one, other = round["inputRequests"]
+        again = await client.retry(round, "both", {one: said("X")})
+        result = await client.retry(again, "both", {other: said("Y")})
+    assert list(again["inputRequests"]) == [other]
+    assert text(result) == "XY"
+
+
+async def test_answers_to_nothing_are_ignored() -> None:
+    """A client may send more than it was asked for."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("named")
+        result = await client.retry(round, "named", {"choice": said("this"), "junk": {"x": 1}, "more": said("no")})
+    assert text(result) == "this"
+
+
+@pytest.mark.parametrize("bad", [12345, None, {}, {"role": "assistant"}, [said("x")], "text"])
+async def test_an_answer_that_cannot_be_read_leaves_the_call_as_it_was(bad: Any) -> None:
+    """It is -32602 that names the key, and the same state still works with a good answer."""
+    server, done = catalogue()
+    async with raw_client(server) as client:
+        arguments = {"question": "why?"}
+        round = await client.call("one", arguments)
+        key, _ = only(round)
+        params = {"name": "one", "arguments": arguments, "requestState": round["requestState"]}
+        error = await client.error("tools/call", **params, inputResponses={key: bad})
+        result = await client.retry(round, "one", {key: said("good")}, arguments=arguments)
+    assert error["code"] == -32602
+    assert key in error["message"]
+    assert text(result) == "good"
+    assert done == ["began", "ended"]
+
+
+async def test_cancelling_the_retry_cancels_the_handler() -> None:
+    """While a request is live, its cancellation is the handler's."""
+    server, done = catalogue()
+    woken, gone = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def slow(ctx: Context) -> str:
+        await ctx.sample("?")
+        done.append("woken")
+        woken.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            gone.set()
+        return ""
+
+    async with raw_client(server) as client:
+        round = await client.call("slow")
+        id = client.modern("tools/call", name="slow", requestState=round["requestState"],
+                           inputResponses={only(round)[0]: said("go")}, arguments={})  # fmt: skip
+        async with asyncio.timeout(30):
+            await woken.wait()
+            client.send({"method": "notifications/cancelled", "params": {"requestId": id}})
+            await gone.wait()
+    assert done == ["woken"]
+
+
+async def test_the_end_of_a_round_cancels_nothing() -> None:
+    """A late cancellation of a request that was answered with a round has no effect."""
+    server, done = catalogue()
+    async with raw_client(server) as client:
+        id = client.modern("tools/call", name="one", arguments={"question": "q"})
+        round = (await client.reply(id))["result"]
+        client.send({"method": "notifications/cancelled", "params": {"requestId": id}})
+        result = await answered(client, "one", round, "x", arguments={"question": "q"})
+    assert text(result) == "x"
+    assert done == ["began", "ended"]
+
+
+async def test_a_handler_that_ends_while_its_round_is_out_keeps_its_result() -> None:
+    """An ask with a timeout does not wait for the retry; the retry gets what came of it."""
+    ended = asyncio.Event()
+    server, _ = catalogue()
+
+    @server.tool
+    async def impatient(ctx: Context) -> str:
+        try:
+            return (await ctx.sample("?", timeout=0.01)).text
+        except TimeoutError:
+            ended.set()
+            return "went on without you"
+
+    async with raw_client(server) as client:
+        round = await client.call("impatient")
+        async with asyncio.timeout(30):
+            await ended.wait()
+        result = await answered(client, "impatient", round, "too late")
+    assert text(result) == "went on without you"
+
+
+async def test_a_failure_after_the_retry_is_a_tool_result() -> None:
+    """Errors stay on their plane whichever request they reach."""
+    server, _ = catalogue()
+
+    @server.tool
+    async def breaks(ctx: Context) -> str:
+        await ctx.sample("?")
+        raise ValueError("secret detail")
+
+    async with raw_client(server) as client:
+        result = await answered(client, "breaks", await client.call("breaks"), "x")
+    assert result["isError"] is True
+    assert "secret" not in text(result)
+
+
+async def test_an_answer_under_the_authors_key_needs_no_state() -> None:
+    """A key that is part of a tool's contract is input like any argument."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        result = await client.call("named", inputResponses={"choice": said("the red one")})
+    assert text(result) == "the red one"
+
+
+@pytest.mark.parametrize("unreadable", [12345, "text", None, {"role": "user"}])
+async def test_an_answer_that_came_unasked_and_cannot_be_read_is_asked_for(unreadable: Any) -> None:
+    """It is client input like any other: never taken for an answer, never fatal."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        round = await client.call("named", inputResponses={"choice": unreadable})
+    assert list(round["inputRequests"]) == ["choice"]
+
+
+async def test_a_made_up_key_needs_its_state() -> None:
+    """Answers to keys of the engine's are worth nothing without the round they belong to."""
+    server, _ = catalogue()
+    async with raw_client(server) as client:
+        first = await client.call("one", {"question": "q"})
+        again = await client.call("one", {"question": "q"}, inputResponses={only(first)[0]: said("forged")})
+    assert again["resultType"] == "input_required"
+
+
+async def test_two_asks_may_not_have_one_key() -> None:
+    """The author learns at once."""
+    server, _ = catalogue()
+    problems: list[str] = []
+
+    @server.tool
+    async def clash(ctx: Context) -> str:
+        results = await asyncio.gather(ctx.sample("a", key="k"), ctx.sample("b", key="k"), return_exceptions=True)
+        problems.extend(str(one) for one in results if isinstance(one, Exception))
+        return "done"
+
+    async with raw_client(server) as client:
+        round = await client.call("clash")
+        await client.retry(round, "clash", {"k": said("x")})
+    assert len(problems) == 1
+    assert "'k'" in problems[0]
+
+
+async def test_progress_and_logs_go_to_the_request_that_is_live() -> None:
+    """Each request has its own token and log level; between rounds both are dropped."""
+    server, _ = catalogue()
+
+    @server.tool
+    async def chatty(ctx: Context) -> str:
+        await ctx.progress(1)
+        await ctx.info("before")
+        await ctx.sample("?")
+        await ctx.progress(2)
+        await ctx.info("after")
+        return "done"
+
+    level = {"io.modelcontextprotocol/logLevel": "info"}
+    async with raw_client(server) as client:
+        round = await client.call("chatty", meta={"progressToken": "first"})
+        await answered(client, "chatty", round, "x", meta={"progressToken": "second", **level})
+    progress = [m["params"] for m in client.notifications if m["method"] == "notifications/progress"]
+    logs = [m["params"]["data"] for m in client.notifications if m["method"] == "notifications/message"]
+    assert [(p["progressToken"], p["progress"]) for p in progress] == [("first", 1), ("second", 2)]
+    assert logs == ["after"]
+
+
+async def test_retries_that_wait_together_get_the_same_reply() -> None:
+    """A client may repeat a retry while the first still runs."""
+    server, _ = catalogue()
+    release = asyncio.Event()
+
+    @server.tool
+    async def gate(ctx: Context) -> str:
+        answer = await ctx.sample("?")
+        await release.wait()
+        return answer.text
+
+    async with raw_client(server) as client:
+        round = await client.call("gate")
+        retry: Json = {"name": "gate", "arguments": {}, "requestState": round["requestState"],
+                       "inputResponses": {only(round)[0]: said("x")}}  # fmt: skip
+        ids = [client.modern("tools/call", **retry) for _ in range(3)]
+        refused = [client.modern("tools/call", **retry) for _ in range(8)]
+        assert (await client.reply(refused[-1]))["error"]["message"] == refusal().message
+        release.set()
+        results = [(await client.reply(id))["result"] for id in ids]
+    assert [text(result) for result in results] == ["x"] * 3

@@ -1,0 +1,182 @@
+"""``requestState``: what is sealed opens again, and nothing else does."""
+
+from __future__ import annotations
+
+import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.errors import ConfigError, InvalidParams
+from antiphon.server.calls.request_state import OpenAsk, Seal, State, binding, call_in, refusal
+
+BOUND = binding(None, "tools/call", "describe", b'{"product":"hat"}', "catalogue")
+STATE = State(b"0123456789abcdef", 3, 2_000.0)
+
+
+def refused(seal: Seal, text: str, bound: bytes = BOUND, now: float = 1_000.0) -> bool:
+    """Tell whether a state is refused with the one frozen message."""
+    try:
+        seal.open(text, bound, now)
+    except InvalidParams as error:
+        return error.message == refusal().message and error.data is None
+    return False
+
+
+def test_what_is_sealed_opens() -> None:
+    """A state comes back as it was."""
+    seal = Seal()
+    assert seal.open(seal.seal(STATE, BOUND), BOUND, 1_000.0) == STATE
+
+
+def test_a_state_is_url_safe_text_and_short() -> None:
+    """It travels in JSON and headers, with every retry."""
+    text = Seal().seal(STATE, BOUND)
+    assert text.isascii()
+    assert len(text) < 200
+
+
+def test_two_states_of_the_same_call_differ() -> None:
+    """The nonce is fresh, so nothing is learnt from comparing."""
+    seal = Seal()
+    assert seal.seal(STATE, BOUND) != seal.seal(STATE, BOUND)
+
+
+def test_the_call_can_be_found_without_opening() -> None:
+    """Its id is in the clear; of what is no state it is empty or nobody's."""
+    assert call_in(Seal().seal(STATE, BOUND)) == STATE.call
+    assert [call_in(text) for text in ("", "A", "A3", "ä" * 24, "\ud800" * 24)] == [b""] * 5
+
+
+@given(st.text(max_size=40))
+def test_looking_for_the_call_never_fails(text: str) -> None:
+    """Whatever a client makes up."""
+    assert len(call_in(text)) <= 16
+
+
+def test_every_single_bit_counts() -> None:
+    """A state with any bit flipped is refused."""
+    seal = Seal()
+    blob = bytearray(urlsafe_b64decode(seal.seal(STATE, BOUND)))
+    for place in range(len(blob) * 8):
+        blob[place // 8] ^= 1 << place % 8
+        assert refused(seal, urlsafe_b64encode(bytes(blob)).decode()), place
+        blob[place // 8] ^= 1 << place % 8
+
+
+@given(st.text(max_size=300))
+def test_arbitrary_text_is_refused(text: str) -> None:
+    """Whatever a client makes up is refused in the same way, and nothing is raised but the refusal."""
+    assert refused(Seal([b"k" * 32]), text)
+
+
+@pytest.mark.parametrize("suffix", ["A", "=", " ", "\n", "AAAA"])
+def test_text_that_is_appended_is_refused(suffix: str) -> None:
+    """Decoders of base64 skip what they do not know; we do not."""
+    seal = Seal()
+    assert refused(seal, seal.seal(STATE, BOUND) + suffix)
+
+
+def test_a_truncated_state_is_refused() -> None:
+    """No prefix of a state is a state."""
+    seal = Seal()
+    text = seal.seal(STATE, BOUND)
+    assert all(refused(seal, text[:length]) for length in range(len(text)))
+
+
+def test_an_expired_state_is_refused() -> None:
+    """After its expiry, and what the clocks of two processes may differ by, a state is worth nothing."""
+    seal = Seal()
+    text = seal.seal(STATE, BOUND)
+    assert seal.open(text, BOUND, 2_029.0) == STATE
+    assert refused(seal, text, now=2_030.0)
+
+
+def test_a_state_longer_than_the_limit_is_refused() -> None:
+    """Nobody decodes a megabyte for a stranger."""
+    assert refused(Seal(), "A" * 600_000)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("ann", "tools/call", "describe", b'{"product":"hat"}', "catalogue"),
+        (None, "prompts/get", "describe", b'{"product":"hat"}', "catalogue"),
+        (None, "tools/call", "delete", b'{"product":"hat"}', "catalogue"),
+        (None, "tools/call", "describe", b'{"product":"cap"}', "catalogue"),
+        (None, "tools/call", "describe", b"", "catalogue"),
+        (None, "tools/call", "describe", b'{"product":"hat"}', "warehouse"),
+    ],
+)
+def test_a_state_is_bound_to_its_call(other: tuple[str | None, str, str, bytes, str]) -> None:
+    """Another user, method, tool, argument or server cannot use it."""
+    seal = Seal()
+    assert refused(seal, seal.seal(STATE, BOUND), binding(*other))
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [b'{"a":1,"b":[2.5,{"c":3}]}', b'{ "b" : [2.5, {"c": 3.0}], "a" : 1.0 }', b'{"b":[25e-1,{"c":3}],"a":1}'],
+)
+def test_arguments_that_mean_the_same_bind_the_same(spelling: bytes) -> None:
+    """A client may serialise its arguments anew for the retry."""
+    first = binding(None, "tools/call", "t", b'{"a":1,"b":[2.5,{"c":3}]}', "s")
+    assert binding(None, "tools/call", "t", spelling, "s") == first
+
+
+def test_true_is_not_one() -> None:
+    """Numbers that are equal are the same; a boolean is no number."""
+    assert binding(None, "m", "t", b'{"a":true}', "s") != binding(None, "m", "t", b'{"a":1}', "s")
+
+
+def test_keys_rotate() -> None:
+    """A new key seals, the old one still opens; once it is gone, its states are."""
+    old, new = os.urandom(32), os.urandom(32)
+    text = Seal([old]).seal(STATE, BOUND)
+    assert Seal([new, old]).open(text, BOUND, 0.0) == STATE
+    assert refused(Seal([new]), text)
+
+
+def test_a_process_without_keys_makes_its_own() -> None:
+    """Two servers without keys do not accept each other's states."""
+    assert refused(Seal(), Seal().seal(STATE, BOUND))
+
+
+def test_another_version_of_the_handler_is_another_call() -> None:
+    """After a deployment that changed it, a call begun before is refused."""
+    old, new = (binding(None, "m", "t", b"", "s", code) for code in (b"old", b"new"))
+    seal = Seal()
+    assert refused(seal, seal.seal(STATE, old), new)
+
+
+def test_a_state_with_a_journal_opens() -> None:
+    """What another process needs is carried whole."""
+    seal = Seal()
+    full = State(
+        b"0123456789abcdef", 3, 2_000.0, b"run", 7, (OpenAsk("k", "roots/list", "p#0", b"d", None),), b"\0\xff"
+    )
+    assert seal.open(seal.seal(full, BOUND), BOUND, 1_000.0) == full
+
+
+def test_bytes_for_a_store_are_bound_as_well() -> None:
+    """A journal that is put under another call's key does not open."""
+    seal = Seal()
+    assert seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"one") == b"journal"
+    with pytest.raises(InvalidParams):
+        seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"two")
+
+
+def test_a_short_key_is_refused_with_the_remedy() -> None:
+    """A key that is too short is an error of the configuration."""
+    with pytest.raises(ConfigError, match="32 bytes, not 5"):
+        Seal([b"short"])
+
+
+@pytest.mark.parametrize("keys", [b"k" * 32, "k" * 32])
+def test_one_key_is_no_list_of_keys(keys: Any) -> None:
+    """The remedy is a pair of brackets."""
+    with pytest.raises(ConfigError, match=r"write keys=\[key\]"):
+        Seal(keys)

@@ -1,0 +1,278 @@
+"""Tools made of functions and of schemas."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import jsonschema_rs
+import pytest
+
+from antiphon.errors import ConfigError, ResultInvalid, ToolError
+from antiphon.server.context import Context
+from antiphon.server.features.tools import Tool
+from antiphon.server.functions.arguments import ArgumentError
+from antiphon.wire.common import Icon
+from antiphon.wire.envelope import encode
+from antiphon.wire.tools import ToolAnnotations
+
+
+@dataclass
+class Item:
+    name: str
+    price: float
+
+
+async def describe(product: str, count: Annotated[int, "own words"] = 1) -> str:
+    """Describe a product.
+
+    Args:
+        product: Its name.
+        count: How many.
+    """
+    return f"{count} {product}"
+
+
+def test_a_function_is_listed_with_schema_and_words():
+    """Everything from the signature and the docstring."""
+    definition = Tool.from_function(describe).definition
+    assert definition.name == "describe"
+    assert definition.description == "Describe a product."
+    assert definition.input_schema == {
+        "type": "object",
+        "properties": {
+            "product": {"type": "string", "description": "Its name."},
+            "count": {"type": "integer", "description": "own words", "default": 1},
+        },
+        "required": ["product"],
+        "additionalProperties": False,
+    }
+    assert definition.output_schema is None
+
+
+def test_options_take_the_place_of_what_was_read():
+    """And add what a function cannot say."""
+    tool = Tool.from_function(
+        describe,
+        name="shop.describe",
+        title="Describe",
+        description="Words.",
+        annotations=ToolAnnotations(read_only_hint=True),
+        icons=[Icon(src="https://example.com/a.png")],
+        meta={"a": 1},
+        timeout=5,
+        requires="sampling",
+    )
+    definition = tool.definition
+    assert (tool.name, tool.timeout, tool.requires) == ("shop.describe", 5, "sampling")
+    assert (definition.name, definition.title, definition.description) == ("shop.describe", "Describe", "Words.")
+    assert definition.annotations == ToolAnnotations(read_only_hint=True)
+    assert (len(definition.icons or ()), definition.meta) == (1, {"a": 1})
+
+
+async def test_a_call_runs_the_function():
+    """JSON in, result out."""
+    result = await Tool.from_function(describe).call(b'{"product": "sweater", "count": 2}')
+    assert (result.text, result.is_error, result.structured_content) == ("2 sweater", False, None)
+
+
+async def test_a_result_fits_the_listed_output_schema():
+    """For a dataclass."""
+
+    async def find(name: str) -> list[Item]:
+        return [Item(name, 1.5)]
+
+    tool = Tool.from_function(find)
+    result = await tool.call(b'{"name": "a"}')
+    structured = {"result": [{"name": "a", "price": 1.5}]}
+    assert result.text == '[{"name":"a","price":1.5}]'
+    assert encode(result.structured_content) == encode(structured)
+    jsonschema_rs.validate(tool.definition.output_schema, structured)
+
+
+async def test_the_context_is_passed_and_not_listed():
+    """To a tool that wants it."""
+
+    async def ask(ctx: Context, text: str) -> str:
+        return f"{text} {ctx}"
+
+    tool = Tool.from_function(ask)
+    assert tool.wants_context
+    assert list(tool.definition.input_schema["properties"]) == ["text"]
+    assert (await tool.call(b'{"text": "a"}', "context")).text == "a context"
+    assert not Tool.from_function(describe).wants_context
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_a_plain_function_is_a_tool_too(inline):
+    """In a thread, or not."""
+
+    def add(a: int, b: int = 2) -> int:
+        return a + b
+
+    tool = Tool.from_function(add, inline=inline)
+    assert not tool.is_async
+    assert (await tool.call(b'{"a": 1}')).text == "3"
+
+
+class Shop:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def greet(self, who: str) -> str:
+        """Greet somebody."""
+        return f"{self.name} greets {who}"
+
+    async def __call__(self, who: str) -> str:
+        return await self.greet(who)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(Shop("s").greet, "greet"), (Shop("s"), "Shop"), (partial(Shop("s").greet), "greet")]
+)
+async def test_methods_objects_and_partials_are_tools(function, name):
+    """Whatever can be called by name."""
+    tool = Tool.from_function(function)
+    assert tool.name == name
+    assert (await tool.call(b'{"who": "you"}')).text == "s greets you"
+
+
+async def test_bad_arguments_run_nothing():
+    """The error names the argument."""
+    ran: list[int] = []
+
+    async def note(count: int) -> None:
+        ran.append(count)
+
+    with pytest.raises(ArgumentError, match='argument "count": expected integer, got string'):
+        await Tool.from_function(note).call(b'{"count": "1"}')
+    assert ran == []
+
+
+@pytest.mark.parametrize("error", [ToolError("out of stock"), KeyError("x")])
+async def test_exceptions_pass_through(error):
+    """What they become on the wire is the dispatcher's decision."""
+
+    async def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await Tool.from_function(fail).call(b"")
+
+
+async def test_a_result_that_breaks_the_schema_by_hand_is_an_error():
+    """Of the author's."""
+
+    async def find() -> dict[str, int]:
+        return {"b": 1}
+
+    tool = Tool.from_function(find, output_schema={"type": "object", "required": ["a"]})
+    assert tool.definition.output_schema == {"type": "object", "required": ["a"]}
+    with pytest.raises(ResultInvalid, match=r'tool "find" .* missing "a"'):
+        await tool.call(b"")
+
+
+async def test_structure_can_be_declined():
+    """Text only, and no output schema."""
+
+    async def find() -> dict[str, int]:
+        return {"b": 1}
+
+    tool = Tool.from_function(find, structured=False)
+    result = await tool.call(b"")
+    assert (tool.definition.output_schema, result.structured_content, result.text) == (None, None, '{"b":1}')
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "é", "x" * 129, "a\n"])
+def test_a_name_outside_of_the_rule_is_refused(name):
+    """2025-11-25 server/tools, Tool Names."""
+
+    def function() -> None: ...
+
+    function.__name__ = name
+    with pytest.raises(ConfigError, match="cannot be a tool's name; use 1 to 128 letters"):
+        Tool.from_function(function)
+
+
+async def test_a_short_way_leads_to_the_body():
+    """At most three of our frames, because every call pays for them."""
+
+    async def depth() -> str:
+        frame, count = sys._getframe(1), 0
+        while frame is not None and "antiphon" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
+            frame, count = frame.f_back, count + 1
+        return str(count)
+
+    assert int((await Tool.from_function(depth).call(b"")).text) <= 3
+
+
+# --- raw tools ------------------------------------------------------------------------------------------------------
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "unevaluatedProperties": False,
+}
+
+
+async def show(arguments: dict, ctx: Context) -> str:
+    """Show what came."""
+    return f"{arguments} {ctx}"
+
+
+async def test_a_raw_tool_hands_over_a_dict():
+    """Validated, and with the context if it wants it."""
+    tool = Tool.raw("shown", SCHEMA, show, description="Words.")
+    assert tool.wants_context
+    assert (await tool.call(b'{"a": 1}', "context")).text == "{'a': 1} context"
+
+
+def test_a_raw_tool_lists_its_schema_verbatim():
+    """Keywords of 2020-12 included."""
+    definition = Tool.raw("shown", SCHEMA, show, title="T", output_schema={"type": "object"}).definition
+    assert definition.input_schema == SCHEMA
+    assert definition.output_schema == {"type": "object"}
+    assert (definition.name, definition.title) == ("shown", "T")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"a": "1"}', 'argument "a": "1" is not of type "integer"'),
+        (b"{}", 'missing argument "a"'),
+        (b'{"a": 1, "b": 2}', "arguments: Unevaluated properties are not allowed"),
+        (b"{", "arguments: not JSON"),
+        (b"[]", 'arguments: .* is not of type "object"'),
+    ],
+)
+async def test_a_raw_tool_refuses_what_does_not_fit(data, message):
+    """Naming the argument."""
+    with pytest.raises(ArgumentError, match=message):
+        await Tool.raw("shown", SCHEMA, show).call(data)
+
+
+async def test_a_raw_tool_structures_what_it_returns():
+    """By the same rule as others."""
+    tool = Tool.raw("given", {"type": "object"}, lambda arguments: {"a": 1}, inline=True)
+    result = await tool.call(b"")
+    assert (result.text, encode(result.structured_content)) == ('{"a":1}', b'{"a":1}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "handler", "problem"),
+    [
+        ({"type": "string"}, show, 'input schema must say "type": "object"'),
+        ({}, show, 'input schema must say "type": "object"'),
+        ({"type": "object", "$schema": "urn:own"}, show, "input schema: unknown JSON Schema dialect 'urn:own'"),
+        (SCHEMA, lambda: None, r"a raw tool's handler takes \(arguments\)"),
+        (SCHEMA, lambda a, b: None, r"a raw tool's handler takes \(arguments\)"),
+    ],
+)
+def test_a_raw_tool_that_cannot_work_is_refused(schema, handler, problem):
+    """When it is made."""
+    with pytest.raises(ConfigError, match=f'tool "shown" .*{problem}'):
+        Tool.raw("shown", schema, handler)

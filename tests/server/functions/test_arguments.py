@@ -1,0 +1,281 @@
+"""From the JSON of a call to keyword arguments."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import uuid
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.errors import ConfigError, InvalidParams
+from antiphon.server.functions.arguments import ArgumentError, Arguments
+from antiphon.server.functions.signature import REQUIRED, Parameter, read_signature
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+@dataclass
+class Item:
+    price: Annotated[float, msgspec.Meta(ge=0)]
+    tags: list[str] | None = None
+
+
+class Typed(TypedDict, total=False):
+    name: str
+
+
+class Model(pydantic.BaseModel):
+    x: int
+
+
+def order(
+    product: str,
+    items: list[Item],
+    *,
+    count: int = 3,
+    colour: Colour = Colour.RED,
+    size: Literal["s", "l"] = "s",
+    model: Model | None = None,
+    limit: int = pydantic.Field(5, ge=1),
+) -> None:
+    """Take what a tool could."""
+
+
+def arguments_of(function) -> Arguments:
+    """Read a function's arguments."""
+    signature = read_signature(function, noun="tool")
+    return Arguments(signature.parameters, signature.place)
+
+
+ORDER = arguments_of(order)
+
+
+def test_arguments_become_typed_values():
+    """Defaults included."""
+    found = ORDER.decode(
+        b'{"product": "a", "items": [{"price": 1, "tags": ["x"]}], "colour": "green", "model": {"x": 2}}'
+    )
+    assert found == {
+        "product": "a",
+        "items": [Item(1.0, ["x"])],
+        "count": 3,
+        "colour": Colour.GREEN,
+        "size": "s",
+        "model": Model(x=2),
+        "limit": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("annotation", "data", "value"),
+    [
+        (bool, "true", True),
+        (float, "1", 1.0),
+        (int, "2.0", 2),
+        (tuple[int, str], '[1, "a"]', (1, "a")),
+        (set[int], "[1, 1]", {1}),
+        (dict[str, list[int]], '{"a": [1]}', {"a": [1]}),
+        (Typed, '{"name": "a"}', {"name": "a"}),
+        (int | str | None, '"a"', "a"),
+        (dt.datetime, '"2026-01-02T03:04:05Z"', dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)),
+        (uuid.UUID, f'"{uuid.UUID(int=5)}"', uuid.UUID(int=5)),
+        (Decimal, '"1.50"', Decimal("1.50")),
+        (Any, '{"a": [null]}', {"a": [None]}),
+        (object, "[1]", [1]),
+        (list[Model], '[{"x": 1}]', [Model(x=1)]),
+        (Annotated[str, "a description"], '"a"', "a"),
+    ],
+)
+def test_every_kind_of_type_is_read(annotation, data, value):
+    """As msgspec and pydantic do."""
+
+    def function(x) -> None: ...
+
+    function.__annotations__["x"] = annotation
+    assert arguments_of(function).decode(f'{{"x": {data}}}'.encode()) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "argument"),
+    [
+        ('{"items": []}', 'missing argument "product"', "product"),
+        ('{"product": 3, "items": []}', 'argument "product": expected string, got integer', "product"),
+        ('{"product": "a", "items": [], "count": "3"}', 'argument "count": expected integer, got string', "count"),
+        ('{"product": "a", "items": [], "count": 1.5}', 'argument "count": expected integer, got number', "count"),
+        (
+            '{"product": "a", "items": [{"price": 1}, {"price": -1}]}',
+            'argument "items[1].price": expected number >= 0',
+            "items[1].price",
+        ),
+        ('{"product": "a", "items": [{}]}', 'missing argument "items[0].price"', "items[0].price"),
+        (
+            '{"product": "a", "items": [], "cuont": 1}',
+            'unknown argument "cuont"; did you mean "count"?',
+            "cuont",
+        ),
+        (
+            '{"product": "a", "items": [], "size": "m"}',
+            'argument "size": invalid enum value \'m\', expected one of "s", "l"',
+            "size",
+        ),
+        (
+            '{"product": "a", "items": [], "model": {"x": "1"}}',
+            'argument "model.x": input should be a valid integer',
+            "model.x",
+        ),
+        ('{"product": "a", "items": [], "model": {}}', 'missing argument "model.x"', "model.x"),
+        (
+            '{"product": "a", "items": [], "limit": 0}',
+            'argument "limit": input should be greater than or equal to 1',
+            "limit",
+        ),
+        ("[]", "arguments: expected object, got array", ""),
+        ("{", "arguments: not JSON: Input data was truncated", ""),
+        ('{"product": "\\ud800", "items": []}', "arguments: not JSON", ""),
+    ],
+)
+def test_what_does_not_fit_names_the_argument(data, message, argument):
+    """So that a model can correct itself."""
+    with pytest.raises(ArgumentError) as caught:
+        ORDER.decode(data.encode())
+    assert caught.value.message.startswith(message)
+    assert caught.value.argument == argument
+
+
+def test_an_argument_error_is_invalid_params():
+    """The dispatcher decides by the revision which of the two it is."""
+    assert issubclass(ArgumentError, InvalidParams)
+    assert ArgumentError("x").code == InvalidParams.CODE
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"null", b" null ", msgspec.Raw(b"")])
+def test_nothing_is_no_arguments(data):
+    """Left out, empty, or ``null`` as some clients write."""
+
+    def function(x: int = 1) -> None: ...
+
+    assert arguments_of(function).decode(data) == {"x": 1}
+
+
+def test_a_mutable_default_is_that_of_the_function():
+    """As in any call without the argument."""
+    default = [1]
+
+    def function(x: list[int] = default) -> None: ...
+
+    assert arguments_of(function).decode(b"{}")["x"] is default
+
+
+def test_a_type_that_cannot_be_read_names_the_parameter():
+    """Even where each part of it could."""
+
+    def function(a: int, b: list[int] | set[int]) -> None: ...
+
+    with pytest.raises(ConfigError, match=r'tool "function" .*: parameter "b": Type unions may not contain'):
+        arguments_of(function)
+
+
+def prompt(
+    n: int,
+    *,
+    flag: bool = False,
+    tags: list[int] | None = None,
+    item: Item | None = None,
+    text: str = "",
+    when: dt.date | None = None,
+    colour: Colour = Colour.RED,
+    model: Model | None = None,
+    limit: Annotated[int, pydantic.Field(ge=3)] = 3,
+) -> None:
+    """Take what a prompt could."""
+
+
+PROMPT = arguments_of(prompt)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("flag", "true", True),
+        ("flag", "0", False),
+        ("tags", "[1, 2]", [1, 2]),
+        ("tags", ["1", "2"], [1, 2]),
+        ("item", '{"price": 1}', Item(1.0)),
+        ("text", "3", "3"),
+        ("text", "null", "null"),
+        ("when", "2026-01-02", dt.date(2026, 1, 2)),
+        ("colour", "green", Colour.GREEN),
+        ("model", '{"x": 1}', Model(x=1)),
+        ("limit", "4", 4),
+    ],
+)
+def test_text_is_read_as_the_type_wants(name, text, value):
+    """Scalars as they are written, everything else as JSON; what is text stays text."""
+    assert PROMPT.from_text({"n": "1", name: text}) == {"n": 1, name: value}
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({}, 'missing argument "n"'),
+        ({"n": "x"}, 'argument "n": expected integer, got string'),
+        ({"n": "1", "m": "1"}, 'unknown argument "m"; known: "n", "flag"'),
+        ({"n": "1", "tags": "a"}, 'argument "tags": expected array or null, got string'),
+        ({"n": "1", "item": '{"price": -1}'}, 'argument "item.price": expected number >= 0'),
+        ({"n": "1", "colour": "blue"}, "argument \"colour\": invalid enum value 'blue', expected one of"),
+        ({"n": "1", "limit": "1"}, 'argument "limit": input should be greater than or equal to 3'),
+        ({"n": "1", "model": '{"x": "1"}'}, 'argument "model.x": input should be a valid integer'),
+    ],
+)
+def test_text_that_does_not_fit_names_the_argument(texts, message):
+    """As for JSON."""
+    with pytest.raises(ArgumentError) as caught:
+        PROMPT.from_text(texts)
+    assert caught.value.message.startswith(message)
+
+
+def test_names_and_required_are_listed():
+    """In order."""
+    assert ORDER.names[:3] == ("product", "items", "count")
+    assert ORDER.required == ("product", "items")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["product", "items", "count", "colour", "model", "limit", "x"]), _JSON))
+def test_any_json_is_taken_or_refused_by_name(document):
+    """No other exception, whatever comes."""
+    try:
+        found = ORDER.decode(msgspec.json.encode(document))
+    except ArgumentError:
+        return
+    assert set(found) == set(ORDER.names)
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_taken_or_refused(data):
+    """Not even JSON is certain."""
+    with pytest.raises(ArgumentError):
+        ORDER.decode(data)
+
+
+def test_a_parameter_may_begin_with_two_underscores() -> None:
+    """Python mangles such names in classes, and there is one behind the arguments."""
+    made = Arguments([Parameter(name="__y", annotation=int, default=REQUIRED)], "f")
+    assert made.decode(b'{"__y": 3}') == {"__y": 3}

@@ -1,0 +1,212 @@
+"""Types and their JSON: schema, reading, writing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import pathlib
+import types
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, make_dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypedDict
+
+import jsonschema_rs
+import msgspec
+import pydantic
+import pytest
+
+from antiphon.errors import ConfigError
+from antiphon.json_schema.mismatch import MismatchError
+from antiphon.server.functions.shape import Shape, encode_value, schemas_of, with_text_metadata
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+@dataclass
+class Item:
+    """An item."""
+
+    price: Annotated[float, msgspec.Meta(ge=0)]
+    kids: list[Item] = field(default_factory=list)
+
+
+class Struct(msgspec.Struct, rename="camel"):
+    due_at: dt.datetime
+    colour: Colour = Colour.RED
+
+
+class Typed(TypedDict):
+    name: str
+
+
+class Model(pydantic.BaseModel):
+    x: int
+    inner: Model | None = None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "wrapped"),
+    [
+        (int, 3, True),
+        (list[int], [1], True),
+        (str | None, None, True),
+        (Colour, Colour.GREEN, True),
+        (Literal["a", 1], 1, True),
+        (tuple[int, str], (1, "a"), True),
+        (uuid.UUID, uuid.UUID(int=1), True),
+        (Decimal, Decimal("1.5"), True),
+        (Item, Item(1.0, [Item(2.0)]), False),
+        (Item | None, Item(1.0), True),
+        (list[Item], [Item(1.0)], True),
+        (Struct, Struct(dt.datetime(2026, 1, 2, tzinfo=dt.UTC)), False),
+        (Typed, {"name": "a"}, False),
+        (dict[str, int], {"a": 1}, False),
+        (Model, Model(x=1, inner=Model(x=2)), False),
+        (list[Model], [Model(x=1)], True),
+        (dict[str, Model], {"a": Model(x=1)}, False),
+        (Annotated[int, pydantic.Field(ge=1)], 2, True),
+        (dict[str, object], {"a": [None, 1]}, False),
+    ],
+)
+def test_what_is_written_fits_the_schema_and_reads_back(annotation, value, wrapped):
+    """For every kind of type, in both libraries; what is no object is under ``result``."""
+    shape = Shape(annotation, place="here")
+    raw = shape.encode(value)
+    document = b'{"result":' + raw + b"}" if wrapped else raw
+    assert shape.wrapped is wrapped
+    assert shape.schema["type"] == "object"
+    jsonschema_rs.validate(shape.schema, msgspec.json.decode(document))
+    assert shape.decode(document) == value
+
+
+def test_a_recursive_type_keeps_its_definition():
+    """The top is the object itself, and ``$defs`` holds what it refers to."""
+    schema = Shape(Item, place="here").schema
+    assert schema["properties"]["kids"]["items"] == {"$ref": "#/$defs/Item"}
+    assert list(schema["$defs"]) == ["Item"]
+
+
+def test_a_definition_nobody_needs_goes():
+    """A type that only the top used is not repeated."""
+    assert "$defs" not in Shape(Typed, place="here").schema
+
+
+@pytest.mark.parametrize(
+    ("annotation", "raw", "problem"),
+    [
+        (Item, b'{"price": "1"}', '"price": expected number, got string'),
+        (Item, b'{"price": 1, "kids": [{}]}', 'missing "kids[0].price"'),
+        (int, b'{"result": "1"}', "expected integer, got string"),
+        (int, b"{}", 'missing "result"'),
+        (int, b"{", "not JSON"),
+        (Model, b'{"x": 1, "inner": {}}', 'missing "inner.x"'),
+    ],
+)
+def test_what_does_not_fit_names_the_place(annotation, raw, problem):
+    """As one error for all libraries."""
+    with pytest.raises(MismatchError, match=problem.replace("[", r"\[")):
+        Shape(annotation, place="here").decode(raw)
+
+
+def test_a_whole_number_with_a_fraction_is_an_integer():
+    """JSON Schema counts 1.0 as one, and some writers write every number so; 1.5 is none."""
+    shape = Shape(list[int], place="here")
+    assert shape.decode(b'{"result": [1.0, 2]}') == [1, 2]
+    with pytest.raises(MismatchError, match="expected integer, got number"):
+        shape.decode(b'{"result": [1.5]}')
+
+
+@pytest.mark.parametrize("annotation", [Callable[[int], int], list[int] | set[int], pathlib.Path, type("Own", (), {})])
+def test_a_type_without_a_json_form_is_refused(annotation):
+    """The message begins with the place."""
+    with pytest.raises(ConfigError, match=r"^here: "):
+        Shape(annotation, place="here")
+
+
+class Own:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("annotation", "problem"),
+    [
+        (Model | Own, "pydantic cannot use its type"),
+        (dict[str, pydantic.SkipValidation[Callable[[], int]]], "its type has no JSON Schema"),
+        (make_dataclass("Lost", [("x", "Absent")]), "its type names something unknown: name 'Absent' is not defined"),
+    ],
+)
+def test_a_type_no_library_can_use_is_refused(annotation, problem):
+    """Saying which library, and why."""
+    with pytest.raises(ConfigError, match=f"^here: .*{problem}"):
+        Shape(annotation, place="here")
+
+
+def test_several_types_share_definitions():
+    """One definition for both, and another name where two different types have the same."""
+    other = type("Model", (pydantic.BaseModel,), {"__annotations__": {"y": str}})
+    typed = [("a", Item), ("b", list[Item]), ("c", Model), ("d", list[other])]
+    schemas, definitions = schemas_of(typed, mode="validation")
+    assert schemas[0] == {"$ref": "#/$defs/Item"}
+    assert schemas[1] == {"type": "array", "items": {"$ref": "#/$defs/Item"}}
+    found = [schemas[2]["$ref"], schemas[3]["items"]["$ref"]]
+    assert set(found) == {"#/$defs/Model", "#/$defs/Model2"}
+    members = [list(definitions[target.removeprefix("#/$defs/")]["properties"]) for target in found]
+    assert members == [["x", "inner"], ["y"]]
+
+
+def test_the_place_of_an_impossible_type_is_named():
+    """Among several."""
+    with pytest.raises(ConfigError, match=r"^second: "):
+        schemas_of([("first", int), ("second", Callable[[int], int])], mode="validation")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"m": Model(x=1)}, '{"m":{"x":1,"inner":null}}'),
+        (pathlib.PurePosixPath("a/b"), '"a/b"'),
+        (types.MappingProxyType({"a": 1}), '{"a":1}'),
+        ([Colour.RED, dt.date(2026, 1, 2)], '["red","2026-01-02"]'),
+    ],
+)
+def test_any_value_with_a_json_form_can_be_written(value, text):
+    """Even where its type was never declared."""
+    assert encode_value(value).decode() == text
+
+
+def test_a_value_without_a_json_form_cannot():
+    """The error names the type."""
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        encode_value(object())
+
+
+class Doc:
+    documentation = "The words."
+
+
+@pytest.mark.parametrize("metadata", ["The words.", Doc()])
+def test_text_in_metadata_is_the_description(metadata):
+    """A plain string, or PEP 727's ``Doc``."""
+    annotation: Any = with_text_metadata(Annotated[int, metadata, msgspec.Meta(ge=1)])
+    assert Shape(annotation, place="here").schema["properties"]["result"] == {
+        "type": "integer",
+        "description": "The words.",
+        "minimum": 1,
+    }
+
+
+async def test_a_coroutine_is_told_to_be_awaited() -> None:
+    """The usual cause of a result that has no JSON form."""
+
+    async def sample() -> str:
+        return "x"
+
+    forgotten = sample()
+    with pytest.raises(TypeError, match="coroutine was not awaited: an `await` is missing"):
+        encode_value(forgotten)
+    assert await forgotten == "x"

@@ -1,0 +1,103 @@
+"""What a server offers: decorators, what they return, and what is declared of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon import Client, ConfigError, Server
+from antiphon.server.features.tools import Tool
+
+
+def test_a_decorator_returns_the_function() -> None:
+    """With parentheses or without, it can still be called."""
+    server = Server("s")
+
+    def one() -> str:
+        return "one"
+
+    assert server.tool(one) is one
+    assert server.tool(name="again")(one) is one
+    assert server.prompt(one) is one
+    assert server.prompt(name="again")(one) is one
+    assert server.resource("s://one")(one) is one
+    assert server.tools.names() == server.prompts.names() == ["one", "again"]
+
+
+def test_a_completer_is_returned_too() -> None:
+    """It belongs to a prompt's argument."""
+    server = Server("s")
+
+    @server.prompt
+    def brief(topic: str) -> str:
+        return topic
+
+    def topics(value: str) -> list[str]:
+        return [value]
+
+    assert server.complete("brief", "topic")(topics) is topics
+    assert len(server.completions) == 1
+
+
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "template"])
+def test_a_name_is_taken_once(kind: str) -> None:
+    """The second one is a mistake, and is told when it is made."""
+    server = Server("s")
+
+    def one() -> str:
+        return "one"
+
+    def family(gap: str) -> str:
+        return gap
+
+    add: dict[str, Any] = {
+        "tool": lambda: server.tool(one),
+        "prompt": lambda: server.prompt(one),
+        "resource": lambda: server.resource("s://one")(one),
+        "template": lambda: server.resource("s://{gap}")(family),
+    }
+    add[kind]()
+    with pytest.raises(ConfigError, match="is there already"):
+        add[kind]()
+
+
+def test_a_template_has_no_size() -> None:
+    """Its members differ."""
+    with pytest.raises(ConfigError, match="leave size= out"):
+        Server("s").resource("s://{gap}", size=3)(lambda gap: gap)
+
+
+def test_a_tool_may_be_made_elsewhere() -> None:
+    """``add_tool`` is what the decorator does."""
+    server = Server("s")
+    server.add_tool(Tool.from_function(lambda: "x", name="made"))
+    assert server.tools.names() == ["made"]
+
+
+def test_an_empty_server_offers_nothing() -> None:
+    """But it can log."""
+    offered = Server("s").capabilities()
+    assert (offered.tools, offered.prompts, offered.resources, offered.completions) == (None, None, None, None)
+    assert offered.logging == {}
+
+
+def test_capabilities_follow_what_was_added() -> None:
+    """A template alone makes resources."""
+    server = Server("s")
+    server.tool(name="t")(lambda: "x")
+    assert server.capabilities().tools is not None
+    assert server.capabilities().resources is None
+    server.resource("s://{gap}")(lambda gap: gap)
+    assert server.capabilities().resources is not None
+    assert server.capabilities().prompts is None
+
+
+async def test_a_resource_is_read_before_a_template() -> None:
+    """A fixed URI wins over a gap that would fit."""
+    server = Server("s")
+    server.resource("s://{gap}")(lambda gap: f"any {gap}")
+    server.resource("s://hat")(lambda: "the hat")
+    async with Client(server) as client:
+        hat, cap = await client.read_resource("s://hat"), await client.read_resource("s://cap")
+    assert [result.contents[0].text for result in (hat, cap)] == ["the hat", "any cap"]

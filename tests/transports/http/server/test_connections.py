@@ -1,0 +1,140 @@
+"""Connections that come no further are aborted, and those that do are left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon import Server
+from antiphon.transports.http.server.connections import BoundedConnection, Limits, Sweep, bounded_by
+from tests.support.network import INITIALIZE, Bare, let_time_pass, listening, request_bytes, until
+
+LIMITS = Limits(head_timeout=10, stall=30)
+
+
+class Transport:
+    """What lies under a connection, as far as it is looked at."""
+
+    def __init__(self):
+        self.aborted = False
+        self.closing = False
+        self.left = 0
+
+    def abort(self):
+        self.aborted = True
+
+    def is_closing(self):
+        return self.closing
+
+    def get_write_buffer_size(self):
+        return self.left
+
+
+class Stranger:
+    """A connection of another kind, such as a WebSocket's: only its transport is looked at."""
+
+    def __init__(self):
+        self.transport = Transport()
+
+
+@pytest.fixture
+def swept():
+    """Give a closing connection, and what sweeps it at a moment and tells whether it was aborted."""
+    connection = Stranger()
+    connection.transport.closing = True
+    sweep = Sweep(LIMITS)
+
+    def at(now):
+        sweep([connection], now)
+        return connection.transport.aborted
+
+    return connection.transport, at
+
+
+def test_what_is_closed_and_not_taken_is_aborted_after_a_while(swept):
+    """Else its buffer would stay for ever."""
+    transport, at = swept
+    transport.left = 1_000_000
+    assert [at(now) for now in (0, 15, 29.9, 30)] == [False, False, False, True]
+
+
+def test_who_takes_enough_has_all_the_time(swept):
+    """64 KiB in half a minute are enough; a little now and then is not."""
+    transport, at = swept
+    for step in range(10):
+        transport.left = 1_000_000 - step * 65_536
+        assert not at(step * 29)
+    transport.left -= 1
+    assert not at(9 * 29 + 1)
+    transport.left -= 10
+    assert at(9 * 29 + 31)
+
+
+def test_a_connection_that_is_well_is_not_looked_at_again(swept):
+    """Its time begins anew when it is not."""
+    transport, at = swept
+    transport.closing = False
+    assert not at(0)
+    assert not at(1000)
+    transport.closing = True
+    assert not at(1001)
+    assert at(1031)
+
+
+def test_the_class_of_connections_has_its_limits():
+    """One class for each server."""
+    small = bounded_by(Limits(max_connections=1))
+    assert small.limits.max_connections == 1
+    assert BoundedConnection.limits.max_connections == Limits().max_connections
+
+
+async def test_whoever_works_on_is_not_cut_off():
+    """In a request and in a stream nobody is hurried; between requests a connection may rest a while."""
+    async with listening(Server("s")) as network:
+        bare = await Bare.open(network.place)
+        session = await bare.initialize()
+        bare.send(request_bytes(b"", "GET", **session))
+        await bare.reader.readuntil(b"id: 0-0")
+        other = await Bare.open(network.place)
+        other.send(request_bytes(INITIALIZE))
+        assert (await other.response())[0] == 200
+        let_time_pass(network, 4.9)
+        assert len(network.server_state.connections) == 2
+        let_time_pass(network, 3600)
+        assert await other.ended() == b""
+        await until(lambda: len(network.server_state.connections) == 1)
+        for each in (bare, other):
+            each.vanish()
+        await until(lambda: not network.server_state.connections)
+
+
+async def test_the_head_of_the_next_request_has_its_own_time():
+    """What was sent before does not count."""
+    async with listening(Server("s"), head_timeout=5.0) as network:
+        bare = await Bare.open(network.place)
+        for _ in range(20):
+            bare.send(request_bytes(INITIALIZE, x_long="x" * 10_000))
+            assert (await bare.response())[0] == 200
+        bare.send(b"POST ")
+        await until(lambda: next(iter(network.server_state.connections)).is_idle)
+        let_time_pass(network, 4.9)
+        assert network.server_state.connections
+        let_time_pass(network, 5.0)
+        assert await bare.ended() == b""
+
+
+async def test_requests_that_come_together_are_answered_in_order():
+    """Pipelined: the next is served when the one before has its response."""
+    async with listening(Server("s")) as network:
+        bare = await Bare.open(network.place)
+        bare.send(request_bytes(INITIALIZE) + request_bytes(INITIALIZE, path="/other") + request_bytes(INITIALIZE))
+        assert [(await bare.response())[0] for _ in range(3)] == [200, 404, 200]
+        bare.vanish()
+
+
+async def test_a_path_may_be_escaped():
+    """It is the same path."""
+    async with listening(Server("s")) as network:
+        bare = await Bare.open(network.place)
+        bare.send(request_bytes(INITIALIZE, path="/m%63p?a=1"))
+        assert (await bare.response())[0] == 200
+        bare.vanish()

@@ -1,0 +1,95 @@
+"""The table of sessions: a cap, and an end for those nobody uses."""
+
+from __future__ import annotations
+
+import asyncio
+
+from antiphon.transports.http.server.sessions import Sessions
+from tests.transports.http.server.driver import begin, closing, post
+from tests.transports.http.server.fakes import Bench, call, initialize
+
+
+class Idle:
+    """A session as the table sees it."""
+
+    def __init__(self, id):
+        self.id = id
+        self.principal = None
+        self.used = 0.0
+        self.is_busy = self.is_serving = False
+        self.peer = self
+        self.is_over = False
+        self.ended = asyncio.Event()
+
+    async def close(self):
+        self.is_over = True
+        self.ended.set()
+
+
+async def test_a_session_that_nobody_uses_is_ended():
+    """After the idle timeout."""
+    sessions = Sessions(10, 0.01)
+    session = Idle(b"a")
+    sessions.add(session)
+    async with asyncio.timeout(30):
+        await session.ended.wait()
+    assert sessions.find(b"a", None) is None
+    assert len(sessions) == 0
+    await sessions.close()
+
+
+async def test_a_session_that_is_busy_is_not():
+    """However long that takes."""
+    sessions = Sessions(10, 0.0)
+    busy, idle = Idle(b"a"), Idle(b"b")
+    busy.is_busy = True
+    sessions.add(busy)
+    sessions.add(idle)
+    async with asyncio.timeout(30):
+        await idle.ended.wait()
+    assert not busy.is_over
+    await sessions.close()
+    assert busy.is_over
+
+
+async def test_a_session_whose_peer_has_ended_is_gone():
+    """Its client is told 404 and opens another."""
+    sessions = Sessions(10, 60)
+    session = Idle(b"a")
+    sessions.add(session)
+    session.is_over = True
+    assert sessions.find(b"a", None) is None
+    await sessions.close()
+
+
+async def test_the_number_of_sessions_is_bounded():
+    """One that is over makes room."""
+    sessions = Sessions(1, 60)
+    session = Idle(b"a")
+    sessions.add(session)
+    assert sessions.is_full
+    session.is_over = True
+    assert not sessions.is_full
+    await sessions.close()
+
+
+async def test_a_client_beyond_the_bound_is_told_to_come_back():
+    """503, and those that have a session are served on."""
+    bench = Bench(max_sessions=1)
+    async with closing(bench.app) as app:
+        opened = await post(app, initialize())
+        assert (await post(app, initialize())).status == 503
+        served = await post(app, call("echo"), mcp_session_id=opened.headers["mcp-session-id"])
+    assert served.status == 200
+
+
+async def test_a_session_in_use_outlives_the_timeout():
+    """A call that waits keeps it."""
+    bench = Bench(idle_timeout=0.0)
+    async with closing(bench.app) as app:
+        opened = await post(app, initialize())
+        waiting = begin(app, call("wait"), mcp_session_id=opened.headers["mcp-session-id"])
+        await bench.waiting.wait()
+        app._sessions._sweep()
+        bench.peer.go.set()
+        assert (await waiting.done()).json["result"] == "waited"

@@ -1,0 +1,140 @@
+"""A child process and its group: started clearly, ended surely, reaped always."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from antiphon.errors import ConfigError
+from antiphon.transports.stdio.child import Child
+
+HELD = "import sys; sys.stdin.read()"
+IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+
+
+def child(code, *, grace=5.0):
+    """Start a Python child."""
+    return Child([sys.executable, "-ISc", code], env=dict(os.environ), cwd=None, grace=grace)
+
+
+def close_streams(started):
+    """Close our ends."""
+    for stream in (started.process.stdin, started.process.stdout, started.process.stderr):
+        stream.close()
+
+
+def release(started):
+    """Close the streams, and see that the child was reaped and its group is gone."""
+    close_streams(started)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(started.process.pid, os.WNOHANG)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(started.process.pid, 0)
+
+
+async def line(started):
+    """Read one line of the child's output, off the loop."""
+    return await asyncio.to_thread(started.process.stdout.readline)
+
+
+async def exit_of(started):
+    """Wait until the end of a child is reported."""
+    exited = asyncio.Event()
+    started.on_exit = exited.set
+    await exited.wait()
+    return started.returncode
+
+
+async def test_the_exit_is_reported_once_with_its_code():
+    """A child that ends by itself is reaped without being asked after."""
+    started = child("raise SystemExit(3)")
+    assert await exit_of(started) == 3
+    await started.end()
+    release(started)
+
+
+async def test_a_child_that_ends_with_its_input_gets_no_signal():
+    """The kind way comes first."""
+    started = child(HELD)
+    started.process.stdin.close()
+    await started.end()
+    assert started.returncode == 0
+    release(started)
+
+
+async def test_a_child_that_stays_is_terminated():
+    """SIGTERM is the second step."""
+    started = child(HELD, grace=0.02)
+    await started.end()
+    assert started.returncode == -signal.SIGTERM
+    release(started)
+
+
+async def test_a_child_that_ignores_that_is_killed():
+    """SIGKILL is the third."""
+    started = child(IGNORES, grace=0.05)
+    assert await line(started) == b"ready\n"
+    await started.end()
+    assert started.returncode == -signal.SIGKILL
+    release(started)
+
+
+async def test_kill_is_immediate():
+    """It leaves nothing behind, also when no loop turns any more."""
+    started = child(IGNORES)
+    assert await line(started) == b"ready\n"
+    started.kill()
+    assert started.returncode == -signal.SIGKILL
+    started.kill()
+    release(started)
+
+
+async def test_what_a_child_leaves_behind_is_ended_with_it():
+    """A grandchild that ignores SIGTERM is killed when its grace is over."""
+    started = child(
+        f"import subprocess, sys\ngrandchild = subprocess.Popen([sys.executable, '-ISc', {IGNORES!r}], stdout=1)\n"
+        "print('started', flush=True); sys.stdin.read(); grandchild.returncode = 0",
+        grace=0.5,
+    )
+    assert {await line(started), await line(started)} == {b"ready\n", b"started\n"}
+    started.process.stdin.close()
+    await started.end()
+    assert started.returncode == 0
+    # The grandchild holds this pipe: its end is the grandchild's.
+    assert await asyncio.to_thread(started.process.stdout.read) == b""
+    close_streams(started)
+
+
+async def test_without_pidfds_a_thread_watches(monkeypatch):
+    """Where the system has none the same holds."""
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    started = child("raise SystemExit(4)")
+    assert await exit_of(started) == 4
+    stays = child(HELD, grace=0.02)
+    await stays.end()
+    assert stays.returncode == -signal.SIGTERM
+    release(started)
+    release(stays)
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "said"),
+    [
+        (["no-such-program-here", "x"], None, "'no-such-program-here' cannot be started: there is no such program"),
+        (["no_such_file.py"], None, "'no_such_file.py' cannot be started: there is no such file"),
+        ([sys.executable], "/no/such/place", "there is no such directory"),
+        (["/"], None, "'/' cannot be started:"),
+        (["bad\0name"], None, "cannot be started: embedded null byte"),
+        ([], None, "a command is a list"),
+        ("python server.py", None, "a command is a list"),
+    ],
+)
+async def test_what_cannot_be_started_is_named(command, cwd, said):
+    """The error says which program, and why."""
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        Child(command, env={"PATH": "/bin:/usr/bin"}, cwd=cwd, grace=1)
