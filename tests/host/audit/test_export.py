@@ -51,8 +51,31 @@ def test_a_table_has_a_row_for_each_record():
     assert len(rows) == 3
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", " =1", '"=1', "\uff1d1"])
 def test_no_cell_is_a_formula(cell: str):
     """A spreadsheet shows it as text."""
     [row, *_] = csv.DictReader(io.StringIO("".join(csv_lines(entries(by=cell)[0])), newline=""))
     assert row["by"] == f"'{cell}"
+
+
+@pytest.mark.parametrize("separator", [";", ",", "|", "\t"])
+@pytest.mark.parametrize("cell", ["a{}=1+1", "a{} @x", 'a{}"=1"', "a\n=1{}-2", "{}+1", "a\r\n{}=1"])
+def test_no_cell_is_a_formula_wherever_it_is_split(cell: str, separator: str):
+    """Spreadsheets of many countries split at another separator, and end rows within what was quoted for a comma."""
+    text = "".join(csv_lines(entries(by=cell.format(separator))[0]))
+    for split in (";", "|", "\t"):
+        for line in text.splitlines():
+            for part in line.split(split):
+                assert not part.lstrip(" \"'").startswith(("=", "+", "-", "@")) or part.lstrip().startswith("'"), part
+
+
+def test_a_table_holds_no_control_characters():
+    """They are marked as everywhere a person reads them; a sheet, a terminal or a mail does not obey them."""
+    [row, *_] = csv.DictReader(io.StringIO("".join(csv_lines(entries(by="a\x1b[2J\x00\n\u202eb")[0])), newline=""))
+    assert row["by"] == "a⟦U+001B⟧[2J⟦U+0000⟧⟦U+000A⟧⟦U+202E⟧b"
+
+
+def test_a_table_in_parts_has_one_heading():
+    """As whoever writes page after page needs it."""
+    made, _ = entries()
+    assert list(csv_lines(made[:1])) + list(csv_lines(made[1:], heading=False)) == list(csv_lines(made))

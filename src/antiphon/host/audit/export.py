@@ -1,17 +1,19 @@
 """The audit, written for other programs: JSON Lines, which can be checked again, and CSV, which a spreadsheet opens.
 
-Pure. Owns the two forms. Nothing in a CSV is ever a formula.
+Pure. Owns the two forms. No cell of a CSV is a formula, whichever separator a spreadsheet splits at, and none holds a
+control character.
 """
 
 from __future__ import annotations
 
 import csv
-import io
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
 
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.store.chain import Entry, Fault, Head, Record, verify
 
 __all__ = ["check_lines", "csv_lines", "json_lines"]
@@ -33,7 +35,11 @@ _COLUMNS = (
     "grant",
     "by",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets of many countries split at ";", whatever is quoted for ",": a formula may begin after any separator, and
+# also behind blanks and quotes. The wide forms are computed by some of them, too.
+_FORMULA = re.compile(r"(?:^|(?<=[,;|]))(?=[\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_PLAIN = re.compile(r"[0-9A-Za-z_.:/][0-9A-Za-z_.:/ -]*")
+"""What most cells are: no formula, nothing to mark."""
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
@@ -63,9 +69,13 @@ def check_lines(lines: Iterable[str]) -> tuple[Head, Fault | None]:
     return head, None
 
 
-def csv_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Write a table with a heading (RFC 4180). Times are ISO 8601 in UTC, money is nano-dollars."""
-    yield _row(["seq", *_COLUMNS, "hash"])
+def csv_lines(entries: Iterable[Entry], *, heading: bool = True) -> Iterator[str]:
+    """Write a table (RFC 4180), ``heading`` first. Times are ISO 8601 in UTC, money is nano-dollars.
+
+    What cannot be seen is written as a mark, as everywhere a person reads it: the JSON Lines have it as it is.
+    """
+    if heading:
+        yield _row(["seq", *_COLUMNS, "hash"])
     for entry in entries:
         record = entry.record
         yield _row([entry.seq, *(_cell(record, column) for column in _COLUMNS), entry.hash])
@@ -75,13 +85,21 @@ def _cell(record: Record, column: str) -> object:
     value = getattr(record, column)
     if column == "at":
         return datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds")
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        # A spreadsheet would compute it; after an apostrophe it is text.
-        return f"'{value}"
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        # After an apostrophe it is text.
+        return _FORMULA.sub("'", inert_line(value))
     return "" if value is None else value
 
 
+class _Line:
+    """A file that hands on what is written to it: one line at a time needs no buffer."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_WRITER = csv.writer(_Line())
+
+
 def _row(cells: list[object]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerow(cells)
-    return text.getvalue()
+    return str(_WRITER.writerow(cells))

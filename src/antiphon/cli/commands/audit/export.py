@@ -33,10 +33,10 @@ async def export(store: Store, form: Format, output: Path | None) -> int:
     with _opened(output) as write:
         async for page in _pages(store):
             try:
-                lines = list(json_lines(page) if form == "jsonl" else csv_lines(page))
+                lines = list(json_lines(page) if form == "jsonl" else csv_lines(page, heading=count == 0))
             except msgspec.DecodeError:
                 raise Failed("a record cannot be read: antiphon audit verify") from None
-            for line in lines if form == "jsonl" or count == 0 else lines[1:]:
+            for line in lines:
                 write(line)
             count += len(page)
     return count
