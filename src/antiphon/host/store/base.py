@@ -18,11 +18,13 @@ __all__ = [
     "OPEN",
     "Balance",
     "BlockRow",
+    "BrowserRow",
     "Change",
     "Decided",
     "GrantRow",
     "Hold",
     "HoldRow",
+    "PageRow",
     "ReviewKind",
     "ReviewRow",
     "ReviewState",
@@ -156,6 +158,29 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
+class PageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a review page is found, so that a restart serves it under the same address."""
+
+    name: str
+    """The unguessable part of its host name: ``<name>.localhost``."""
+    port: int
+    used: float
+    """When it was last served, in seconds since the epoch."""
+
+
+class BrowserRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One browser that was let in to a review page."""
+
+    digest: str
+    """SHA-256 of the secret in its cookie, in hex; the secret itself is kept by the browser only."""
+    page: str
+    """The name of the page."""
+    number: int
+    """From 1, in the order in which they came."""
+    opened: float
+    """Seconds since the epoch."""
+
+
 class Store(Protocol):
     """What a host remembers. All methods may be called from any task; a lost connection raises ``OSError``."""
 
@@ -246,6 +271,22 @@ class Store(Protocol):
 
     async def reviews_version(self) -> int:
         """Return a number that grows with every change of a question."""
+        ...
+
+    async def pages(self) -> list[PageRow]:
+        """Return where review pages were served, the latest first."""
+        ...
+
+    async def keep_page(self, row: PageRow, *, most: int) -> None:
+        """Remember a page, or that it is served again; of more than ``most`` the oldest go, with their browsers."""
+        ...
+
+    async def browsers(self, page: str) -> list[BrowserRow]:
+        """Return the browsers that were let in to a page, the first one first."""
+        ...
+
+    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
+        """Remember a browser; of more than ``most`` of its page the oldest go."""
         ...
 
     async def recover(self) -> int:

@@ -19,11 +19,13 @@ from antiphon.host.store.base import (
     OPEN,
     Balance,
     BlockRow,
+    BrowserRow,
     Change,
     Decided,
     GrantRow,
     Hold,
     HoldRow,
+    PageRow,
     ReviewRow,
     ReviewState,
     late,
@@ -57,6 +59,8 @@ class MemoryStore:
         self._grants: dict[str, GrantRow] = {}
         self._blocks: dict[str, BlockRow] = {}
         self._reviews: dict[str, ReviewRow] = {}
+        self._pages: dict[str, PageRow] = {}
+        self._browsers: dict[str, BrowserRow] = {}
         self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
         self._head = Head()
         self._version = 0
@@ -176,6 +180,28 @@ class MemoryStore:
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
         return self._version
+
+    async def pages(self) -> list[PageRow]:
+        """See ``base.Store.pages``."""
+        return list(reversed(self._pages.values()))
+
+    async def keep_page(self, row: PageRow, *, most: int) -> None:
+        """See ``base.Store.keep_page``."""
+        self._pages.pop(row.name, None)
+        self._pages[row.name] = row
+        for name in list(self._pages)[:-most]:
+            del self._pages[name]
+        self._browsers = {key: kept for key, kept in self._browsers.items() if kept.page in self._pages}
+
+    async def browsers(self, page: str) -> list[BrowserRow]:
+        """See ``base.Store.browsers``."""
+        return [row for row in self._browsers.values() if row.page == page]
+
+    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
+        """See ``base.Store.keep_browser``."""
+        self._browsers[row.digest] = row
+        for old in (await self.browsers(row.page))[:-most]:
+            del self._browsers[old.digest]
 
     async def recover(self) -> int:
         """See ``base.Store.recover``: nothing is left behind by others here."""

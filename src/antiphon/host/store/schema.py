@@ -13,15 +13,17 @@ __all__ = [
     "audit",
     "audit_head",
     "blocks",
+    "browsers",
     "grants",
     "holds",
     "hosts",
     "metadata",
+    "pages",
     "reviews",
     "reviews_head",
 ]
 
-REVISION = "v0001"
+REVISION = "v0002"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 metadata = MetaData()
@@ -111,6 +113,25 @@ reviews_head = Table(
     Column("version", BigInteger, nullable=False),
 )
 """One row: counts the changes of all reviews, for those who wait for one."""
+
+pages = Table(
+    "pages",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("port", Integer, nullable=False),
+    Column("used", Double, nullable=False),
+)
+"""Where review pages are served: the same name and port after a restart."""
+
+browsers = Table(
+    "browsers",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("page", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("opened", Double, nullable=False),
+)
+"""The browsers that were let in to a page, by the digest of the secret in their cookie."""
 
 audit = Table(
     "audit",

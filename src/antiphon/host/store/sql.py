@@ -19,15 +19,18 @@ from sqlalchemy import Connection, bindparam, update
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
 from antiphon.host.store import migrations, money, process
+from antiphon.host.store import pages as places
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import (
     Balance,
     BlockRow,
+    BrowserRow,
     Change,
     Decided,
     GrantRow,
     HoldRow,
+    PageRow,
     ReviewRow,
     ReviewState,
     late,
@@ -156,6 +159,22 @@ class SqlStore:
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
         return await self._read(questions.version)
+
+    async def pages(self) -> list[PageRow]:
+        """See ``base.Store.pages``."""
+        return await self._read(places.kept)
+
+    async def keep_page(self, row: PageRow, *, most: int) -> None:
+        """See ``base.Store.keep_page``."""
+        await self._write(partial(places.keep, row=row, most=most))
+
+    async def browsers(self, page: str) -> list[BrowserRow]:
+        """See ``base.Store.browsers``."""
+        return await self._read(partial(places.browsers_of, page=page))
+
+    async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
+        """See ``base.Store.keep_browser``."""
+        await self._write(partial(places.keep_browser, row=row, most=most))
 
     async def recover(self) -> int:
         """See ``base.Store.recover``."""
