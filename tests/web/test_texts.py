@@ -10,14 +10,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import antiphon.host.review
 import antiphon.web
-from antiphon.host.checks.risk import Risk, RiskKind
+from antiphon.host.checks.risk import RiskKind
 from antiphon.host.models.selection.record import ObstacleCode, SelectionRule
 from antiphon.host.store.base import ReviewKind, ReviewState
-from antiphon.web.texts import LANGUAGES, preferred, texts
+from antiphon.web.texts import LANGUAGES, texts
 
 HERE = Path(antiphon.web.__file__).parent
+SHARED = Path(antiphon.host.review.__file__).parent
 CATALOGUES = {name: msgspec.json.decode((HERE / "languages" / f"{name}.json").read_bytes()) for name in LANGUAGES}
+KNOWN = CATALOGUES["en"].keys() | msgspec.json.decode((SHARED / "languages" / "en.json").read_bytes()).keys()
+"""What can be said: the page's own words, and those that all reviews share."""
 TEMPLATES = sorted((HERE / "templates").rglob("*.html"))
 TOLD = ("alt", "aria-label", "title", "placeholder")
 
@@ -83,10 +87,9 @@ def test_no_template_has_words_of_its_own(template: Path):
 
 def test_every_key_a_template_names_is_there():
     """And those it makes of parts begin like some that are."""
-    known = CATALOGUES["en"]
     for template in TEMPLATES:
         for key, more in re.findall(r"\bt\('([^']+)'(\s*~)?", template.read_text()):
-            assert any(each.startswith(key) for each in known) if more else key in known, (template.name, key)
+            assert any(each.startswith(key) for each in KNOWN) if more else key in KNOWN, (template.name, key)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_every_key_a_template_names_is_there():
 )
 def test_there_are_words_for_all_that_the_host_says(prefix: str, names: object):
     """A new kind of anything needs words before it is shown."""
-    assert {f"{prefix}{name}" for name in names.__args__} <= CATALOGUES["en"].keys()
+    assert {f"{prefix}{name}" for name in names.__args__} <= KNOWN
 
 
 def test_every_key_of_the_code_is_there():
@@ -111,31 +114,7 @@ def test_every_key_of_the_code_is_there():
     code = "\n".join(path.read_text() for path in HERE.glob("*.py"))
     keys = re.findall(r'"((?:problem|done|part|fact|denied)\.[a-z_]+)"', code)
     assert keys
-    assert set(keys) <= CATALOGUES["en"].keys()
-
-
-def test_a_risk_is_told_in_both_languages():
-    """In English as the host says it; in Chinese with the same figures."""
-    risk = Risk(kind="hidden", level="warning", text="characters that cannot be seen (2 bidi, 1 tag), shown as marks")
-    assert texts("en").risk(risk) == risk.text
-    assert texts("zh").risk(risk) == "含有不可见字符（2 bidi, 1 tag），已用标记显示"
-    tokens = Risk(kind="tokens", level="warning", text="an answer of up to 9000 tokens")
-    assert "9000" in texts("zh").risk(tokens)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "accepted", "language"),
-    [
-        (None, "zh-CN,zh;q=0.9,en;q=0.8", "zh"),
-        (None, "de, fr;q=0.5", "en"),
-        ("en", "zh-CN", "en"),
-        ("xx", "zh", "zh"),
-        (None, "", "en"),
-    ],
-)
-def test_the_language_is_the_persons(chosen: str | None, accepted: str, language: str):
-    """A choice counts most, then the browser's wish, then English."""
-    assert preferred(chosen, accepted) == language
+    assert set(keys) <= KNOWN
 
 
 def test_another_language_is_english():

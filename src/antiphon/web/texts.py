@@ -1,74 +1,20 @@
-"""What the page says, in each of its languages. Server-given text is never looked up here.
-
-Owns the catalogues (``languages/*.json``), and which one a browser gets.
-"""
+"""What the page says, in each of its languages: its own words (``languages/*.json``) over those all reviews share."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-import msgspec
+from antiphon.host.review import texts as shared
+from antiphon.host.review.texts import LANGUAGES, Texts, preferred
 
-from antiphon.host.checks.risk import Risk
+__all__ = ["LANGUAGES", "PAGE_WORDS", "Texts", "preferred", "texts"]
 
-__all__ = ["LANGUAGES", "Texts", "preferred", "texts"]
-
-LANGUAGES = {"en": "English", "zh": "简体中文"}
-"""Each language, by the name of its catalogue, as those who speak it call it."""
-_FOLDER = Path(__file__).parent / "languages"
-_FACTS = re.compile(r"\((?P<list>[^()]*)\)|: (?P<kind>[^:(]+)|(?P<number>\d+)")
-
-
-class Texts:
-    """The page's words in one language."""
-
-    def __init__(self, language: str, catalogue: Mapping[str, str]) -> None:
-        self.language = language
-        """``"en"`` or ``"zh"``."""
-        self.tag = {"zh": "zh-Hans"}.get(language, language)
-        """As HTML and browsers have it."""
-        self._catalogue = catalogue
-
-    def __call__(self, key: str, **values: object) -> str:
-        """Say something; ``values`` fill its ``{places}``.
-
-        Raises:
-            KeyError: the catalogue does not have it, or it needs another value.
-        """
-        text = self._catalogue[key]
-        return text.format_map(values) if values else text
-
-    def has(self, key: str) -> bool:
-        """Tell whether there are words for this."""
-        return key in self._catalogue
-
-    def risk(self, risk: Risk) -> str:
-        """Say what to look at twice. The host says it in English, with the figures that are put in here."""
-        if self.language == "en":
-            return risk.text
-        facts = {"number": "", "list": "", "kind": ""}
-        for found in _FACTS.finditer(risk.text):
-            name = found.lastgroup or "number"
-            facts[name] = facts[name] or found[name].strip()
-        return self(f"risk.{risk.kind}", **facts)
+PAGE_WORDS = Path(__file__).parent / "languages"
+"""The folder of the page's own catalogues."""
 
 
 @cache
 def texts(language: str) -> Texts:
     """Return the words of a language; English for one that is not spoken here."""
-    name = language if language in LANGUAGES else "en"
-    return Texts(name, msgspec.json.decode((_FOLDER / f"{name}.json").read_bytes(), type=dict[str, str]))
-
-
-def preferred(chosen: str | None, accepted: str) -> str:
-    """Choose the language: the one a person chose, else the first of ``Accept-Language`` that there is."""
-    if chosen in LANGUAGES:
-        return chosen
-    for part in accepted.split(","):
-        language = part.partition(";")[0].strip().lower().partition("-")[0]
-        if language in LANGUAGES:
-            return language
-    return "en"
+    return shared.texts(language, PAGE_WORDS)

@@ -12,9 +12,9 @@ import pytest
 
 import antiphon.cli.screen
 from antiphon.cli.screen.keys import help_lines
-from antiphon.cli.screen.words import next_language, terminal_language, words
+from antiphon.cli.screen.words import next_language, words
 from antiphon.host.checks.risk import Risk
-from antiphon.web.texts import LANGUAGES
+from antiphon.host.review.texts import LANGUAGES
 
 HERE = Path(antiphon.cli.screen.__file__).parent
 OWN = {name: msgspec.json.decode((HERE / "languages" / f"{name}.json").read_bytes()) for name in LANGUAGES}
@@ -76,26 +76,6 @@ def test_own_words_go_before_the_page_s():
     assert "9000" in words("zh").risk(risk)
     with pytest.raises(KeyError):
         words("en")("screen.nothing")
-
-
-@pytest.mark.parametrize(
-    ("variables", "language"),
-    [
-        ({"LANG": "zh_CN.UTF-8"}, "zh"),
-        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
-        ({"LC_MESSAGES": "zh_TW"}, "zh"),
-        ({"LANG": "de_DE.UTF-8"}, "en"),
-        ({}, "en"),
-    ],
-)
-def test_the_terminal_s_language_is_that_of_its_locale(monkeypatch, variables: dict[str, str], language: str):
-    """By the order of POSIX; one that is asked for goes before."""
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert terminal_language(None) == language
-    assert terminal_language("zh") == "zh"
 
 
 def test_languages_take_turns():

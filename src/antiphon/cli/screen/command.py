@@ -52,7 +52,7 @@ def screen(
 async def _shown(language: str | None, by: str, store: str | None, config: Path | None, *, bell: bool) -> None:
     from antiphon.cli.screen.app import ReviewApp
     from antiphon.cli.screen.stage import Setting
-    from antiphon.cli.screen.words import terminal_language
+    from antiphon.host.review.texts import terminal_language
 
     async with opened_store(store, config, make=True) as opened:
         setting = Setting(store=opened, by=by, language=terminal_language(language), bell=bell)

@@ -1,0 +1,184 @@
+"""The keys of a review, written once: for the page, the screen and the inline terminal.
+
+Pure. Owns which key does what, for what, and which of them decide something. The words beside a key are in the shared
+catalogues, as ``key.ACTION`` and ``meaning.ACTION``. What a key does there is each surface's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from antiphon.host.review.shown import Shown
+from antiphon.host.review.texts import Texts
+
+__all__ = [
+    "KEYMAP",
+    "Key",
+    "Place",
+    "Subject",
+    "Surface",
+    "key_for",
+    "keys_on",
+    "label",
+    "meaning",
+    "offered",
+    "printed",
+    "subject",
+]
+
+Subject = Literal["request", "response", "form", "url", "tool"]
+"""What is decided about: a request for a completion, its answer, a form, an address to visit, the call of a tool."""
+Place = Literal["review", "list", "panel", "anywhere"]
+"""Where a key counts: with a request on show, in the queue, in a form that is being filled in, or everywhere."""
+Surface = Literal["page", "screen", "inline"]
+_SUBJECTS: frozenset[Subject] = frozenset({"request", "response", "form", "url", "tool"})
+_MODELS: frozenset[Subject] = frozenset({"request", "response"})
+_ALL: frozenset[Surface] = frozenset({"page", "screen", "inline"})
+_FULL: frozenset[Surface] = frozenset({"page", "screen"})
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One action, and the keys that start it."""
+
+    action: str
+    """Its name, as in ``key.NAME`` of the catalogues."""
+    keys: tuple[str, ...]
+    """The key that is shown, then others that do the same, as ``KeyboardEvent.key`` (UI Events, 5.2) names them, with
+    ``Control+`` before a chord."""
+    place: Place
+    subjects: frozenset[Subject] = frozenset()
+    """What it can be used for; nothing where it does not depend on that."""
+    decides: bool = False
+    """Whether it decides about the request on show, at once or after a question: it counts only for that request."""
+    permits: bool = False
+    """Whether something may leave this machine, or run, because of it: it is dead until the request could be read."""
+    surfaces: frozenset[Surface] = _ALL
+
+
+def _decision(
+    action: str,
+    key: str,
+    subjects: frozenset[Subject] = _SUBJECTS,
+    *,
+    permits: bool = False,
+    on: frozenset[Surface] = _ALL,
+) -> Key:
+    return Key(
+        action=action, keys=(key,), place="review", subjects=subjects, decides=True, permits=permits, surfaces=on
+    )
+
+
+def _other(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Surface] = _FULL) -> Key:
+    return Key(action=action, keys=keys, place=place, surfaces=on)
+
+
+KEYMAP: tuple[Key, ...] = (
+    _decision("approve", "a", permits=True),
+    _decision("edit", "e", _MODELS),
+    _decision("deny", "d"),
+    _decision("reason", "r"),
+    _decision("answer", "w", _MODELS),
+    _decision("regenerate", "t", frozenset({"response"})),
+    _decision("grant", "g", frozenset({"request", "tool"}), permits=True),
+    _decision("alike", "A", frozenset({"request"}), permits=True, on=_FULL),
+    _decision("stop", "s"),
+    _decision("block", "b"),
+    _decision("cancel", "c", frozenset({"form", "url"})),
+    Key(action="model", keys=("m",), place="review", subjects=_MODELS),
+    Key(action="open", keys=("o",), place="review", subjects=frozenset({"url"})),
+    _other("undo", "u", on=_ALL),
+    _other("next", "j", "ArrowDown", place="list"),
+    _other("previous", "k", "ArrowUp", place="list"),
+    _other("risk", "n", place="review"),
+    _other("fold", "f", place="review", on=_ALL),
+    _other("raw", "x", place="review", on=_ALL),
+    _other("mark", "v", place="list"),
+    _other("deny_marked", "D", place="list"),
+    _other("filter", "/", place="list"),
+    _other("sort", "z", place="list"),
+    _other("history", "h"),
+    _other("grants", "G"),
+    _other("spending", "$"),
+    _other("pane", "Tab", on=frozenset({"screen"})),
+    _other("send", "Control+Enter", place="panel", on=frozenset({"page"})),
+    # A terminal sends the same for Enter and Ctrl+Enter, unless it speaks a newer protocol for keys.
+    _other("send", "Control+s", "Control+Enter", place="panel", on=frozenset({"screen"})),
+    _other("close", "Escape", place="panel"),
+    _other("language", "l", on=frozenset({"screen"})),
+    _other("help", "?", on=_ALL),
+    _other("quit", "q", on=frozenset({"screen"})),
+)
+"""In the order in which they are shown."""
+
+
+def keys_on(surface: Surface) -> list[Key]:
+    """List the keys of a surface, in the order in which they are shown."""
+    return [key for key in KEYMAP if surface in key.surfaces]
+
+
+def key_for(action: str, surface: Surface) -> Key:
+    """Return the key of an action.
+
+    Raises:
+        KeyError: that surface has no key for it.
+    """
+    for key in KEYMAP:
+        if key.action == action and surface in key.surfaces:
+            return key
+    raise KeyError(action)
+
+
+def subject(shown: Shown) -> Subject:
+    """Name what is decided about."""
+    match shown.kind:
+        case "elicitation":
+            return "form" if shown.url is None else "url"
+        case "request" | "response" | "tool":
+            return shown.kind
+
+
+def offered(shown: Shown, surface: Surface) -> list[Key]:
+    """List the keys that can be used about what is shown; none once it is over."""
+    if shown.state != "pending":
+        return []
+    about = subject(shown)
+    return [key for key in keys_on(surface) if about in key.subjects and key.action not in _lacking(shown)]
+
+
+def printed(name: str) -> str:
+    """Write the name of a key as it is printed on keyboards."""
+    return name.replace("Control+", "Ctrl+").replace("Escape", "Esc").replace("ArrowDown", "↓").replace("ArrowUp", "↑")
+
+
+def label(key: Key, words: Texts, about: Subject | None = None) -> str:
+    """Say in a word or two what a key does, for a button or the foot of a screen."""
+    return _looked_up(f"key.{key.action}", words, about)
+
+
+def meaning(key: Key, words: Texts, about: Subject | None = None) -> str:
+    """Say in a sentence what a key does, for the list of all keys."""
+    return _looked_up(f"meaning.{key.action}", words, about)
+
+
+def _looked_up(name: str, words: Texts, about: Subject | None) -> str:
+    special = f"{name}.{about}"
+    return words(special if about is not None and words.has(special) else name)
+
+
+def _lacking(shown: Shown) -> Iterator[str]:
+    """Name the actions that this question does not allow, though its kind has them."""
+    if not shown.who.call:
+        yield "stop"
+    if shown.kind == "elicitation":
+        return
+    allowed = shown.choices
+    if "approve" not in allowed:
+        yield from ("approve", "alike")
+    if "edit" not in allowed and not (shown.answer is not None and "answer" in allowed):
+        yield "edit"
+    if shown.item is None or not shown.item.models or ("regenerate" if shown.answer else "approve") not in allowed:
+        yield "model"
+    yield from (name for name in ("answer", "grant", "regenerate") if name not in allowed)

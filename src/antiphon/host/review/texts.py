@@ -1,0 +1,88 @@
+"""Words that every way of reviewing says alike, in English and 简体中文: the page, the screen and the inline terminal.
+
+Owns the shared catalogues (``languages/*.json``), and which languages there are. Text of a server is never looked up
+here. Words of one surface only are in that surface's own catalogues, which are laid over these.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from antiphon.host.checks.risk import Risk
+
+__all__ = ["LANGUAGES", "Texts", "preferred", "terminal_language", "texts"]
+
+LANGUAGES = {"en": "English", "zh": "简体中文"}
+"""Each language, by the name of its catalogue, as those who speak it call it."""
+_FOLDER = Path(__file__).parent / "languages"
+_FACTS = re.compile(r"\((?P<list>[^()]*)\)|: (?P<kind>[^:(]+)|(?P<number>\d+)")
+
+
+class Texts:
+    """Words in one language."""
+
+    def __init__(self, language: str, catalogue: Mapping[str, str]) -> None:
+        self.language = language
+        """``"en"`` or ``"zh"``."""
+        self.tag = {"zh": "zh-Hans"}.get(language, language)
+        """As HTML and browsers have it."""
+        self._catalogue = catalogue
+
+    def __call__(self, key: str, **values: object) -> str:
+        """Say something; ``values`` fill its ``{places}``.
+
+        Raises:
+            KeyError: the catalogue does not have it, or it needs another value.
+        """
+        text = self._catalogue[key]
+        return text.format_map(values) if values else text
+
+    def has(self, key: str) -> bool:
+        """Tell whether there are words for this."""
+        return key in self._catalogue
+
+    def risk(self, risk: Risk) -> str:
+        """Say what to look at twice. The host says it in English, with the figures that are put in here."""
+        if self.language == "en":
+            return risk.text
+        facts = {"number": "", "list": "", "kind": ""}
+        for found in _FACTS.finditer(risk.text):
+            name = found.lastgroup or "number"
+            facts[name] = facts[name] or found[name].strip()
+        return self(f"risk.{risk.kind}", **facts)
+
+
+@cache
+def texts(language: str, *own: Path) -> Texts:
+    """Return the words of a language: the shared ones, and those in the folders ``own`` laid over them in turn.
+
+    English for a language that is not spoken here: nothing is looked up by a name from outside.
+    """
+    name = language if language in LANGUAGES else "en"
+    words: dict[str, str] = {}
+    for folder in (_FOLDER, *own):
+        words |= msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=dict[str, str])
+    return Texts(name, words)
+
+
+def preferred(chosen: str | None, accepted: str) -> str:
+    """Choose the language: the one a person chose, else the first of ``Accept-Language`` that there is."""
+    if chosen in LANGUAGES:
+        return chosen
+    for part in accepted.split(","):
+        language = part.partition(";")[0].strip().lower().partition("-")[0]
+        if language in LANGUAGES:
+            return language
+    return "en"
+
+
+def terminal_language(chosen: str | None) -> str:
+    """Choose the language: the one that was asked for, else that of the terminal's locale (POSIX, 8.2)."""
+    locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := os.environ.get(name))), "")
+    return preferred(chosen, locale.partition(".")[0].replace("_", "-"))
