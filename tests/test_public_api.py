@@ -18,6 +18,7 @@ NAMES = {
     "CallAbandoned",
     "CallToolResult",
     "Client",
+    "CompareAndSetStore",
     "Context",
     "CreateMessageRequestParams",
     "CreateMessageResult",

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from antiphon.server.asks.elicitation import Elicited
     from antiphon.server.asks.sample import Sample
     from antiphon.server.calls.call import CallAbandoned
-    from antiphon.server.calls.state_store import MemoryStateStore, StateStore
+    from antiphon.server.calls.state_store import CompareAndSetStore, MemoryStateStore, StateStore
     from antiphon.server.context import Context
     from antiphon.wire.common import Annotations, Icon
     from antiphon.wire.content import (
@@ -81,6 +81,7 @@ __all__ = [
     "CallTimeout",
     "CallToolResult",
     "Client",
+    "CompareAndSetStore",
     "ConfigError",
     "ConnectionClosed",
     "Context",
@@ -155,6 +156,7 @@ _HOMES = {
     "Host": "host.host",
     "Icon": "wire.common",
     "ImageContent": "wire.content",
+    "CompareAndSetStore": "server.calls.state_store",
     "MemoryStateStore": "server.calls.state_store",
     "ModelHint": "wire.sampling",
     "ModelPreferences": "wire.sampling",

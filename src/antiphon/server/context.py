@@ -215,7 +215,8 @@ class Context:
         that is the same whenever this step is tried. Its result must be something JSON can carry; it comes back as its
         return annotation says, always, so that both ways are the same. ``secret``: the result is never compressed with
         others, so that lengths tell nothing. A step that fails is not recorded: it is tried again in a replay, and so
-        is one whose process dies in the middle.
+        is one whose process dies in the middle. Without ``Server(state_store=...)`` the same goes for a step that was
+        completed, if the process dies before the next message to the client: only that message records it.
 
         Raises:
             CallAbandoned: this copy of the call has ended, another process may have gone on with it.

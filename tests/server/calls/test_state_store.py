@@ -55,3 +55,16 @@ async def test_the_oldest_makes_room() -> None:
     await store.put("large", b"x" * 9_000, 10)
     assert await store.get("large") == b"x" * 9_000
     assert len(store) < 10
+
+
+async def test_a_value_is_replaced_only_where_it_is_the_expected_one() -> None:
+    """Of two that saw the same value, one replaces it; what is too old is not there to be replaced."""
+    clock = Clock()
+    store = MemoryStateStore(clock=clock)
+    assert not await store.replace("a", b"new", 10, expected=b"old")
+    await store.put("a", b"old", 10)
+    assert await store.replace("a", b"new", 10, expected=b"old")
+    assert not await store.replace("a", b"newer", 10, expected=b"old")
+    assert await store.get("a") == b"new"
+    clock.now = 11.0
+    assert not await store.replace("a", b"newest", 10, expected=b"new")

@@ -28,6 +28,7 @@ from antiphon.server.calls.client_answers import read_answer, read_reply
 from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import Keeper, RoundCall
 from antiphon.server.calls.request_state import OpenAsk, State
+from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.calls.task_names import lane_here, run_in_lane, use_lanes
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.methods import METHODS, MethodSpec
@@ -54,8 +55,11 @@ class JournalKeeper(Keeper, Protocol):
         """Keep a call until its retry; return the sealed state with what another process needs to go on."""
         ...
 
-    async def check_not_overtaken(self, call: JournalledCall) -> None:
-        """Raise ``CallAbandoned`` if another process is known to have gone on with a call."""
+    stored: StoredCalls | None
+    """What the processes of a server know of a call together, if they share a store."""
+
+    def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
+        """Digest what the states and notes of a call are bound to."""
         ...
 
 
@@ -63,8 +67,8 @@ class JournalledCall(RoundCall):
     """A call that may be parked, and replayed elsewhere."""
 
     __slots__ = (
-        "_began", "_diverged", "_gates", "_holds", "_open", "_others", "_storing", "_waiting_for", "journal",
-        "replayed_from", "run",
+        "_began", "_diverged", "_gates", "_holds", "_open", "_others", "_storing", "_waiting_for", "journal", "key",
+        "replayed_from", "run", "was_elsewhere",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +76,10 @@ class JournalledCall(RoundCall):
     ) -> None:
         super().__init__(keeper, connection, request, handled)
         self.id, self.run, self.replayed_from = os.urandom(16), os.urandom(8), b""
+        self.key = self.id
+        """What its steps are noted under: the same in every run."""
+        self.was_elsewhere = False
+        """Whether another process may have taken steps that this run does not know of."""
         self.journal = Journal()
         self._others = keeper
         self._open: dict[str, OpenAsk] = {}
@@ -100,6 +108,7 @@ class JournalledCall(RoundCall):
             InvalidParams: an answer cannot be read; the place is named.
         """
         self.id, self.run, self.replayed_from, self.generation = state.call, run, state.run, state.generation
+        self.key, self.was_elsewhere = state.key or state.call, True
         self.journal, self._asked, self.given = journal, state.asked, {}
         self._began = asyncio.get_running_loop().time()
         params: RoundParams = self.first.params
@@ -183,15 +192,39 @@ class JournalledCall(RoundCall):
         if known is not None:
             return known.value
         await self._until_live()
-        await self._others.check_not_overtaken(self)
+        value = await self._taken_before(place)
+        if value is None:
+            value = await self._take(name, place, work, secret=secret)
+        else:
+            self.journal.note(place, "step", value, secret=secret)
+        return value
+
+    async def _taken_before(self, place: Place) -> bytes | None:
+        """Return what a step came to in a run that did not live to tell the client.
+
+        Raises:
+            CallAbandoned: another run owns the call.
+        """
+        stored = self._others.stored
+        if stored is None:
+            return None
+        self.bound_to = self.bound_to or self._others.binding_of(self.connection, self.first, self.handled)
+        noted = await stored.noted_step(self, place.name) if self.was_elsewhere else None
+        if noted is None:
+            await stored.check_not_overtaken(self)
+        return noted
+
+    async def _take(self, name: str, place: Place, work: Callable[[str], Awaitable[bytes]], *, secret: bool) -> bytes:
         self._holds += 1
         try:
-            value = await self.taken(name, work, f"{self.id.hex()}/{place.name}")
+            value = await self.taken(name, work, f"{self.key.hex()}/{place.name}")
+            if self._others.stored is not None:
+                value = await self._others.stored.note_step(self, place.name, value)
+            self.journal.note(place, "step", value, secret=secret)
         finally:
             self._holds -= 1
             if self._pending:
                 self._quiescence.count(self._send_round)
-        self.journal.note(place, "step", value, secret=secret)
         return value
 
     async def _until_live(self) -> None:

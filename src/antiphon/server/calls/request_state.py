@@ -57,7 +57,7 @@ class OpenAsk(msgspec.Struct, frozen=True, array_like=True):
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """What is sealed. The last three members only where the call may go on in another process."""
+    """What is sealed. The members from ``run`` on only where the call may go on in another process."""
 
     call: bytes
     """Id of the call, 16 random bytes. In the clear as well (``call_in``): it tells its holder nothing."""
@@ -72,6 +72,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     open: tuple[OpenAsk, ...] = ()
     journal: bytes | None = None
     """The journal; empty if it is in the store, ``None`` if the call cannot be replayed."""
+    key: bytes = b""
+    """What the call's steps are noted under, where that is not its id."""
 
 
 def call_in(text: str) -> bytes:

@@ -15,20 +15,21 @@ import logging
 import os
 import time
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from msgspec import Raw, structs
 
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import CallAbandoned, Handled
+from antiphon.server.calls.call import Handled
 from antiphon.server.calls.journal import Journal
 from antiphon.server.calls.kept_calls import EndedCall, KeptCalls, repeat
 from antiphon.server.calls.parked_call import RoundCall
 from antiphon.server.calls.replayed_call import JournalledCall
 from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, call_in, has_expired, refusal
 from antiphon.server.calls.state_store import StateStore
+from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.wire.common import RoundParams
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Rounds:
         self.closed = False
         self._seal = seal
         self._options = options
+        self.stored = StoredCalls(options.store, seal, options.state_for) if options.store is not None else None
+        """What the processes of this server know of a call together, if they share a store."""
         self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
         self._live: dict[bytes, RoundCall] = {}
         """Calls that have been parked and serve a request now."""
@@ -99,14 +102,14 @@ class Rounds:
         if here is not None:
             self._resume(here, connection, request, here.generation)
             return
-        bound_to = self._binding(connection, request, handled)
+        bound_to = self.binding_of(connection, request, handled)
         state = self._seal.open(text, bound_to, time.time())
         retry = _Retry(connection, request, handled, state, bound_to)
-        call = self._copy_of(state)
-        if self._options.store is None or (call is not None and not handled.once):
+        call, stored = self._copy_of(state), self.stored
+        if stored is None or (call is not None and not handled.once and not _may_be_owned_elsewhere(call, stored)):
             self._go_on(retry, call, state.journal)
             return
-        task = asyncio.get_running_loop().create_task(self._go_on_with_store(retry, self._options.store))
+        task = asyncio.get_running_loop().create_task(self._go_on_with_store(retry, stored))
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
         request.on_cancel = task.cancel
@@ -181,17 +184,20 @@ class Rounds:
 
     # --- with a store -------------------------------------------------------------------------------------------
 
-    async def _go_on_with_store(self, retry: _Retry, store: StateStore) -> None:
+    async def _go_on_with_store(self, retry: _Retry, stored: StoredCalls) -> None:
         connection, request, handled, state, bound_to = retry
         run = os.urandom(8)
         try:
             if handled.once:
-                await self._claim(store, state, run)
+                here = self._copy_of(state)
+                await stored.claim(state, here.run if here is not None else run)
             call, journal = self._copy_of(state), state.journal
             if call is None:
                 if journal == b"":
-                    journal = await self._load(store, state, bound_to)
-                await store.put(_owner_key(state.call), run, self._options.state_for)
+                    journal = await stored.journal(state, bound_to)
+                await stored.take(state, run)
+            elif _may_be_owned_elsewhere(call, stored) and await stored.take_back(call, state.generation):
+                call.was_elsewhere = True
             if not request.cancelled:
                 self._go_on(retry, self._copy_of(state), journal, run)
         except asyncio.CancelledError:
@@ -199,28 +205,6 @@ class Rounds:
             raise
         except Exception as error:
             connection.reply_error(request, error)
-
-    async def _claim(self, store: StateStore, state: State, run: bytes) -> None:
-        """Let one run only go on from a round. The same run may again: its client lost the reply."""
-        here = self._copy_of(state)
-        claim = here.run if here is not None else run
-        key = f"antiphon/once/{state.call.hex()}/{state.generation}"
-        if not await store.add(key, claim, self._options.state_for) and await store.get(key) != claim:
-            raise refusal()
-
-    async def _load(self, store: StateStore, state: State, bound_to: bytes) -> bytes:
-        blob = await store.get(_journal_key(state.call, state.generation, state.run))
-        if blob is None:
-            raise refusal()
-        return self._seal.open_bytes(blob, bound_to + state.call)
-
-    async def check_not_overtaken(self, call: JournalledCall) -> None:
-        """Raise ``CallAbandoned`` if another process is known to have gone on with a call."""
-        if self._options.store is None:
-            return
-        owner = await self._options.store.get(_owner_key(call.id))
-        if owner is not None and owner != call.run:
-            raise CallAbandoned("the call went on in another process")
 
     # --- parking ------------------------------------------------------------------------------------------------
 
@@ -235,11 +219,12 @@ class Rounds:
         """Keep a call until its retry; return the sealed state with what another process needs to go on."""
         state = self._keep(call, self._options.state_for)
         packed = b"" if call.journal.is_full else call.journal.pack()
-        store = self._options.store
-        if store is not None and len(packed) > _STORED_FROM:
-            return self._store_journal(store, call, structs.replace(state, asked=asked, open=open_asks), packed)
+        key = call.key if call.key != call.id else b""
+        if self.stored is not None and len(packed) > _STORED_FROM:
+            state = structs.replace(state, asked=asked, open=open_asks, key=key)
+            return self._store_journal(self.stored, call, state, packed)
         if packed and len(packed) <= _CARRIED:
-            state = structs.replace(state, asked=asked, open=open_asks, journal=packed)
+            state = structs.replace(state, asked=asked, open=open_asks, journal=packed, key=key)
         else:
             self._warn_once(call)
         return self._seal.seal(state, call.bound_to)
@@ -247,21 +232,20 @@ class Rounds:
     def _keep(self, call: RoundCall, lasts: float) -> State:
         """Keep a call; return its state without a journal. ``lasts``: seconds for which the state is accepted."""
         call.id = call.id or os.urandom(16)
-        call.bound_to = call.bound_to or self._binding(call.connection, call.first, call.handled)
+        call.bound_to = call.bound_to or self.binding_of(call.connection, call.first, call.handled)
         self._live.pop(call.id, None)
         self._kept.keep(call.id, call)
         call.expires = time.time() + lasts
         return State(call.id, call.generation, call.expires, call.run)
 
-    async def _store_journal(self, store: StateStore, call: JournalledCall, state: State, packed: bytes) -> str:
-        blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
-        await store.put(_journal_key(call.id, state.generation, call.run), blob, self._options.state_for)
+    async def _store_journal(self, stored: StoredCalls, call: JournalledCall, state: State, packed: bytes) -> str:
+        await stored.put_journal(call, state.generation, packed)
         return self._seal.seal(structs.replace(state, journal=b""), call.bound_to)
 
     def _warn_once(self, call: RoundCall) -> None:
         if not self._warned:
             self._warned = True
-            remedy = "answer in smaller parts" if self._options.store else "give the server a state_store="
+            remedy = "answer in smaller parts" if self.stored else "give the server a state_store="
             log.warning(
                 "the journal of %r has outgrown its state: this call can only go on in this process; %s",
                 call.handled.name, remedy,
@@ -292,7 +276,8 @@ class Rounds:
         self._live.clear()
         return [*self._retries, *(call.task for call in self._running if call.task is not None)]
 
-    def _binding(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
+    def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
+        """Digest what the states and notes of a call are bound to: who calls what, with which arguments, which code."""
         arguments = self.server.arguments_of(request)
         version = self.server.code_version
         code = b"" if not self.is_shared else version.encode() if version is not None else handled.code()
@@ -307,9 +292,6 @@ class _Retry(NamedTuple):
     bound_to: bytes
 
 
-def _owner_key(call: bytes) -> str:
-    return f"antiphon/owner/{call.hex()}"
-
-
-def _journal_key(call: bytes, generation: int, run: bytes) -> str:
-    return f"antiphon/journal/{call.hex()}/{generation}/{run.hex()}"
+def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCalls) -> TypeGuard[JournalledCall]:
+    """Tell whether a copy has to ask the store before it goes on: a parked one, where it can take the call back."""
+    return stored.can_take_back and isinstance(call, JournalledCall) and call.is_parked

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-__all__ = ["MemoryStateStore", "StateStore"]
+__all__ = ["CompareAndSetStore", "MemoryStateStore", "StateStore"]
 
 MAX_STORED = 64 * 1024 * 1024
 """Bytes that a store in memory keeps; beyond, what was put first is dropped."""
@@ -23,8 +23,9 @@ _OVERHEAD = 200
 class StateStore(Protocol):
     """A store that the processes of a server share: Redis or a database; four operations, each atomic.
 
-    Keys are ASCII, below 100 characters; values are bytes, up to about 1 MiB, sealed. ``ttl`` is in seconds; what is
-    older may be forgotten. An exception fails the one call it belongs to.
+    Keys are ASCII, below 100 characters; values are bytes, up to about 1 MiB, sealed where they tell anything. ``ttl``
+    is in seconds; what is older may be forgotten. An exception fails the one call it belongs to. What is written must
+    be there for every process once the operation has returned: completed steps are noted here.
     """
 
     async def get(self, key: str) -> bytes | None:
@@ -44,8 +45,21 @@ class StateStore(Protocol):
         ...
 
 
+@runtime_checkable
+class CompareAndSetStore(StateStore, Protocol):
+    """A ``StateStore`` that can also replace what it is told to expect, and nothing else.
+
+    With it, a retry that comes back to the process where its call is parked goes on there, even if another process
+    had taken the call over meanwhile and died.
+    """
+
+    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
+        """Store a value if ``expected`` is stored now; tell whether it was (SQL: ``UPDATE ... WHERE value = ...``)."""
+        ...
+
+
 class MemoryStateStore:
-    """A ``StateStore`` in memory: for several servers in one process. ``limit``: bytes, nearly."""
+    """A ``CompareAndSetStore`` in memory: for several servers in one process. ``limit``: bytes, nearly."""
 
     def __init__(self, *, limit: int = MAX_STORED, clock: Callable[[], float] = time.monotonic) -> None:
         self._values: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
@@ -72,6 +86,14 @@ class MemoryStateStore:
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
         """See ``StateStore.add``."""
         if await self.get(key) is not None:
+            return False
+        await self.put(key, value, ttl)
+        return True
+
+    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
+        """See ``CompareAndSetStore.replace``."""
+        # Nothing below waits, so no other task comes in between.
+        if await self.get(key) != expected:
             return False
         await self.put(key, value, ttl)
         return True

@@ -1,0 +1,162 @@
+"""What the processes of a server know of one call together: who may go on with it, and which steps it has taken.
+
+Owns the keys in a ``StateStore`` and what is kept under each: the *owner* (the run of the body that may take steps),
+the claims of calls that go on once, the notes of completed steps, and journals too long for a state. When a call asks
+for any of it is ``rounds``' and ``replayed_call``'s business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import Protocol
+
+from antiphon.server.calls.call import CallAbandoned
+from antiphon.server.calls.journal import MAX_JOURNAL
+from antiphon.server.calls.request_state import Seal, State, refusal
+from antiphon.server.calls.state_store import CompareAndSetStore, StateStore
+
+__all__ = ["StoredCalls"]
+
+_GENERATION = 4
+"""Bytes that a generation takes behind the run of an owner."""
+
+_TRIES = 4
+"""How often a copy tries to take its call back while others do the same; each failure means that another succeeded."""
+
+log = logging.getLogger("antiphon.server")
+
+
+class Owned(Protocol):
+    """A call, as far as a store has to know it."""
+
+    id: bytes
+    key: bytes
+    """What its steps are noted under: the same in every run, also of a first request that was sent again."""
+    run: bytes
+    generation: int
+    bound_to: bytes
+
+
+class StoredCalls:
+    """The calls of one server in a store. ``ttl``: seconds for which anything is kept."""
+
+    def __init__(self, store: StateStore, seal: Seal, ttl: float) -> None:
+        self._store = store
+        self._seal = seal
+        self._ttl = ttl
+        self._comparing = store if isinstance(store, CompareAndSetStore) else None
+
+    # --- who goes on --------------------------------------------------------------------------------------------
+
+    @property
+    def can_take_back(self) -> bool:
+        """Whether a parked copy can take back the ownership that another process has taken from it."""
+        return self._comparing is not None
+
+    async def claim(self, state: State, run: bytes) -> None:
+        """Let one run only go on from a round. The same run may again: its client lost the reply.
+
+        Raises:
+            InvalidParams: another run has gone on.
+        """
+        key = f"antiphon/once/{state.call.hex()}/{state.generation}"
+        if not await self._store.add(key, run, self._ttl) and await self._store.get(key) != run:
+            raise refusal()
+
+    async def take(self, state: State, run: bytes) -> None:
+        """Make a run, which begins at a state, the owner of its call, whoever was before."""
+        await self._store.put(_owner_key(state.call), _owner(run, state.generation), self._ttl)
+
+    async def take_back(self, call: Owned, generation: int) -> bool:
+        """Make the parked copy of a call, to which a retry has come, the owner again; tell whether it was not.
+
+        Another process that began from the same round or an earlier one loses it, and raises at its next step. One
+        that began from a later round keeps it: this retry is older than what the call has come to.
+        """
+        comparing = self._comparing
+        if comparing is None:
+            return False
+        key, ours = _owner_key(call.id), _owner(call.run, generation)
+        for _ in range(_TRIES):
+            owner = await comparing.get(key)
+            if owner is None or _run(owner) == call.run:
+                return False
+            if _generation(owner) > generation:
+                return False
+            if await comparing.replace(key, ours, self._ttl, expected=owner):
+                return True
+        raise refusal()
+
+    async def check_not_overtaken(self, call: Owned) -> None:
+        """Raise ``CallAbandoned`` if another run owns a call."""
+        owner = await self._store.get(_owner_key(call.id))
+        if owner is not None and _run(owner) != call.run:
+            raise CallAbandoned("the call went on in another process")
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    async def noted_step(self, call: Owned, place: str) -> bytes | None:
+        """Return what a step came to that any run of a call has taken; ``None`` if none has."""
+        blob = await self._store.get(_step_key(call, place))
+        if blob is None:
+            return None
+        return self._seal.open_bytes(blob, call.bound_to + call.key)
+
+    async def note_step(self, call: Owned, place: str, value: bytes) -> bytes:
+        """Note what a step came to, before the handler goes on; return what it goes on with.
+
+        That is the result noted first: of two runs that took the step at the same time, both go on with the same one.
+        """
+        if len(value) > MAX_JOURNAL:
+            log.warning("a step's result of %d bytes is too long to be noted: a replay may take it again", len(value))
+            return value
+        blob = self._seal.seal_bytes(value, call.bound_to + call.key)
+        if await self._store.add(_step_key(call, place), blob, self._ttl):
+            return value
+        return await self.noted_step(call, place) or value
+
+    # --- journals -----------------------------------------------------------------------------------------------
+
+    async def put_journal(self, call: Owned, generation: int, packed: bytes) -> None:
+        """Keep the journal of a call as it was when it sent a round."""
+        blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
+        await self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl)
+
+    async def journal(self, state: State, bound_to: bytes) -> bytes:
+        """Return the journal of a state that carries none.
+
+        Raises:
+            InvalidParams: the store has forgotten it.
+        """
+        blob = await self._store.get(_journal_key(state.call, state.generation, state.run))
+        if blob is None:
+            raise refusal()
+        return self._seal.open_bytes(blob, bound_to + state.call)
+
+
+def _owner(run: bytes, generation: int) -> bytes:
+    return run + min(generation, 2 ** (8 * _GENERATION) - 1).to_bytes(_GENERATION, "big")
+
+
+def _run(owner: bytes) -> bytes:
+    return owner[:8]
+
+
+def _generation(owner: bytes) -> int:
+    """Return the round at which an owner began; 0 for one that a process of an older release has written."""
+    return int.from_bytes(owner[8:], "big")
+
+
+def _owner_key(call: bytes) -> str:
+    return f"antiphon/owner/{call.hex()}"
+
+
+def _step_key(call: Owned, place: str) -> str:
+    # What other code has noted is not for this one: a step of the same name may be something else there.
+    step = hashlib.blake2b(call.bound_to + place.encode(), digest_size=16)
+    return f"antiphon/step/{call.key.hex()}/{step.hexdigest()}"
+
+
+def _journal_key(call: bytes, generation: int, run: bytes) -> str:
+    return f"antiphon/journal/{call.hex()}/{generation}/{run.hex()}"
