@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,8 +82,7 @@ async def test_what_is_decided_after_the_process_was_killed_counts_when_it_asks_
         question = await asked(Queue(store))
         os.killpg(called.pid, signal.SIGKILL)
     await store.aclose()
-    later = SqlStore(SqliteRunner(place), clock=lambda: time.time() + 60)
-    await later.recover()
+    later = SqlStore(SqliteRunner(place))
     [left] = await Queue(later).pending()
     assert (left.id, left.waited_for) == (question.id, False)
     await Queue(later).decide(left.id, Approve(digest=digest(left.item.params)), by="somebody")

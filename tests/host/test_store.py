@@ -17,10 +17,11 @@ from antiphon.host.budget import Amount, Cap
 from antiphon.host.store import MemoryStore, open_store, usual_store
 from antiphon.host.store.base import Change, Decided, GrantRow, Settlement
 from antiphon.host.store.chain import Head
+from antiphon.host.store.lease import BEATS, LEASE
 from antiphon.host.store.location import state_folder
 from antiphon.host.store.process import named
 from antiphon.host.store.runner import PostgresRunner, SqliteRunner
-from antiphon.host.store.sql import LEASE, SqlStore
+from antiphon.host.store.sql import SqlStore
 from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place, hold, record, review
 
@@ -72,8 +73,7 @@ async def test_what_was_not_sent_is_given_back(place: Place):
     await killed(place, Change(hold=hold()))
     async with place.open() as store:
         assert len(await store.holds()) == 1
-        place.clock.now += LEASE
-        assert await store.recover() == 1
+        assert await place.outlast(store) == 1
         assert (await store.holds(), [balance.held for balance in await store.balances()]) == ([], [Amount()])
         [entry] = await store.entries()
         assert (entry.record.step, entry.record.outcome, entry.record.ask) == ("recovered", "released", "1")
@@ -85,8 +85,8 @@ async def test_what_was_sent_counts_as_spent(place: Place, later: bool):
     """Nobody knows what the provider took: the worst case."""
     changes = (Change(hold=hold()), Change(send="h")) if later else (Change(hold=hold(sent=True)),)
     await killed(place, *changes)
-    place.clock.now += LEASE
     async with place.open() as store:
+        await place.outlast(store)
         assert [balance.spent for balance in await store.balances()] == [Amount(money=10, tokens=5)]
         [entry] = await store.entries()
         assert (entry.record.outcome, entry.record.money, entry.record.input_tokens) == ("counted", 10, 5)
@@ -110,22 +110,82 @@ async def test_a_living_process_keeps_what_it_holds(place: Place):
     """Whoever else opens the store, and however late its own clock is."""
     async with place.open() as mine:
         await mine.commit(Change(hold=hold()))
-        place.clock.now += LEASE - 1
         async with place.open() as other:
-            assert await other.recover() == 0
-            assert await mine.recover() == 0
-            place.clock.now += LEASE - 1
-            assert await other.recover() == 0
+            for _ in range(3 * BEATS):
+                place.clock.now += LEASE / BEATS
+                assert (await mine.recover(), await other.recover()) == (0, 0)
             assert [row.host for row in await other.holds()] == [mine.host]
+
+
+@pytest.mark.parametrize("ahead", [-60.0, 60.0, 1e9])
+async def test_a_neighbour_whose_clock_is_wrong_sweeps_nothing(place: Place, ahead: float):
+    """It looks whether a mark moves, not at which time it is from."""
+    wrong = place.make(lambda: place.clock.now + ahead)
+    async with place.open() as mine:
+        await mine.commit(Change(hold=hold()))
+        for _ in range(3 * BEATS):
+            place.clock.now += LEASE / BEATS
+            assert (await mine.recover(), await wrong.recover()) == (0, 0)
+        assert [row.host for row in await wrong.holds()] == [mine.host]
+    await wrong.aclose()
+
+
+async def test_a_clock_that_stands_still_is_seen_to_live(place: Place):
+    """The mark moves with each sign of life, whatever the time is."""
+    frozen = place.make(lambda: 1_000_000.0)
+    await frozen.commit(Change(hold=hold()))
+    async with place.open() as other:
+        for _ in range(2 * BEATS):
+            place.clock.now += LEASE / BEATS
+            assert (await frozen.recover(), await other.recover()) == (0, 0)
+        assert len(await other.holds()) == 1
+    await frozen.aclose()
+
+
+async def test_what_another_gave_back_cannot_be_sent(place: Place):
+    """The process stood still for longer than its lease: it is told, and nothing of the change happens."""
+    async with place.open() as slow, place.open() as other:
+        await slow.commit(Change(hold=hold()))
+        assert await place.outlast(other) == 1
+        assert await slow.commit(Change(send="h", records=(record("generate"),))) == "hold"
+        assert [entry.record.step for entry in await slow.entries()] == ["recovered"]
+
+
+async def test_a_late_settlement_of_what_was_given_back_is_charged(place: Place):
+    """In full, once, and its record says that it came late."""
+    async with place.open() as slow, place.open() as other:
+        await slow.commit(Change(hold=hold()))
+        assert await place.outlast(other) == 1
+        used = record("settled", "used", money=7, input_tokens=1, output_tokens=2)
+        settling = Change(settle=Settlement(id="h", amount=Amount(money=7, tokens=3)), records=(used,))
+        for _ in range(2):
+            assert await slow.commit(settling) is None
+        assert [balance.spent for balance in await slow.balances()] == [Amount(money=7, tokens=3)]
+        said = [entry.record for entry in await slow.entries() if entry.record.step == "settled"]
+        assert [(each.outcome, each.money, each.input_tokens, each.output_tokens) for each in said] == [
+            ("late", 7, 1, 2),
+            ("late", None, None, None),
+        ]
+
+
+async def test_a_late_settlement_that_is_over_the_worst_case_charges_the_rest(place: Place):
+    """What was sent was counted with its worst case already."""
+    async with place.open() as slow, place.open() as other:
+        await slow.commit(Change(hold=hold(sent=True)))
+        assert await place.outlast(other) == 1
+        used = record("settled", "used", money=12, input_tokens=4, output_tokens=4)
+        await slow.commit(Change(settle=Settlement(id="h", amount=Amount(money=12, tokens=8)), records=(used,)))
+        assert [balance.spent for balance in await slow.balances()] == [Amount(money=12, tokens=8)]
+        said = [(each.record.outcome, each.record.money, each.record.input_tokens) for each in await slow.entries()]
+        assert said == [("counted", 10, 5), ("late", 2, 3)]
 
 
 async def test_a_process_that_was_thought_dead_changes_nothing_twice(place: Place):
     """It slept longer than its lease: what it settles then was settled already."""
     async with place.open() as sleepy:
         await sleepy.commit(Change(hold=hold(sent=True)))
-        place.clock.now += LEASE
         async with place.open() as other:
-            assert await other.recover() == 0  # it did so when it was opened
+            assert await place.outlast(other) == 1
         late = record("settled", "used", money=1, input_tokens=1, output_tokens=0)
         await sleepy.commit(Change(settle=Settlement(id="h", amount=Amount(money=1, tokens=1)), records=(late,)))
         assert [balance.spent for balance in await sleepy.balances()] == [Amount(money=10, tokens=5)]
@@ -136,8 +196,8 @@ async def test_a_process_that_was_thought_dead_changes_nothing_twice(place: Plac
 async def test_a_half_answered_review_is_pending_again(place: Place):
     """Whether it was decided or not; a grant for the session has ended with it, others have not."""
     await killed(place, reviews=True)
-    place.clock.now += LEASE
     async with place.open() as store:
+        await place.outlast(store)
         rows = {row.id: row for row in await store.reviews(("pending", "decided"))}
         assert {(row.state, row.host, row.decision) for row in rows.values()} == {("pending", None, None)}
         assert set(rows) == {"pending", "decided"}
@@ -149,8 +209,10 @@ async def test_a_half_answered_review_is_pending_again(place: Place):
 async def test_a_question_that_nobody_asks_again_expires(place: Place):
     """Its content goes with it."""
     await killed(place, reviews=True)
-    place.clock.now += 601
     async with place.open() as store:
+        await place.outlast(store)
+        place.clock.now += 601
+        await store.recover()
         rows = await store.reviews(("expired",))
         assert {(row.id, row.item) for row in rows} == {("pending", None), ("decided", None)}
 

@@ -223,8 +223,7 @@ async def test_a_question_of_a_killed_process_is_asked_once(place: Place):
     await Queue(killed, clock=place.clock)._put("request", item, item.origin, [digest(item.params), ""], None)
     queue = Queue(alive, clock=place.clock)
     [question] = await queue.pending()
-    place.clock.now += 60
-    await alive.recover()
+    await place.outlast(alive)
     [left] = await queue.pending()
     assert (left.id, left.waited_for) == (question.id, False)
     await queue.decide(left.id, approval(left))

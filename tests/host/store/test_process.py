@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.host.store import process
-from antiphon.host.store.process import is_gone, is_own, named
+from antiphon.host.store.process import is_gone, is_own, is_running, named
 
 
 @pytest.fixture
@@ -32,6 +33,36 @@ def test_a_process_that_ended_is_gone(place: str):
         assert (is_gone(name), is_own(name)) == (False, False)
         other.communicate(b"\n")
     assert is_gone(name)
+
+
+def test_one_that_runs_is_known_to_even_if_it_stands_still():
+    """Stopped, it may go on at any time; killed and not yet waited for, it will not."""
+    code = "from antiphon.host.store.process import named; print(named(), flush=True); input()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        name = other.stdout.readline().strip()
+        other.send_signal(signal.SIGSTOP)
+        assert (is_running(name), is_gone(name)) == (True, False)
+        other.kill()
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        assert (is_running(name), is_gone(name)) == (False, True)
+    assert not is_running(named())
+
+
+def test_a_number_that_was_given_anew_is_not_the_process(place: str):
+    """It began at another moment; a name of an earlier version, which has none, is judged by its lease."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        for name, running, gone in (("xt1", False, True), ("x", False, False)):
+            named_so = f"{name}-{place}-{other.pid}"
+            assert (is_running(named_so), is_gone(named_so)) == (running, gone)
+        other.communicate(b"\n")
+
+
+def test_where_processes_are_hidden_a_number_that_is_there_is_believed(monkeypatch: pytest.MonkeyPatch):
+    """As by ``hidepid``."""
+    name = named()
+    monkeypatch.setattr(process, "_PROCESSES", Path("nowhere"))
+    assert not is_gone(name)
 
 
 def test_one_that_may_not_be_asked_is_there(place: str, monkeypatch: pytest.MonkeyPatch):

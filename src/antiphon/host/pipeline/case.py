@@ -137,15 +137,22 @@ class Case:
             self.held, self.sent = None, False
         return refused
 
-    async def send(self, *drafts: Record) -> bool:
-        """Save that the provider is now called, as was decided, and the drafts. Returns whether it may be."""
+    async def send(self, *drafts: Record) -> str | None:
+        """Save that the provider is now called, as was decided, and the drafts. Returns the key of what forbids it.
+
+        That is ``"review"`` where the decision is not there any more, or ``"hold"`` where the reservation is not: it
+        must be made anew.
+        """
         change = Change(send=self.held.id if self.held else None, finish=self.ticket, records=drafts)
         self.sent = True
-        if await self.save(change) is not None:
-            self.sent = False
-            return False
-        self.ticket = None
-        return True
+        refused = await self.save(change)
+        if refused is None:
+            self.ticket = None
+            return None
+        self.sent = False
+        if refused == "hold":
+            self.held = None
+        return refused
 
     def completed(self, completion: Completion, params: CreateMessageRequestParams) -> None:
         """Note what a completion took, and which model it was in the end."""

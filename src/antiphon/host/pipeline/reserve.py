@@ -17,9 +17,13 @@ from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, dearest, 
 from antiphon.host.pipeline.case import Case
 from antiphon.host.review.grants import Given
 from antiphon.host.review.review import digest
+from antiphon.host.store.chain import Record
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Reserved", "hold", "reserve"]
+__all__ = ["Reserved", "hold", "reserve", "send"]
+
+_RESERVATIONS = 3
+"""How often one request is reserved before it is given up: a process stands still for a whole lease once, if ever."""
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +75,25 @@ async def hold(case: Case, params: CreateMessageRequestParams, model: str | None
     refused = await case.hold(worst_case(params), _accounts(case), drafts=(), sent=False, use=None)
     if refused is not None:
         raise _unreserved(case, refused)
+
+
+async def send(case: Case, params: CreateMessageRequestParams, sending: Record) -> None:
+    """Save that the provider is now called. If another process gave back what was held, it is reserved anew first.
+
+    That happens where this process stood still for longer than its lease, suspended or stopped.
+
+    Raises:
+        Rejected: what was held is gone and an account has not enough left, or the decision is not there any more.
+    """
+    for _ in range(_RESERVATIONS):
+        refused = await case.send(sending)
+        if refused is None:
+            return
+        if refused != "hold":
+            raise case.refusal("changed", "the decision is not there any more")
+        case.note("reserved", "again")
+        await hold(case, params)
+    raise case.refusal("changed", "the reservation is not there any more")
 
 
 async def _without_asking(

@@ -19,7 +19,7 @@ from antiphon.host.checks.risk import Risk, assess, assess_elicitation
 from antiphon.host.checks.validate import validate, validate_result
 from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
-from antiphon.host.pipeline.reserve import hold, reserve
+from antiphon.host.pipeline.reserve import hold, reserve, send
 from antiphon.host.pipeline.stages import (
     admitted,
     answer_without_secrets,
@@ -189,8 +189,7 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
         sending = case.draft(
             "generate", provider.name, sent, model=case.chosen.model, content=case.content(cleared.params)
         )
-        if not await case.send(sending):
-            raise case.refusal("changed", "the decision is not there any more")
+        await send(case, cleared.params, sending)
     completing = completion_of(provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks)
     try:
         limited = within(case.desk.generate_timeout, completing)

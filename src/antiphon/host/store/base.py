@@ -64,7 +64,12 @@ class HoldRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a held request really cost. A hold that is not there any more is left alone, and its record says so."""
+    """What a held request really cost.
+
+    Another process may have settled the hold meanwhile, because this one had been silent for too long. What it charged
+    less than the amount is charged now, and the record says that it came late. A hold that this process has settled
+    itself is left alone.
+    """
 
     id: str
     amount: Amount = Amount()
@@ -84,7 +89,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     settle: Settlement | None = None
     hold: Hold | None = None
     send: str | None = None
-    """The hold that the provider is now called for."""
+    """The hold that the provider is now called for; it must still be there."""
     use: str | None = None
     """The grant that is used once more."""
     finish: str | None = None
@@ -92,13 +97,19 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[Record, ...] = ()
 
 
-def late(records: Sequence[Record]) -> tuple[Record, ...]:
-    """Take the figures out of a settlement that came too late: the hold was settled by another process, and counted."""
-    return tuple(
-        msgspec.structs.replace(record, outcome="late", money=None, input_tokens=None, output_tokens=None)
-        if record.step == "settled"
-        else record
-        for record in records
+def late(records: Sequence[Record], settlement: Settlement, charged: Amount) -> tuple[Record, ...]:
+    """Correct the figures of a settlement that came late: another process has settled the hold, this is the rest."""
+    return tuple(_late(record, settlement, charged) if record.step == "settled" else record for record in records)
+
+
+def _late(record: Record, settlement: Settlement, charged: Amount) -> Record:
+    if charged == Amount():
+        return msgspec.structs.replace(record, outcome="late", money=None, input_tokens=None, output_tokens=None)
+    if charged == settlement.amount:
+        return msgspec.structs.replace(record, outcome="late")
+    # What is left of the sum of both can no longer be told apart.
+    return msgspec.structs.replace(
+        record, outcome="late", money=charged.money, input_tokens=charged.tokens, output_tokens=0
     )
 
 
@@ -199,7 +210,8 @@ class Store(Protocol):
 
         Returns ``None`` when it is done, else the key of what does not allow it, and nothing has happened: the account
         (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry out),
-        ``"block"`` (the server that a hold is for is blocked).
+        ``"block"`` (the server that a hold is for is blocked), ``"hold"`` (what was to be sent is not held any more:
+        another process has given it back).
         """
         ...
 

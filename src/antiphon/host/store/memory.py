@@ -72,10 +72,10 @@ class MemoryStore:
             return refusal
         records = change.records
         if change.settle is not None and not self._settle(change.settle.id, change.settle.amount):
-            records = late(records)
+            records = late(records, change.settle, Amount())
         if change.hold is not None:
             self._take(change.hold)
-        if change.send in self._holds:
+        if change.send is not None:
             self._holds[change.send] = msgspec.structs.replace(self._holds[change.send], sent=True)
         if change.use is not None:
             grant = self._grants[change.use]
@@ -217,6 +217,8 @@ class MemoryStore:
             for account in change.hold.accounts:
                 if not _fits(self._accounts.get(account.key), account, change.hold.amount):
                     return account.key
+        if change.send is not None and change.send not in self._holds:
+            return "hold"
         if change.use is not None:
             grant = self._grants.get(change.use)
             if grant is None or not self._in_force(grant):

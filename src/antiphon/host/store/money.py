@@ -32,9 +32,9 @@ from sqlalchemy import (
 from antiphon.host.budget import Account, Amount
 from antiphon.host.store.base import Balance, Hold, HoldRow
 from antiphon.host.store.prepared import Prepared
-from antiphon.host.store.schema import accounts, blocks, holds
+from antiphon.host.store.schema import accounts, blocks, holds, swept
 
-__all__ = ["Refused", "balances", "balances_of", "find_holds", "settle", "take"]
+__all__ = ["Refused", "balances", "balances_of", "find_holds", "send", "settle", "settle_late", "sweep", "take"]
 
 # Not if the server is blocked: with the reservation, so that no request needs a look of its own.
 _KEEP = Prepared(
@@ -47,6 +47,10 @@ _KEEP = Prepared(
 )
 _DROP = Prepared(
     delete(holds).where(holds.c.id == bindparam("hold")).returning(holds.c["keys"], holds.c.money, holds.c.tokens)
+)
+_SEND = Prepared(update(holds).where(holds.c.id == bindparam("hold")).values(sent=True))
+_DROP_SWEPT = Prepared(
+    delete(swept).where(swept.c.id == bindparam("hold")).returning(swept.c["keys"], swept.c.money, swept.c.tokens)
 )
 
 
@@ -75,7 +79,7 @@ def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
         "new_host": host,
         "new_ask": hold.ask,
         "new_identity": hold.identity,
-        "new_keys": msgspec.json.encode([account.key for account in hold.accounts]).decode(),
+        "new_keys": _encoded([account.key for account in hold.accounts]),
         "new_money": hold.amount.money,
         "new_tokens": hold.amount.tokens,
         "new_sent": hold.sent,
@@ -84,17 +88,48 @@ def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
         raise Refused("block")
 
 
+def send(connection: Connection, id: str) -> None:
+    """Say that the provider is now called for a reservation.
+
+    Raises:
+        Refused: it is not there any more (``"hold"``): another process took this one for dead, and gave it back.
+    """
+    if _SEND.count(connection, {"hold": id}) != 1:
+        raise Refused("hold")
+
+
 def settle(connection: Connection, id: str, amount: Amount) -> bool:
     """Turn a reservation into what was spent. Returns whether it was still there."""
     found = _DROP.rows(connection, {"hold": id})
     if not found:
         return False
     [(encoded, money, tokens)] = found
-    keys = msgspec.json.decode(encoded, type=list[str])
-    if keys:
-        move = {"was_money": money, "was_tokens": tokens, "is_money": amount.money, "is_tokens": amount.tokens}
-        _move(len(keys)).count(connection, move | _keyed(keys))
+    _shift(connection, msgspec.json.decode(encoded, type=list[str]), Amount(money=money, tokens=tokens), amount)
     return True
+
+
+def sweep(connection: Connection, hold: HoldRow, now: float) -> Amount:
+    """Settle the reservation of another process that is silent. Returns what was charged.
+
+    That is all of it if it was sent, or nothing. It is remembered: if the other was only slow, its own settlement is
+    still to come.
+    """
+    charged = hold.amount if hold.sent else Amount()
+    settle(connection, hold.id, charged)
+    kept = {"id": hold.id, "keys": _encoded(hold.keys), "money": charged.money, "tokens": charged.tokens, "at": now}
+    connection.execute(insert(swept), kept)
+    return charged
+
+
+def settle_late(connection: Connection, id: str, amount: Amount) -> Amount:
+    """Charge what a sweep charged less than a request really cost. Returns how much that was."""
+    found = _DROP_SWEPT.rows(connection, {"hold": id})
+    if not found:
+        return Amount()
+    [(encoded, money, tokens)] = found
+    rest = Amount(money=max(0, amount.money - money), tokens=max(0, amount.tokens - tokens))
+    _shift(connection, msgspec.json.decode(encoded, type=list[str]), Amount(), rest)
+    return rest
 
 
 def balances(connection: Connection, prefix: str) -> list[Balance]:
@@ -119,6 +154,17 @@ def balances_of(connection: Connection, keys: Sequence[str]) -> list[Balance]:
 def find_holds(connection: Connection) -> list[HoldRow]:
     """Return all reservations."""
     return [_hold(row) for row in connection.execute(select(holds).order_by(holds.c.id))]
+
+
+def _shift(connection: Connection, keys: Sequence[str], held: Amount, spent: Amount) -> None:
+    """Take from what accounts hold, and add to what they have spent."""
+    if keys:
+        move = {"was_money": held.money, "was_tokens": held.tokens, "is_money": spent.money, "is_tokens": spent.tokens}
+        _move(len(keys)).count(connection, move | _keyed(keys))
+
+
+def _encoded(keys: Sequence[str]) -> str:
+    return msgspec.json.encode(keys).decode()
 
 
 def _balance(row: Row[Any]) -> Balance:

@@ -1,7 +1,7 @@
-"""The name of a process that uses a store, and whether it is certainly gone.
+"""The name of a process that uses a store, and what can be said of it: that it runs, or that it is certainly gone.
 
-Owns the name alone: a random part, and where it can be known, which machine and which process it is. A process that is
-of another machine, or of which nobody can say, counts as gone when its lease has ended; see ``recovery``.
+Owns the name alone: a random part with the moment the process began, and where it can be known, which machine and which
+process it is. Of a process of another machine, or of which nobody can say, only its lease tells; see ``lease``.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ from functools import cache
 from pathlib import Path
 from secrets import token_hex
 
-__all__ = ["is_gone", "is_own", "named"]
+__all__ = ["is_gone", "is_own", "is_running", "named"]
 
+_PROCESSES = Path("/proc")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
+_BEGAN = 19
+"""Where the moment it began stands after the name in ``/proc/PID/stat``, see proc(5): field 22, the state being 3."""
 
 
 def named() -> str:
-    """Make a name for this process: ``"75a5aacde519-1f2e3d4c-12345"``, or its random part alone."""
+    """Make a name for this process: ``"75a5aacde519t8823-1f2e3d4c-12345"``, or its random part alone."""
     place = _place()
-    return token_hex(6) if place is None else f"{token_hex(6)}-{place}-{os.getpid()}"
+    if place is None:
+        return token_hex(6)
+    began = _began(os.getpid())
+    return f"{token_hex(6)}{'' if began is None else f't{began}'}-{place}-{os.getpid()}"
 
 
 def is_own(name: str) -> bool:
@@ -31,18 +37,52 @@ def is_own(name: str) -> bool:
 
 
 def is_gone(name: str) -> bool:
-    """Tell whether the process of this name is certainly gone; where its number was given anew, it is not certain."""
+    """Tell whether the process of this name is certainly gone: it ended, or its number is another's now."""
     pid = _pid(name)
-    if pid is None:
-        return False
+    return pid is not None and not _lives(name, pid)
+
+
+def is_running(name: str) -> bool:
+    """Tell whether the process of this name certainly runs on this machine, even if it stands still.
+
+    Of this process itself that says nothing: a store that it no longer serves keeps the number of the process.
+    """
+    pid = _pid(name)
+    return pid is not None and pid != os.getpid() and "t" in name.partition("-")[0] and _lives(name, pid)
+
+
+def _lives(name: str, pid: int) -> bool:
+    """Tell whether a process of this number is there and, as far as can be seen, is the one that was named."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return True
+        return False
     except OSError:
         # It is somebody else's, and there.
-        return False
-    return False
+        pass
+    status = _status(pid)
+    if status is None:
+        # There, but not to be seen: /proc may be hidden (hidepid).
+        return True
+    _, _, began = name.partition("-")[0].partition("t")
+    # A zombie waits for its parent only, and does nothing more.
+    return status[0] != "Z" and began in ("", status[_BEGAN])
+
+
+def _began(pid: int) -> str | None:
+    """Return when a process began, in ticks since the machine did."""
+    status = _status(pid)
+    return None if status is None else status[_BEGAN]
+
+
+def _status(pid: int) -> list[str] | None:
+    """Return what follows the name of a process in its status; ``None`` where it cannot be read."""
+    try:
+        told = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = told.rpartition(")")[2].split()
+    return fields if len(fields) > _BEGAN else None
 
 
 def _pid(name: str) -> int | None:

@@ -1,11 +1,15 @@
 """What a killed process leaves behind, and how it is put in order by the next one.
 
-A process says every few seconds that it is there; one that has been silent for longer than its lease is gone, and so
-is one of this machine that does not run any more. What it had reserved and not sent is given back; what it had sent
-counts as spent, because nobody knows. What it had asked a person is asked again.
+A process says every few seconds that it is there. One that has been silent for longer than its lease is taken for gone,
+and so is one of this machine that does not run any more; one of this machine that runs is not, however silent it is.
+What it had reserved and not sent is given back; what it had sent counts as spent, because nobody knows. What it had
+asked a person is asked again. Whoever was only slow finds that out when it wants to send: see ``money.send``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 
 from sqlalchemy import Connection, and_, delete, literal, or_, select, update
 
@@ -15,22 +19,24 @@ from antiphon.host.store import money
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow
 from antiphon.host.store.chain import Record
-from antiphon.host.store.process import is_gone
-from antiphon.host.store.schema import accounts, grants, hosts, reviews
+from antiphon.host.store.process import is_gone, is_running
+from antiphon.host.store.schema import accounts, grants, hosts, reviews, swept
 
 __all__ = ["beat", "leave", "recover"]
 
 _SAMPLING = "sampling/createMessage"
 _CALL_KEPT = 24 * 3600.0
 """Seconds that the account of a call is kept after its last reservation: as long as a call may be taken up again."""
+_SWEPT_KEPT = 24 * 3600.0
+"""Seconds that a settlement of a slow process is waited for: longer than a machine is suspended over night."""
 _REVIEW_KEPT = 90 * 24 * 3600.0
 """Seconds that a review stays in the history."""
 
 
-def beat(connection: Connection, host: str, now: float) -> None:
-    """Say that this process is there."""
-    if connection.execute(update(hosts).where(hosts.c.id == host).values(seen=now)).rowcount != 1:
-        connection.execute(hosts.insert(), {"id": host, "seen": now})
+def beat(connection: Connection, host: str, mark: float) -> None:
+    """Say that this process is there, by a mark that it never had before."""
+    if connection.execute(update(hosts).where(hosts.c.id == host).values(seen=mark)).rowcount != 1:
+        connection.execute(hosts.insert(), {"id": host, "seen": mark})
 
 
 def leave(connection: Connection, host: str) -> None:
@@ -38,17 +44,24 @@ def leave(connection: Connection, host: str) -> None:
     connection.execute(delete(hosts).where(hosts.c.id == host))
 
 
-def recover(connection: Connection, host: str, now: float, lease: float) -> int:
-    """Put in order what the processes left that are gone. Returns how many things there were."""
+def recover(
+    connection: Connection, host: str, now: float, silent: Callable[[Mapping[str, float]], AbstractSet[str]]
+) -> int:
+    """Put in order what the processes left that are gone. Returns how many things there were.
+
+    ``silent`` says of the marks of the others which have not moved for a lease, see ``lease.Watch``.
+    """
     end = trail.lock(connection)
-    others = connection.scalars(select(hosts.c.id).where(hosts.c.id != host)).all()
-    for killed in filter(is_gone, others):
-        leave(connection, killed)
-    connection.execute(delete(hosts).where(hosts.c.id != host, hosts.c.seen <= now - lease))
+    others = {row.id: row.seen for row in connection.execute(select(hosts).where(hosts.c.id != host))}
+    quiet = silent(others)
+    for other in others:
+        if is_gone(other) or (other in quiet and not is_running(other)):
+            leave(connection, other)
     alive = select(hosts.c.id)
-    left = [hold for hold in money.find_holds(connection) if hold.host not in set(connection.scalars(alive))]
+    living = set(connection.scalars(alive))
+    left = [hold for hold in money.find_holds(connection) if hold.host not in living]
     for hold in left:
-        money.settle(connection, hold.id, hold.amount if hold.sent else Amount())
+        money.sweep(connection, hold, now)
     trail.append(connection, end, [_record(hold, host, now) for hold in left])
     gone = and_(reviews.c.host.is_not(None), reviews.c.host.not_in(alive), reviews.c.state.in_(OPEN))
     again = {"state": "pending", "host": None, "decision": None, "by": None, "decided": None}
@@ -82,6 +95,7 @@ def _record(hold: HoldRow, host: str, now: float) -> Record:
 def _tidy(connection: Connection, now: float) -> None:
     idle = and_(accounts.c.held_money == 0, accounts.c.held_tokens == 0, accounts.c.changed < now - _CALL_KEPT)
     connection.execute(delete(accounts).where(accounts.c.key.startswith("call:"), idle))
+    connection.execute(delete(swept).where(swept.c.at < now - _SWEPT_KEPT))
     over = and_(reviews.c.state.not_in(OPEN), reviews.c.created < now - _REVIEW_KEPT)
     connection.execute(delete(reviews).where(over))
     # Grants that ended by themselves.

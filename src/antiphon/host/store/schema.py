@@ -21,9 +21,10 @@ __all__ = [
     "pages",
     "reviews",
     "reviews_head",
+    "swept",
 ]
 
-REVISION = "v0002"
+REVISION = "v0003"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 metadata = MetaData()
@@ -62,6 +63,17 @@ holds = Table(
     Column("tokens", BigInteger, nullable=False),
     Column("sent", Boolean, nullable=False),
 )
+
+swept = Table(
+    "swept",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("keys", Text, nullable=False),
+    Column("money", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
+)
+"""Reservations of silent processes that another has settled, and what it charged: for a settlement that comes late."""
 
 grants = Table(
     "grants",

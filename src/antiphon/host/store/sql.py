@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeVar
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection
 
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
@@ -37,19 +37,15 @@ from antiphon.host.store.base import (
 )
 from antiphon.host.store.chain import Entry, Head, Record
 from antiphon.host.store.group_commit import Grouped
-from antiphon.host.store.prepared import Prepared
+from antiphon.host.store.lease import BEATS, LEASE, Watch
 from antiphon.host.store.runner import Runner
-from antiphon.host.store.schema import holds
 
 __all__ = ["SqlStore"]
 
 T = TypeVar("T")
 
-LEASE = 20.0
-"""Seconds of silence after which a process counts as killed: far longer than a pause of a healthy event loop."""
-_BEATS = 4
-"""Signs of life within one lease: three may fail."""
-_SEND = Prepared(update(holds).where(holds.c.id == bindparam("hold")).values(sent=True))
+_MARK = 0.001
+"""By how much a mark moves at least, in seconds: a clock that stands still, or was set back, is still seen to live."""
 
 _log = logging.getLogger("antiphon.host")
 
@@ -64,14 +60,23 @@ class SqlStore:
         runner: Runner,
         *,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         lease: float = LEASE,
         keep_content: bool = False,
     ) -> None:
-        """Use a database. ``keep_content`` keeps what was reviewed when the review is over."""
+        """Use a database.
+
+        ``clock`` tells the moments that are kept, ``monotonic`` judges the silence of others; both in seconds.
+        ``lease`` is how many seconds of it make another process count as killed. ``keep_content`` keeps what was
+        reviewed when the review is over.
+        """
         self.host = process.named()
         self._runner = runner
         self._clock = clock
+        self._monotonic = monotonic
         self._lease = lease
+        self._watch = Watch(lease)
+        self._mark = 0.0
         self._keep_content = keep_content
         self._changes = Grouped(self._make, money.Refused)
         self._opening = asyncio.Lock()
@@ -216,12 +221,13 @@ class SqlStore:
 
     def _recovered(self, connection: Connection) -> int:
         now = self._clock()
-        leftovers.beat(connection, self.host, now)
-        return leftovers.recover(connection, self.host, now, self._lease)
+        self._mark = max(now, self._mark + _MARK)
+        leftovers.beat(connection, self.host, self._mark)
+        return leftovers.recover(connection, self.host, now, lambda marks: self._watch.silent(marks, self._monotonic()))
 
     async def _beating(self) -> None:
         while True:
-            await asyncio.sleep(self._lease / _BEATS)
+            await asyncio.sleep(self._lease / BEATS)
             try:
                 await self._runner.run(self._recovered)
             except Exception as error:
@@ -238,12 +244,13 @@ class SqlStore:
 
     def _changed(self, change: Change, connection: Connection) -> Sequence[Record]:
         now, records = self._clock(), change.records
-        if change.settle is not None and not money.settle(connection, change.settle.id, change.settle.amount):
-            records = late(records)
+        settling = change.settle
+        if settling is not None and not money.settle(connection, settling.id, settling.amount):
+            records = late(records, settling, money.settle_late(connection, settling.id, settling.amount))
         if change.hold is not None:
             money.take(connection, change.hold, host=self.host, now=now)
         if change.send is not None:
-            _SEND.count(connection, {"hold": change.send})
+            money.send(connection, change.send)
         if change.use is not None and not permits.use(connection, change.use, now):
             raise money.Refused("grant")
         if change.finish is not None and not questions.finish(connection, change.finish, keep_item=self._keep_content):
