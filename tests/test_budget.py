@@ -182,8 +182,8 @@ async def test_a_call_that_is_handed_to_a_peer() -> None:
     # No whole channel: a peer that is handed its messages receives nothing.
     outbox: Any = Outbox()
     server = make_server(cost)
-    async with server.serving():
-        peer: Any = server.connect(outbox)
+    async with server._service.serving():
+        peer: Any = server._service.connect(outbox)
         await counted(cost, lambda: peer.handle(decode_envelope(call(META))))
         assert b"hello" in outbox.sent[-1].data
         await peer.close()

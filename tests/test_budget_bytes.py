@@ -87,8 +87,8 @@ async def test_a_call_that_is_handed_to_a_peer_holds_little() -> None:
     outbox: Any = Outbox()
     server = make_server()
     frame = call("echo", '{"text":"hello"}')
-    async with server.serving():
-        peer: Any = server.connect(outbox)
+    async with server._service.serving():
+        peer: Any = server._service.connect(outbox)
 
         async def work() -> None:
             await peer.handle(decode_envelope(frame))

@@ -76,7 +76,7 @@ def test_nothing_is_called_before_it_is_open() -> None:
 
 async def test_a_session_that_the_server_forgot_is_opened_anew() -> None:
     """As after its restart: the next call is answered."""
-    first, second = server_app(shop(), "http", {}), server_app(shop(), "http", {})
+    first, second = server_app(shop()._service, "http", {}), server_app(shop()._service, "http", {})
     current = [first]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -120,7 +120,7 @@ async def test_a_call_that_may_have_been_carried_out_is_not_made_again() -> None
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_server_that_is_gone_is_an_error_at_once(revision: str) -> None:
     """The call does not hang, and the error names the address."""
-    app = server_app(shop(), "http", {})
+    app = server_app(shop()._service, "http", {})
     async with running(app) as place:
         client = Client(f"http://{place}/mcp", revision=revision)
         await client.connect()
@@ -135,7 +135,7 @@ async def test_a_server_that_is_gone_is_an_error_at_once(revision: str) -> None:
 
 async def test_a_websocket_that_ends_is_an_error_at_once() -> None:
     """Nothing is sent into the void."""
-    app = server_app(shop(), "websocket", {})
+    app = server_app(shop()._service, "websocket", {})
     async with running(app) as place:
         client = Client(f"ws://{place}/ws")
         await client.connect()
@@ -155,7 +155,7 @@ async def test_a_connection_that_cannot_be_opened_anew_is_tried_again_with_the_n
     transport: str, url: str
 ) -> None:
     """The client is not closed by it."""
-    apps = [server_app(shop(), transport, {}) for _ in range(2)]
+    apps = [server_app(shop()._service, transport, {}) for _ in range(2)]
     up = [True, True]
     current = 0
 

@@ -118,7 +118,7 @@ async def test_abandoned_sessions_leave_nothing_behind(traced):
 
         def is_quiet():
             left = (endpoint._sessions, endpoint._stateless._busy, network.server_state.connections)
-            return not any(left) and not server.rounds.parked and len(asyncio.all_tasks()) <= before.tasks
+            return not any(left) and not server._service.rounds.parked and len(asyncio.all_tasks()) <= before.tasks
 
         await abandon(network.place, WARM_UP)
         await until(is_quiet)

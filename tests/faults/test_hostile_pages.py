@@ -73,7 +73,7 @@ UPGRADE = {
 async def serving(transport):
     """Serve a tool that nobody from outside should reach; yields the address, and what has reached the server."""
     server, reached = Server("purse", version="1"), []
-    connect = server.connect
+    connect = server._service.connect
 
     @server.tool
     def spend() -> str:
@@ -85,7 +85,7 @@ async def serving(transport):
         reached.append("connected")
         return connect(*given, **more)
 
-    server.connect = connected
+    server._service.connect = connected
     async with listening(server, transport) as network:
         yield network.place, reached
 

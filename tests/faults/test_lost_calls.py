@@ -27,7 +27,7 @@ class Shop:
         self.ran = []
         self.waiting = asyncio.Semaphore(0)
         self.never = asyncio.Event()
-        self.first, self.second = (server_app(self.make(which), "http", {}) for which in (1, 2))
+        self.first, self.second = (server_app(self.make(which)._service, "http", {}) for which in (1, 2))
         self.current = self.first
 
     def make(self, which):

@@ -50,7 +50,7 @@ async def test_a_server_survives_and_answers(count: int, seed: int, quiet: None)
     mutator = Mutator(frames_of("client"), seed)
     episodes = count // EPISODE
     with Growth() as growth:
-        async with server.serving():
+        async with server._service.serving():
             for number in range(episodes):
                 await episode(mutator, number)
                 if count == LONG and number == episodes // 3:

@@ -38,7 +38,7 @@ async def target(transport: str) -> AsyncIterator[Any]:
     elif transport == "stdio":
         yield [sys.executable, "-m", "tests.scenarios.one_handler"]
     else:
-        app = server_app(one_handler.server, transport, {})
+        app = server_app(one_handler.server._service, transport, {})
         async with running(app) as place:
             yield URLS[transport].format(place)
             await app.drain()

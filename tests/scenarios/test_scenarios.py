@@ -48,7 +48,7 @@ async def test_a_server_keeps_to_the_script_over_stdio(name: str):
 )
 async def test_a_server_keeps_to_the_script_over_a_network(transport: str, name: str):
     """The same, but for what the transport cannot carry, which the runner lists."""
-    app = server_app(our_server.server, transport, {})
+    app = server_app(our_server.server._service, transport, {})
     async with running(app) as place:
         where = resolve(URLS[transport].format(place))
         channel = (await reach(where, oldest=transport == "sse")).channel

@@ -89,7 +89,7 @@ async def test_a_second_client_waits_for_the_lifespan_too() -> None:
     server = Server("s", lifespan=slow)
 
     async def hold() -> None:
-        async with server.serving():
+        async with server._service.serving():
             seen.append(server.state)
 
     holding = [asyncio.create_task(hold()) for _ in range(2)]
@@ -117,7 +117,7 @@ async def test_a_server_that_closes_is_not_opened_before_it_is_closed() -> None:
     server = Server("s", lifespan=slow)
 
     async def hold() -> None:
-        async with server.serving():
+        async with server._service.serving():
             pass
 
     first = asyncio.create_task(hold())

@@ -37,7 +37,7 @@ def test_a_completer_is_returned_too() -> None:
         return [value]
 
     assert server.complete("brief", "topic")(topics) is topics
-    assert len(server.completions) == 1
+    assert len(server._completions) == 1
 
 
 @pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "template"])
@@ -77,7 +77,7 @@ def test_a_tool_may_be_made_elsewhere() -> None:
 
 def test_an_empty_server_offers_nothing() -> None:
     """But it can log."""
-    offered = Server("s").capabilities()
+    offered = Server("s")._service.core.capabilities()
     assert (offered.tools, offered.prompts, offered.resources, offered.completions) == (None, None, None, None)
     assert offered.logging == {}
 
@@ -86,11 +86,11 @@ def test_capabilities_follow_what_was_added() -> None:
     """A template alone makes resources."""
     server = Server("s")
     server.tool(name="t")(lambda: "x")
-    assert server.capabilities().tools is not None
-    assert server.capabilities().resources is None
+    assert server._service.core.capabilities().tools is not None
+    assert server._service.core.capabilities().resources is None
     server.resource("s://{gap}")(lambda gap: gap)
-    assert server.capabilities().resources is not None
-    assert server.capabilities().prompts is None
+    assert server._service.core.capabilities().resources is not None
+    assert server._service.core.capabilities().prompts is None
 
 
 async def test_a_resource_is_read_before_a_template() -> None:

@@ -298,10 +298,10 @@ async def test_abandoned_calls_are_bounded(
     async with raw_client(server, principal=principal) as client:
         await abandon(client, 0, count)
         await settled()
-        assert server.rounds.parked == kept
+        assert server._service.rounds.parked == kept
         assert done["ended"] == count - kept
         assert len(asyncio.all_tasks()) < kept + 20
-    assert server.rounds.parked == 0
+    assert server._service.rounds.parked == 0
     assert done == {"began": count, "ended": count}
 
 
@@ -322,7 +322,7 @@ async def test_abandoned_calls_leave_no_memory() -> None:
         finally:
             tracemalloc.stop()
         await settled()
-        assert server.rounds.parked == 50
+        assert server._service.rounds.parked == 50
         assert len(asyncio.all_tasks()) < 70
         assert after - before < 50_000, f"{after - before:,} bytes more"
     assert done == {"began": 12_024, "ended": 12_024}
@@ -448,7 +448,7 @@ async def test_parked_calls_are_bounded_in_bytes(how: str) -> None:
             tracemalloc.stop()
         # A handler holds its arguments a second time, decoded.
         assert held < 3 * 8 * MIB
-        assert server.rounds.parked < 9
+        assert server._service.rounds.parked < 9
 
 
 async def test_nothing_can_be_hidden_around_the_params() -> None:

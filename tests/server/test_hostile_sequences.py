@@ -111,7 +111,7 @@ class Line:
         self.replies: dict[int, list[Json]] = {}
         self.withdrawn: set[int] = set()
         self.arrived = asyncio.Event()
-        self._peer = server.connect(theirs)
+        self._peer = server._service.connect(theirs)
         self._peer.start()
         self._reading = asyncio.create_task(self._read())
 
@@ -280,16 +280,16 @@ def nothing_at_error() -> Iterator[None]:
 async def attack(options: Json, sequence: list[tuple[str, int]]) -> None:
     """Carry out a sequence, and check that it came to nothing."""
     server, live = asking(**options)
-    async with server.serving():
+    async with server._service.serving():
         attacker = Attacker(server)
         for kind, detail in sequence:
             await attacker.do(kind, detail)
         await attacker.settle()
         if "max_parked" in options:
-            assert server.rounds.parked <= options["max_parked"] + len(attacker.sent)
+            assert server._service.rounds.parked <= options["max_parked"] + len(attacker.sent)
         await attacker.line.close()
     attacker.check()
-    assert server.rounds.parked == 0
+    assert server._service.rounds.parked == 0
     assert live["now"] == 0
     assert asyncio.all_tasks() == {asyncio.current_task()}
 

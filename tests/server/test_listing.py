@@ -73,10 +73,10 @@ async def test_a_page_is_encoded_once() -> None:
     server = many(3)
     async with raw_client(server) as client:
         first = await page(client)
-        kept = dict(server.pages.tools.__self__._pages)
+        kept = dict(server._service._handlers["tools/list"].__self__._pages)
         await page(client)
-        assert server.pages.tools.__self__._pages == kept
-        assert all(server.pages.tools.__self__._pages[key] is kept[key] for key in kept)
+        assert server._service._handlers["tools/list"].__self__._pages == kept
+        assert all(server._service._handlers["tools/list"].__self__._pages[key] is kept[key] for key in kept)
         server.tools.remove("t1")
         second = await page(client)
     assert [tool["name"] for tool in first["tools"]] == ["t0", "t1", "t2"]
@@ -111,7 +111,7 @@ async def test_pages_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         assert len([tool async for tool in client.tools()]) == 10
         with pytest.raises(InvalidParams):
             await client.list_tools("nonsense")
-    assert len(server.pages.tools.__self__._pages) <= 3
+    assert len(server._service._handlers["tools/list"].__self__._pages) <= 3
 
 
 def demanding(**options: Any) -> Server:

@@ -84,7 +84,7 @@ async def test_a_tool_that_asks_the_model_is_served_at_every_revision(revision: 
 async def test_the_other_transports_carry_the_same(transport: str, url: str) -> None:
     """HTTP+SSE and WebSocket."""
     async with (
-        running(server_app(Shop().server, transport, {})) as place,
+        running(server_app(Shop().server._service, transport, {})) as place,
         Client(url.format(place), sampling=sampler) as client,
     ):
         assert (await client.call_tool("describe", {"product": "hat"})).text == "Warm."
@@ -166,7 +166,7 @@ async def test_a_lifespan_that_fails_is_told_to_who_starts_it() -> None:
 async def test_who_serves_every_address_says_under_which_names(host: str) -> None:
     """Before anything listens."""
     with pytest.raises(ConfigError, match="allowed_hosts"):
-        await serve_network(Server("s"), "http", host, 0, {})
+        await serve_network(Server("s")._service, "http", host, 0, {})
 
 
 @pytest.mark.parametrize(
@@ -204,20 +204,20 @@ def test_an_unknown_option_is_named(transport: str) -> None:
     """Rather than ignored."""
     options: Any = {"colour": "red"}
     with pytest.raises(ConfigError, match=rf"{transport}: .*'colour'"):
-        server_app(Server("s"), transport, options)
+        server_app(Server("s")._service, transport, options)
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, "80"])
 def test_a_port_that_cannot_be_is_refused(port: Any) -> None:
     """Before anything is opened."""
     with pytest.raises(ConfigError, match=f"port= is a number from 0 to 65535, not {port!r}"):
-        network_server(Server("s"), "http", "127.0.0.1", port, {})
+        network_server(Server("s")._service, "http", "127.0.0.1", port, {})
 
 
 def test_an_unknown_transport_lists_the_known_ones() -> None:
     """As ``run`` takes them."""
     with pytest.raises(ConfigError, match='"stdio", "http", "sse" or "websocket"'):
-        server_app(Server("s"), "smoke", {})
+        server_app(Server("s")._service, "smoke", {})
 
 
 async def test_an_argument_that_travels_in_a_header_too_is_compared() -> None:

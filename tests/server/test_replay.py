@@ -297,5 +297,5 @@ async def test_a_principal_has_its_share_of_the_table() -> None:
         (key,) = kept["inputRequests"]
         for _ in range(20):
             await greedy.call("tool")
-        assert server.rounds.parked == 3
+        assert server._service.rounds.parked == 3
         assert text(await modest.retry(kept, "tool", {key: said("still here")})) == "still here"

@@ -156,7 +156,7 @@ async def test_a_change_made_in_a_thread_is_told() -> None:
 async def test_a_closed_client_is_forgotten() -> None:
     """A server that outlives its clients keeps nothing of them."""
     server = shop()
-    async with server.serving():
+    async with server._service.serving():
         async with Client(server) as client, client.listen(tools=True):
-            assert server.subscriptions.count == (1, 1)
-        assert server.subscriptions.count == (0, 0)
+            assert server._service.subscriptions.count == (1, 1)
+        assert server._service.subscriptions.count == (0, 0)

@@ -119,12 +119,12 @@ async def endpoint():
     server = make_server()
 
     def connect(channel, principal, headers, modern):
-        peer = server.connect(channel)
+        peer = server._service.connect(channel)
         peer.principal, peer.headers = principal, headers
         return peer
 
     app = http_app(connect)
-    async with server.serving(), serving(app) as url, aiohttp.ClientSession() as http:
+    async with server._service.serving(), serving(app) as url, aiohttp.ClientSession() as http:
         yield Endpoint(server, app, url, http)
 
 

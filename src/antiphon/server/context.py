@@ -17,6 +17,7 @@ from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_
 from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.calls.call import Call
 from antiphon.server.calls.steps import take_step
+from antiphon.server.decorators import Features
 from antiphon.server.request_info import RequestFacts
 from antiphon.wire.common import LOGGING_LEVELS, LoggingLevel, RequestParams
 from antiphon.wire.logging import LoggingMessageNotificationParams
@@ -24,7 +25,6 @@ from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import IncludeContext, ToolChoice
 
 if TYPE_CHECKING:
-    from antiphon.server.app import Server
     from antiphon.wire.resources import ReadResourceResult
 
 __all__ = ["Context"]
@@ -43,9 +43,9 @@ class Context:
         self._call = call
 
     @property
-    def server(self) -> Server:
+    def server(self) -> Features:
         """The server this handler belongs to."""
-        return self._call.server
+        return self._call.core.features
 
     @property
     def request(self) -> RequestFacts:
@@ -55,7 +55,7 @@ class Context:
     @property
     def state(self) -> Any:
         """What the server's lifespan yielded; ``None`` without one."""
-        return self._call.server.state
+        return self._call.core.state
 
     @property
     def cancelled(self) -> bool:
@@ -234,7 +234,7 @@ class Context:
         """Send a log message to the client, if it wants that level. ``data``: a string, or anything JSON can carry."""
         if level not in LOGGING_LEVELS:
             raise LocalProtocolError(f"log: there is no level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
-        params = LoggingMessageNotificationParams(level=level, data=data, logger=logger or self._call.server.name)
+        params = LoggingMessageNotificationParams(level=level, data=data, logger=logger or self._call.core.name)
         request = self._call.request
         if request is not None:
             await self._call.send(self._call.connection.session.log(params, request))
@@ -269,4 +269,4 @@ class Context:
         Raises:
             ResourceNotFound: there is none with this URI.
         """
-        return await self._call.server.read_resource(uri, self)
+        return await self._call.core.read_resource(uri, self)

@@ -1,4 +1,4 @@
-"""What a server offers: the registries, the decorators that fill them, and what follows from what is in them.
+"""What a server offers: the registries of its features, and the decorators that fill them.
 
 The meaning of a function's signature is the business of ``tools``, ``resources`` and ``prompts``; who is served, and
 how long, is ``app``'s.
@@ -10,16 +10,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
-from antiphon.server.context import Context
 from antiphon.server.features.completion import Completions
 from antiphon.server.features.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 from antiphon.server.features.prompts import Prompt
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.resources import Resource, ResourceTemplate
 from antiphon.server.features.tools import Tool
-from antiphon.server.handlers import not_found
-from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
-from antiphon.wire.resources import ReadResourceResult
 
 __all__ = ["Features"]
 
@@ -27,16 +23,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Features:
-    """Tools, resources, prompts and completions of a server."""
+    """Tools, resources, prompts and completions of a server.
 
-    def __init__(self) -> None:
+    ``name``: the server's, as clients see it.
+    ``tools``, ``resources``, ``templates``, ``prompts``: what there is, to look up, add and remove; connected clients
+    are told of every change.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.tools: Registry[Tool] = Registry("tool")
         self.resources: Registry[Resource] = Registry("resource")
         self.templates: Registry[ResourceTemplate] = Registry("resource template")
         self.prompts: Registry[Prompt] = Registry("prompt")
-        self.completions = Completions(self.prompts, self.templates)
-
-    # --- to add them ---------------------------------------------------------------------------------------------
+        self._completions = Completions(self.prompts, self.templates)
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -83,7 +83,7 @@ class Features:
         """
 
         def register(given: F) -> F:
-            self.completions.add(of, argument, given)
+            self._completions.add(of, argument, given)
             return given
 
         return register
@@ -106,45 +106,6 @@ class Features:
             raise ConfigError(f"{uri}: a template has no size; leave size= out")
         rest = cast("TemplateOptions", options)
         self.templates.add(uri, ResourceTemplate.from_function(function, uri, **rest))
-
-    # --- what is there ------------------------------------------------------------------------------------------
-
-    def capabilities(self) -> ServerCapabilities:
-        """Say what this server offers, from what has been added to it so far."""
-        has_resources = len(self.resources) + len(self.templates) > 0
-        return ServerCapabilities(
-            tools=ListChangedCapability(list_changed=True) if len(self.tools) else None,
-            prompts=ListChangedCapability(list_changed=True) if len(self.prompts) else None,
-            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
-            completions={} if len(self.completions) else None,
-            logging={},
-        )
-
-    def has(self, method: str, name: str) -> bool:
-        """Tell whether there is a tool or a prompt of this name, by the method that wants it."""
-        return name in (self.tools if method == "tools/call" else self.prompts)
-
-    async def read_resource(self, uri: str, context: Context) -> ReadResourceResult:
-        """Read a resource of this server's: a fixed one, else the first template that fits.
-
-        Raises:
-            ResourceNotFound: nothing serves this URI.
-        """
-        fixed = self.resources.get(uri)
-        if fixed is not None:
-            return await fixed.read(uri, context)
-        for template in self.templates:
-            variables = template.match(uri)
-            if variables is not None:
-                return await template.read(uri, context)
-        raise not_found(uri)
-
-    def code_of_resource(self, uri: str) -> bytes:
-        """Return the digest of the code that serves a URI, empty if none does."""
-        fixed = self.resources.get(uri)
-        fitting = (template for template in self.templates if template.match(uri) is not None)
-        found = fixed or next(fitting, None)
-        return found.code if found is not None else b""
 
 
 def _decorate(register: Callable[[F], object], function: F | None) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Raw
 
@@ -18,17 +18,19 @@ from antiphon.errors import (
     InvalidParams,
     MissingCapability,
     PeerError,
-    ResourceNotFound,
     SamplingUnavailable,
 )
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Call, Handled
+from antiphon.server.calls.rounds import Rounds
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
-from antiphon.server.failures import told
+from antiphon.server.core import Core
 from antiphon.server.features.tools import Requirement, Tool
 from antiphon.server.functions.arguments import ArgumentError
+from antiphon.server.listing import Pages
+from antiphon.server.subscriptions import Subscriptions
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent
@@ -37,9 +39,6 @@ from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
-
-if TYPE_CHECKING:
-    from antiphon.server.app import Server
 
 __all__ = ["Handlers"]
 
@@ -54,12 +53,15 @@ _UNAVAILABLE: dict[str, type[MissingCapability]] = {
 class Handlers:
     """The functions of one server."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, core: Core, pages: Pages, subscriptions: Subscriptions, rounds: Rounds) -> None:
+        self._core = core
+        self._pages = pages
+        self._subscriptions = subscriptions
+        self._rounds = rounds
 
     def table(self) -> Mapping[str, Handler]:
         """Return every method a server may serve; its capabilities and the revision decide which are served."""
-        pages, subscriptions = self._server.pages, self._server.subscriptions
+        pages, subscriptions = self._pages, self._subscriptions
         return {
             "tools/list": pages.tools,
             "tools/call": self.call_tool,
@@ -82,17 +84,17 @@ class Handlers:
     ) -> CallToolResult | CoroutineType[Any, Any, CallToolResult] | Later:
         """Serve ``tools/call``."""
         params: CallToolRequestParams = request.params
-        tool = self._server.tools.get(params.name)
+        tool = self._core.features.tools.get(params.name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
-        if tool.requires is not None and not self._server.can_serve(tool.requires, request):
+        if tool.requires is not None and not self._core.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
-        wait = self._server.tool_wait(peer)
+        wait = self._core.tool_wait(peer)
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
         if not request.revision.modern:
-            return self._run(tool, params.arguments, Call(self._server, peer, request), request, wait)
-        return self._server.rounds.serve(
+            return self._run(tool, params.arguments, Call(self._core, peer, request), request, wait)
+        return self._rounds.serve(
             peer,
             request,
             Handled(
@@ -115,12 +117,12 @@ class Handlers:
             cause = cause_of(error)
             if _is_for_the_peer(cause, request):
                 raise
-            return _failed(told(self._server, tool.name, cause))
+            return _failed(self._core.failure_text(tool.name, cause))
 
     def _serve(self, request: Request, peer: Peer, handled: Handled) -> CoroutineType[Any, Any, Any] | Later:
         if request.revision.modern:
-            return self._server.rounds.serve(peer, request, handled)
-        return handled.body(Call(self._server, peer, request))
+            return self._rounds.serve(peer, request, handled)
+        return handled.body(Call(self._core, peer, request))
 
     # --- resources, prompts, completion -------------------------------------------------------------------------
 
@@ -132,15 +134,15 @@ class Handlers:
             peer,
             Handled(
                 params.uri,
-                lambda call: self._server.read_resource(params.uri, Context(call)),
-                lambda: self._server.code_of_resource(params.uri),
+                lambda call: self._core.read_resource(params.uri, Context(call)),
+                lambda: self._core.code_of_resource(params.uri),
             ),
         )
 
     def get_prompt(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
         """Serve ``prompts/get``."""
         params: GetPromptRequestParams = request.params
-        prompt = self._server.prompts.get(params.name)
+        prompt = self._core.features.prompts.get(params.name)
         if prompt is None:
             raise InvalidParams(f"Unknown prompt: {params.name}")
         return self._serve(
@@ -152,7 +154,7 @@ class Handlers:
     async def complete(self, request: Request, peer: Peer) -> Wire:
         """Serve ``completion/complete``."""
         params: CompleteRequestParams = request.params
-        return await self._server.completions.complete(params, Context(Call(self._server, peer, request)))
+        return await self._core.completions.complete(params, Context(Call(self._core, peer, request)))
 
     def set_level(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``logging/setLevel``."""
@@ -183,8 +185,3 @@ def _is_for_the_peer(error: Exception, request: Request) -> bool:
 
 def _failed(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
-
-
-def not_found(uri: str) -> ResourceNotFound:
-    """Make the error for a URI that nothing serves."""
-    return ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})

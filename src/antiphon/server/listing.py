@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from msgspec import Raw
 
@@ -11,6 +11,7 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.core import Core
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.tools import Requirement
 from antiphon.wire.common import PaginatedParams, PaginatedResult
@@ -18,9 +19,6 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.prompts import ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult
 from antiphon.wire.tools import ListToolsResult
-
-if TYPE_CHECKING:
-    from antiphon.server.app import Server
 
 __all__ = ["Pages"]
 
@@ -68,31 +66,32 @@ class _List:
 class Pages:
     """The four lists of a server, as handlers."""
 
-    def __init__(self, server: Server, size: int) -> None:
+    def __init__(self, core: Core, size: int) -> None:
         if type(size) is not int or size < 1:
             raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
+        features = core.features
         self.tools = _List(
-            server.tools,
+            features.tools,
             lambda items, after: ListToolsResult(tools=items, next_cursor=after),
             size,
-            lambda request: _out_of_reach(server, request),
+            lambda request: _out_of_reach(core, request),
         ).serve
         self.prompts = _List(
-            server.prompts, lambda items, after: ListPromptsResult(prompts=items, next_cursor=after), size
+            features.prompts, lambda items, after: ListPromptsResult(prompts=items, next_cursor=after), size
         ).serve
         self.resources = _List(
-            server.resources, lambda items, after: ListResourcesResult(resources=items, next_cursor=after), size
+            features.resources, lambda items, after: ListResourcesResult(resources=items, next_cursor=after), size
         ).serve
         self.templates = _List(
-            server.templates,
+            features.templates,
             lambda items, after: ListResourceTemplatesResult(resource_templates=items, next_cursor=after),
             size,
         ).serve
 
 
-def _out_of_reach(server: Server, request: Request) -> frozenset[str]:
+def _out_of_reach(core: Core, request: Request) -> frozenset[str]:
     """Name what tools may require and this client does not offer; such tools are not listed for it."""
     # 2026-07-28 server/tools: lists do not vary by connection; calling such a tool gives -32021 there.
     if request.revision.modern:
         return _NOTHING
-    return frozenset(needed for needed in _REQUIREMENTS if not server.can_serve(needed, request))
+    return frozenset(needed for needed in _REQUIREMENTS if not core.can_serve(needed, request))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from antiphon.channel import Channel, Peer
-    from antiphon.server.app import Server
     from antiphon.server.features.tools import Tool
+    from antiphon.server.service import Service
     from antiphon.transports.http.server.app import HttpApp
     from antiphon.transports.http.server.asgi import Receive, Scope, Send
     from antiphon.transports.http.server.connections import Limits
@@ -100,8 +100,10 @@ class ServerApp:
     on, and left by ``close`` or at shutdown.
     """
 
-    def __init__(self, server: Server, endpoint: _Endpoint, drain: Callable[[], Awaitable[None]] | None = None) -> None:
-        self._server = server
+    def __init__(
+        self, service: Service, endpoint: _Endpoint, drain: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._service = service
         self.endpoint = endpoint
         """What serves a request, once the lifespan was entered."""
         self._drain = drain or endpoint.close
@@ -122,7 +124,7 @@ class ServerApp:
         """Enter the server's lifespan now rather than with the first request."""
         async with self._gate:
             if not self._is_held:
-                await self._held.enter_async_context(self._server.serving())
+                await self._held.enter_async_context(self._service.serving())
                 self._is_held = True
 
     async def close(self) -> None:
@@ -150,7 +152,7 @@ class ServerApp:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def server_app(server: Server, transport: str, options: HttpOptions) -> ServerApp:
+def server_app(service: Service, transport: str, options: HttpOptions) -> ServerApp:
     """Make the ASGI callable of a server: ``"http"`` (Streamable HTTP, both eras), ``"sse"`` or ``"websocket"``.
 
     Raises:
@@ -163,32 +165,32 @@ def server_app(server: Server, transport: str, options: HttpOptions) -> ServerAp
             raise ConfigError(f"{name}= is a list, as in {name}=[{given[name]!r}]")
 
     async def serve(channel: Channel, principal: str | None, headers: Mapping[str, str]) -> None:
-        await server.serve(channel, principal=principal, headers=headers)
+        await service.serve(channel, principal=principal, headers=headers)
 
     try:
         if transport == "http":
-            app = _streamable(server, given)
-            return ServerApp(server, app, partial(app.close, drain=DRAIN))
+            app = _streamable(service, given)
+            return ServerApp(service, app, partial(app.close, drain=DRAIN))
         if transport == "sse":
             from antiphon.transports.sse.server import SseApp
 
-            return ServerApp(server, SseApp(serve, **given))
+            return ServerApp(service, SseApp(serve, **given))
         if transport == "websocket":
             from antiphon.transports.websocket.server import WebSocketApp
 
-            return ServerApp(server, WebSocketApp(serve, **given))
+            return ServerApp(service, WebSocketApp(serve, **given))
     except TypeError as error:
         raise ConfigError(f"{transport}: {error}; see HttpOptions for what there is") from None
     raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
 
 
-def _streamable(server: Server, options: dict[str, Any]) -> HttpApp:
+def _streamable(service: Service, options: dict[str, Any]) -> HttpApp:
     from antiphon.transports.http.server.app import http_app
 
-    mirrored = _Mirrored(server)
+    mirrored = _Mirrored(service)
 
     def connect(channel: Channel, principal: str | None, headers: Mapping[str, str], _modern: bool) -> Peer:
-        return server.connect(channel, principal=principal, headers=headers)
+        return service.connect(channel, principal=principal, headers=headers)
 
     return http_app(connect, parameters=mirrored.of, **options)
 
@@ -196,19 +198,19 @@ def _streamable(server: Server, options: dict[str, Any]) -> HttpApp:
 class _Mirrored:
     """Which arguments of which tool travel in headers as well; found once for each version of the tools."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._found: dict[str, Sequence[HeaderParam]] = {}
         self._version = -1
 
     def of(self, name: str) -> Sequence[HeaderParam]:
-        version = self._server.tools.version
+        version = self._service.core.features.tools.version
         if self._version != version:
             self._version = version
             self._found.clear()
         found = self._found.get(name)
         if found is None:
-            tool = self._server.tools.get(name)
+            tool = self._service.core.features.tools.get(name)
             if tool is None:
                 return ()
             found = self._found[name] = _header_params(tool)
@@ -223,14 +225,14 @@ def _header_params(tool: Tool) -> Sequence[HeaderParam]:
         return ()
 
 
-async def serve_network(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> None:
+async def serve_network(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> None:
     """Serve on an address until cancelled or told to stop by a signal. See ``network_server`` for what it raises."""
-    network = network_server(server, transport, host, port, options)
+    network = network_server(service, transport, host, port, options)
     collect_less()
     await network.serve()
 
 
-def network_server(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> GracefulServer:
+def network_server(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> GracefulServer:
     """Make what serves on an address; ``serve()`` it.
 
     Raises:
@@ -254,7 +256,7 @@ def network_server(server: Server, transport: str, host: str, port: int, options
             )
         given["allowed_hosts"] = [host, "localhost", "127.0.0.1", "[::1]"]
     tls, limits = _tls(given), _limits(given)
-    app = server_app(server, transport, cast("HttpOptions", given))
+    app = server_app(service, transport, cast("HttpOptions", given))
     config = uvicorn.Config(
         app,
         host=host,

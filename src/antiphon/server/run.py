@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from antiphon.channel import Channel
-    from antiphon.server.app import Server
     from antiphon.server.network import ServeOptions
+    from antiphon.server.service import Service
 
 __all__ = ["run", "serve_stdio"]
 
 
-def run(server: Server, transport: str, host: str, port: int, options: ServeOptions) -> None:
+def run(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> None:
     """Run a server until it ends. See ``Server.run``."""
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
@@ -30,17 +30,17 @@ def run(server: Server, transport: str, host: str, port: int, options: ServeOpti
             "`await server.serve(channel)`, or serve `server.asgi()` with an ASGI server"
         )
     if transport == "stdio":
-        serving = serve_stdio(server)
+        serving = serve_stdio(service)
     else:
         from antiphon.server.network import serve_network
 
         keep_large_blocks()
-        serving = serve_network(server, transport, host, port, options)
+        serving = serve_network(service, transport, host, port, options)
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         run_loop(serving)
 
 
-async def serve_stdio(server: Server) -> None:
+async def serve_stdio(service: Service) -> None:
     """Serve the parent process over standard input and output until it ends."""
     from antiphon.transports.stdio.server import StdioServerChannel
 
@@ -50,7 +50,7 @@ async def serve_stdio(server: Server) -> None:
     if serving is not None and sys.platform != "win32":
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     try:
-        await server.serve(_Lent(channel))
+        await service.serve(_Lent(channel))
     finally:
         await channel.close()
 

@@ -164,7 +164,7 @@ async def test_the_newest_revision_is_found_over_http() -> None:
 
 async def test_a_server_of_the_first_revision_is_found_by_its_url_alone() -> None:
     """It knows no POST there: the ladder goes down to HTTP+SSE."""
-    async with running(server_app(Server("s"), "sse", {})) as place, Client(f"http://{place}/sse") as client:
+    async with running(server_app(Server("s")._service, "sse", {})) as place, Client(f"http://{place}/sse") as client:
         assert client.revision < "2026-07-28"
         assert client.server_info is not None
         assert client.server_info.name == "s"

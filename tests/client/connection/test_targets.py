@@ -134,7 +134,7 @@ async def test_an_address_where_nobody_listens_is_named(url: str) -> None:
 
 async def test_a_server_over_websocket_is_reached_by_its_url() -> None:
     """The scheme says which transport."""
-    async with running(server_app(Server("s"), "websocket", {})) as place:
+    async with running(server_app(Server("s")._service, "websocket", {})) as place:
         opened = await reach(resolve(f"ws://{place}/ws"))
         assert type(opened.channel).__name__ == "WebSocketClientChannel"
         await opened.channel.close()

@@ -92,8 +92,8 @@ async def test_the_last_listener_unsubscribes(revision: str) -> None:
         async with client.listen(uris=["shop://hat"]):
             pass
         await client.ping()
-        assert server.subscriptions.count[1] == 0
-        assert all(not uris for uris in server.subscriptions._peers.values())
+        assert server._service.subscriptions.count[1] == 0
+        assert all(not uris for uris in server._service.subscriptions._peers.values())
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -135,8 +135,8 @@ async def test_a_graceful_end_ends_the_iteration() -> None:
     """The server gives the stream its result."""
     server = shop()
     async with Client(server, revision="2026-07-28") as client, client.listen(tools=True) as changes:
-        (peer,) = server.subscriptions._peers
-        server.subscriptions.close(peer)
+        (peer,) = server._service.subscriptions._peers
+        server._service.subscriptions.close(peer)
         async with asyncio.timeout(30):
             assert [change async for change in changes] == []
         await client.ping()

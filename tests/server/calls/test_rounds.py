@@ -165,6 +165,6 @@ async def test_calls_without_asks_leave_no_trace() -> None:
     async with raw_client(server) as client:
         for _ in range(3):
             await client.call("plain")
-        assert server.rounds.parked == 0
+        assert server._service.rounds.parked == 0
         await client.call("both")
-        assert server.rounds.parked == 1
+        assert server._service.rounds.parked == 1

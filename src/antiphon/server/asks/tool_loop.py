@@ -20,13 +20,14 @@ from antiphon.errors import ConfigError, LocalProtocolError, NotInRevision, Samp
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.protocol.capabilities import may_include_context
 from antiphon.server.asks.ask import ask
-from antiphon.server.asks.fallback import Fallback
 from antiphon.server.asks.sample import Sample
 from antiphon.server.asks.sampling_params import Messages, Preferences, sampling_params
 from antiphon.server.asks.toolbox import MAX_USES, TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.asks.typed_answers import TypedAnswer
 from antiphon.server.calls.call import Call
+from antiphon.server.fallback import Fallback
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
+from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -34,6 +35,7 @@ from antiphon.wire.sampling import (
     SamplingMessage,
     ToolChoice,
 )
+from antiphon.wire.unknown import decode
 
 __all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "one_step"]
 
@@ -101,7 +103,7 @@ class Turns:
         self, call: Call, *, fallback: bool = True, key: str | None = None, timeout: float | None = None
     ) -> None:
         self._call = call
-        self._fallback: Fallback | None = call.server.sampling_fallback if fallback else None
+        self._fallback: Fallback | None = call.core.fallback if fallback else None
         self._key = key
         self._timeout = timeout
         self.by: Literal["client", "server"] = "client"
@@ -144,7 +146,13 @@ class Turns:
     async def _ask_server(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         if self._fallback is None:
             raise SamplingUnavailable("Nobody can complete: the client offers no sampling, nor is there a fallback")
-        return await self._fallback.complete(self._call, params, self._timeout)
+        fallback = self._fallback
+
+        async def complete(_key: str) -> bytes:
+            return encode(await fallback.complete(params, self._timeout))
+
+        # A step: the server's own model is asked once for every ask of a call, and a replay knows the answer.
+        return decode(await self._call.step("sampling_fallback", complete), CreateMessageResult)
 
     def _ask_client(self, params: CreateMessageRequestParams) -> Awaitable[CreateMessageResult]:
         if params.include_context not in (None, "none"):

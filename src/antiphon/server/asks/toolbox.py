@@ -16,7 +16,6 @@ from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalPr
 from antiphon.json_schema.mismatch import suggest
 from antiphon.server.calls.call import Call
 from antiphon.server.calls.tool_timeouts import within
-from antiphon.server.failures import told
 from antiphon.server.features.tools import Tool
 from antiphon.wire import tools as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
@@ -104,7 +103,7 @@ class Toolbox:
             cause = cause_of(error)
             if isinstance(cause, _ENDS_ALL):
                 raise cause from None
-            return _failed(use, told(call.server, tool.name, cause))
+            return _failed(use, call.core.failure_text(tool.name, cause))
         return ToolResultContent(
             tool_use_id=use.id,
             # Some vendors refuse a result without content.

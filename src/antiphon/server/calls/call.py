@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
@@ -21,12 +21,10 @@ from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.client_answers import read_reply
 from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
+from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
 from antiphon.wire.methods import MethodSpec
-
-if TYPE_CHECKING:
-    from antiphon.server.app import Server
 
 __all__ = ["Call", "CallAbandoned", "Handled"]
 
@@ -50,10 +48,10 @@ class CallAbandoned(asyncio.CancelledError):
 class Call:
     """A handler that runs for a request."""
 
-    __slots__ = ("_reports", "connection", "first", "headers", "request", "server")
+    __slots__ = ("_reports", "connection", "core", "first", "headers", "request")
 
-    def __init__(self, server: Server, connection: Connection[ServerSession], request: Request) -> None:
-        self.server = server
+    def __init__(self, core: Core, connection: Connection[ServerSession], request: Request) -> None:
+        self.core = core
         self.connection = connection
         self.headers = connection.headers
         """Those of the request that is live; kept here, since a connection goes on to serve others."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from msgspec import Raw, Struct
 
@@ -25,14 +25,12 @@ from antiphon.server.calls.client_answers import Answer, read_answer, read_given
 from antiphon.server.calls.outcomes import UNSENDABLE, deliver, unsendable
 from antiphon.server.calls.quiescence import Quiescence
 from antiphon.server.calls.request_state import refusal
+from antiphon.server.core import Core
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import encode
 from antiphon.wire.failure import to_wire
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
-
-if TYPE_CHECKING:
-    from antiphon.server.app import Server
 
 __all__ = ["Keeper", "RoundCall"]
 
@@ -57,7 +55,7 @@ class _Ask(Struct, frozen=True):
 class Keeper(Protocol):
     """Who keeps a call between requests: ``rounds.Rounds``."""
 
-    server: Server
+    core: Core
     closed: bool
 
     def park(self, call: RoundCall) -> str:
@@ -85,7 +83,7 @@ class RoundCall(Call):
     def __init__(
         self, keeper: Keeper, connection: Connection[ServerSession], request: Request, handled: Handled
     ) -> None:
-        super().__init__(keeper.server, connection, request)
+        super().__init__(keeper.core, connection, request)
         self.handled = handled
         self.id = b""
         """Given by the keeper when it first has to tell the call from others."""

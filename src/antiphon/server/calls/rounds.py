@@ -15,7 +15,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from msgspec import Raw, structs
 
@@ -30,10 +30,8 @@ from antiphon.server.calls.replayed_call import JournalledCall
 from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, call_in, has_expired, refusal
 from antiphon.server.calls.state_store import StateStore
 from antiphon.server.calls.stored_calls import StoredCalls
+from antiphon.server.core import Core
 from antiphon.wire.common import RoundParams
-
-if TYPE_CHECKING:
-    from antiphon.server.app import Server
 
 __all__ = ["Handled", "RoundOptions", "Rounds"]
 
@@ -59,8 +57,8 @@ class RoundOptions(NamedTuple):
 class Rounds:
     """The calls of one server that may ask. ``is_shared``: whether other processes may go on with them."""
 
-    def __init__(self, server: Server, seal: Seal, options: RoundOptions, *, is_shared: bool) -> None:
-        self.server = server
+    def __init__(self, core: Core, seal: Seal, options: RoundOptions, *, is_shared: bool) -> None:
+        self.core = core
         self.is_shared = is_shared
         self.closed = False
         self._seal = seal
@@ -130,7 +128,7 @@ class Rounds:
             and call.owner == connection.principal
             and call.first.method is request.method
             and call.handled.name == handled.name
-            and self.server.arguments_of(call.first) == self.server.arguments_of(request)
+            and self.core.arguments_of(call.first) == self.core.arguments_of(request)
         ):
             return call
         return None
@@ -278,10 +276,10 @@ class Rounds:
 
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
         """Digest what the states and notes of a call are bound to: who calls what, with which arguments, which code."""
-        arguments = self.server.arguments_of(request)
-        version = self.server.code_version
+        arguments = self.core.arguments_of(request)
+        version = self.core.code_version
         code = b"" if not self.is_shared else version.encode() if version is not None else handled.code()
-        return binding(connection.principal, request.method.name, handled.name, arguments, self.server.name, code)
+        return binding(connection.principal, request.method.name, handled.name, arguments, self.core.name, code)
 
 
 class _Retry(NamedTuple):

@@ -13,11 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, cast, runtime_checkable
 
 from antiphon.errors import CallTimeout, ConfigError, SamplingFailed, SamplingUnavailable
-from antiphon.server.calls.call import Call
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
-from antiphon.wire.unknown import decode
 
 __all__ = ["Completes", "Fallback", "SamplingFallback"]
 
@@ -58,10 +55,8 @@ class Fallback:
         """Tell whether it can do what a capability of clients such as ``sampling.tools`` offers."""
         return needed == "sampling" or (needed == "sampling.tools" and self._takes_tools)
 
-    async def complete(
-        self, call: Call, params: CreateMessageRequestParams, timeout: float | None
-    ) -> CreateMessageResult:
-        """Complete, once for every ask of a call: a replay knows the answer.
+    async def complete(self, params: CreateMessageRequestParams, timeout: float | None) -> CreateMessageResult:
+        """Complete.
 
         Raises:
             SamplingUnavailable: there are tools in it, and this model takes none.
@@ -70,13 +65,6 @@ class Fallback:
         """
         if params.tools and not self._takes_tools:
             raise SamplingUnavailable("Neither the client nor the server's own model takes tools in sampling")
-
-        async def work(_key: str) -> bytes:
-            return encode(await self._answer(params, timeout))
-
-        return decode(await call.step("sampling_fallback", work), CreateMessageResult)
-
-    async def _answer(self, params: CreateMessageRequestParams, timeout: float | None) -> CreateMessageResult:
         clock = asyncio.timeout(timeout)
         try:
             async with clock:

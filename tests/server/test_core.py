@@ -8,7 +8,6 @@ import pytest
 
 from antiphon import Server
 from antiphon.errors import CallTimeout, InvalidParams, NotInRevision, SamplingFailed, ToolError
-from antiphon.server.failures import told
 
 
 @pytest.mark.parametrize(
@@ -23,16 +22,19 @@ from antiphon.server.failures import told
 )
 def test_what_is_meant_for_others_is_told(error: Exception, words: str) -> None:
     """Words of the author's for them, and our own."""
-    assert told(Server("s"), "t", error) == words
+    assert Server("s")._service.core.failure_text("t", error) == words
 
 
 def test_anything_else_is_logged_and_named_by_its_type(caplog: pytest.LogCaptureFixture) -> None:
     """A path or a key in an exception's text stays here."""
     with caplog.at_level(logging.ERROR, "antiphon.server"):
-        assert told(Server("s"), "t", KeyError("sk-secret")) == "t failed: KeyError"
+        assert Server("s")._service.core.failure_text("t", KeyError("sk-secret")) == "t failed: KeyError"
     assert "sk-secret" in caplog.text
 
 
 def test_a_server_may_tell_details() -> None:
     """If its author wants it."""
-    assert told(Server("s", error_details=True), "t", ValueError("why")) == "t failed: ValueError: why"
+    assert (
+        Server("s", error_details=True)._service.core.failure_text("t", ValueError("why"))
+        == "t failed: ValueError: why"
+    )

@@ -194,8 +194,8 @@ async def test_a_model_without_tools_is_not_offered_any() -> None:
 def test_it_stands_for_what_it_can_do(fallback: Any, needed: str, stands: bool) -> None:
     """Tools that require more stay out of reach."""
     server = Server("s", sampling_fallback=fallback)
-    assert server.sampling_fallback is not None
-    assert server.sampling_fallback.stands_for(needed) is stands
+    assert server._service.core.fallback is not None
+    assert server._service.core.fallback.stands_for(needed) is stands
 
 
 @pytest.mark.parametrize("revision", WITH_TOOLS)

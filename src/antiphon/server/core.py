@@ -1,0 +1,150 @@
+"""``Core``: what the calls of one server share while it serves, and nothing that serves.
+
+Handlers, rounds and asks hold this object instead of the ``Server``, so that none of them imports the whole they belong
+to. Owns the answers to what a call needs to know of its server; serving itself is ``service``'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import CallTimeout, PeerError, ProtocolError, ResourceNotFound, SamplingFailed, ToolError
+from antiphon.protocol.capabilities import declares
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.decorators import Features
+from antiphon.server.fallback import Fallback
+from antiphon.server.features.completion import Completions
+from antiphon.server.features.tools import Requirement
+from antiphon.server.limits import Rate, RateLimiter
+from antiphon.wire.envelope import encode
+from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
+from antiphon.wire.resources import ReadResourceResult
+
+__all__ = ["Core"]
+
+log = logging.getLogger("antiphon.server")
+
+
+class Core:
+    """One server, as its calls see it.
+
+    ``features``: what it offers, the author's ``Server`` itself.
+    ``completions``: which of its arguments can be completed.
+    ``fallback``: the server's own model, for clients that offer none.
+    ``tool_rate``: how often one client may call tools; ``None``: without limit.
+    ``code_version``: what must be the same for a call to go on in another process; by default the handler's code.
+    ``error_details``: whether clients learn the text of unexpected exceptions of tools.
+    """
+
+    __slots__ = ("_error_details", "_limiter", "code_version", "completions", "fallback", "features", "name", "state")
+
+    def __init__(
+        self,
+        features: Features,
+        completions: Completions,
+        *,
+        fallback: Fallback | None = None,
+        tool_rate: Rate | None = None,
+        code_version: str | None = None,
+        error_details: bool = False,
+    ) -> None:
+        self.name = features.name
+        self.features = features
+        self.completions = completions
+        self.fallback = fallback
+        self.code_version = code_version
+        self.state: Any = None
+        """What the lifespan yielded, while the server is open."""
+        self._error_details = error_details
+        self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
+
+    # --- what is offered ----------------------------------------------------------------------------------------
+
+    def capabilities(self) -> ServerCapabilities:
+        """Say what the server offers, from what has been added to it so far."""
+        features = self.features
+        has_resources = len(features.resources) + len(features.templates) > 0
+        return ServerCapabilities(
+            tools=ListChangedCapability(list_changed=True) if len(features.tools) else None,
+            prompts=ListChangedCapability(list_changed=True) if len(features.prompts) else None,
+            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
+            completions={} if len(self.completions) else None,
+            logging={},
+        )
+
+    def has(self, method: str, name: str) -> bool:
+        """Tell whether there is a tool or a prompt of this name, by the method that wants it."""
+        return name in (self.features.tools if method == "tools/call" else self.features.prompts)
+
+    # --- who may do what ----------------------------------------------------------------------------------------
+
+    def tool_wait(self, peer: Connection[ServerSession]) -> float:
+        """Take a place in the tool rate of a peer; return the seconds to wait for it."""
+        if self._limiter is None:
+            return 0.0
+        return self._limiter.take(peer.principal or id(peer))
+
+    def forget(self, peer: Connection[ServerSession]) -> None:
+        """Forget how often a peer that has left has called tools."""
+        if self._limiter is not None:
+            self._limiter.forget(id(peer))
+
+    def can_serve(self, needed: Requirement, request: Request) -> bool:
+        """Tell whether what a tool requires is there: offered by the client, or by the server's own model."""
+        if self.fallback is not None and self.fallback.stands_for(needed):
+            return True
+        return declares(request.capabilities, needed)
+
+    # --- resources by URI ---------------------------------------------------------------------------------------
+
+    async def read_resource(self, uri: str, context: Any) -> ReadResourceResult:
+        """Read a resource: a fixed one, else the first template that fits. ``context`` is the reader's ``Context``.
+
+        Raises:
+            ResourceNotFound: nothing serves this URI.
+        """
+        fixed = self.features.resources.get(uri)
+        if fixed is not None:
+            return await fixed.read(uri, context)
+        for template in self.features.templates:
+            variables = template.match(uri)
+            if variables is not None:
+                return await template.read(uri, context)
+        raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+
+    def code_of_resource(self, uri: str) -> bytes:
+        """Return the digest of the code that serves a URI, empty if none does."""
+        fixed = self.features.resources.get(uri)
+        fitting = (template for template in self.features.templates if template.match(uri) is not None)
+        found = fixed or next(fitting, None)
+        return found.code if found is not None else b""
+
+    # --- words --------------------------------------------------------------------------------------------------
+
+    def failure_text(self, name: str, error: Exception) -> str:
+        """Put a failure of the tool ``name`` into words for a client or a model.
+
+        What the author did not mean for others is logged, and only its type is told, unless ``error_details`` is on.
+        """
+        if isinstance(error, PeerError):
+            return error.message
+        if isinstance(error, ToolError):
+            return str(error)
+        if isinstance(error, ProtocolError | CallTimeout | SamplingFailed):
+            # Our own words about an ask that could not be made or was not answered; nothing of the author's is in them.
+            return f"{name}: {error}"
+        log.error("tool %r failed", name, exc_info=error)
+        kind = type(error).__name__
+        return f"{name} failed: {kind}: {error}" if self._error_details else f"{name} failed: {kind}"
+
+    @staticmethod
+    def arguments_of(request: Request) -> bytes:
+        """Return the arguments of a request as JSON bytes, empty if it has none."""
+        arguments = getattr(request.params, "arguments", None)
+        if isinstance(arguments, dict):
+            return encode(arguments)
+        return bytes(arguments or b"")

@@ -1,0 +1,164 @@
+"""``Service``: one server at work. Opens a connection for every client, and owns what all of them share.
+
+Owns the lifespan, the offer, the subscriptions and the rounds of a server. What the author says of the server is
+``app``'s, serving a request ``handlers``' business, reaching it over a transport ``run``'s and ``network``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from antiphon.channel import Channel
+from antiphon.engine.connection import Connection
+from antiphon.engine.telemetry import watch
+from antiphon.protocol.events import Notified
+from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.request_state import Seal
+from antiphon.server.calls.rounds import RoundOptions, Rounds
+from antiphon.server.core import Core
+from antiphon.server.handlers import Handlers
+from antiphon.server.lifespan import Held
+from antiphon.server.listing import Pages
+from antiphon.server.subscriptions import Changes, Subscriptions
+
+__all__ = ["Service"]
+
+_GRACE = 2.0
+"""Seconds that running handlers have to finish after a client has ended its side: a piped script's last answers."""
+
+
+class Service:
+    """Serves clients, each over a channel of its own.
+
+    ``core``: the server, as its calls see it.
+    ``offer``: makes the offer of now; called whenever it may have changed.
+    ``lifespan``: makes the context manager that is entered for the first client and left after the last, or ``None``.
+    ``page_size``: most entries of a list sent at once.
+    ``seal``, ``rounds``: how calls that ask go on from request to request (2026-07-28).
+    ``is_shared``: whether other processes have the same keys.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        offer: Callable[[], Offer],
+        *,
+        lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None,
+        page_size: int,
+        seal: Seal,
+        rounds: RoundOptions,
+        is_shared: bool,
+    ) -> None:
+        self.core = core
+        self.subscriptions = Subscriptions()
+        self.changes = Changes(self.subscriptions, offer)
+        self.rounds = Rounds(core, seal, rounds, is_shared=is_shared)
+        self._offer = offer
+        self._lifespan = lifespan
+        self._handlers = Handlers(core, Pages(core, page_size), self.subscriptions, self.rounds).table()
+        self._held: Held | None = None
+        self._is_open = False
+        self._users = 0
+        self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
+        self._watch()
+
+    def _watch(self) -> None:
+        features, changes = self.core.features, self.changes
+        features.tools.on_change(lambda: changes.list("tools"))
+        features.prompts.on_change(lambda: changes.list("prompts"))
+        features.resources.on_change(lambda: changes.list("resources"))
+        features.templates.on_change(lambda: changes.list("resources"))
+
+    # --- open and closed ----------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Hold the server open: the lifespan is entered with the first user and left with the last."""
+        self._users += 1
+        try:
+            async with self._gate_of_this_loop():
+                if not self._is_open:
+                    await self._open()
+            yield
+        finally:
+            self._users -= 1
+            async with self._gate_of_this_loop():
+                if self._users == 0 and self._is_open:
+                    await self._close()
+
+    def _gate_of_this_loop(self) -> asyncio.Lock:
+        """Return the lock on opening and closing. A server may serve one event loop after another, a lock may not."""
+        loop = asyncio.get_running_loop()
+        if self._gate[0] is not loop:
+            self._gate = loop, asyncio.Lock()
+        return self._gate[1]
+
+    async def _open(self) -> None:
+        if self._lifespan is not None:
+            held = Held(self._lifespan())
+            self.core.state = await held.enter()
+            self._held = held
+        self.rounds.closed = False
+        self.changes.open()
+        self._is_open = True
+
+    async def _close(self) -> None:
+        tasks = self.rounds.close()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_GRACE)
+        self.changes.close()
+        self._is_open = False
+        held, self._held = self._held, None
+        try:
+            if held is not None:
+                await held.leave()
+        finally:
+            self.core.state = None
+
+    # --- clients ------------------------------------------------------------------------------------------------
+
+    def connect(
+        self, channel: Channel, *, principal: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Connection[ServerSession]:
+        """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``.
+
+        ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any.
+        """
+        session = ServerSession(self._offer())
+        told = watch(channel, over=None if headers is None else "tcp", knows=self.core.has)
+        peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
+        if told is not None:
+            peer.watch, session.carries = told, told.carries
+        peer.on_notified = partial(_notified, peer)
+        peer.on_close = partial(self.subscriptions.close, peer)
+        peer.on_end = partial(self._left, peer)
+        peer.principal = principal
+        peer.headers = headers or {}
+        self.subscriptions.join(peer)
+        return peer
+
+    async def serve(
+        self, channel: Channel, *, principal: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Serve one client over a channel until it ends. See ``connect`` for the arguments."""
+        async with self.serving():
+            peer = self.connect(channel, principal=principal, headers=headers)
+            peer.start()
+            try:
+                await peer.wait_ended()
+            finally:
+                await peer.close()
+
+    def _left(self, peer: Connection[ServerSession]) -> None:
+        self.subscriptions.leave(peer)
+        self.core.forget(peer)
+
+
+def _notified(peer: Connection[ServerSession], event: Notified) -> None:
+    if event.method.name == "notifications/initialized":
+        peer.ready.set()
