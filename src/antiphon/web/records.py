@@ -12,9 +12,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.audit.export import csv_lines, json_lines
-from antiphon.host.audit.log import Spending, day_of
+from antiphon.host.audit.log import day_of
 from antiphon.host.checks.policy import Rule
 from antiphon.host.checks.redact import mask
+from antiphon.host.store.asks import SpentRow
 from antiphon.host.store.chain import Entry, Record
 from antiphon.web.chart import bars
 from antiphon.web.site import THEMES, Site
@@ -200,5 +201,5 @@ def _add(ask: Ask, record: Record) -> None:
         ask.tokens = (ask.tokens or 0) + (record.input_tokens or 0) + (record.output_tokens or 0)
 
 
-def _spent(lines: Iterable[Spending], day: str) -> int:
+def _spent(lines: Iterable[SpentRow], day: str) -> int:
     return sum(line.money for line in lines if line.day == day)

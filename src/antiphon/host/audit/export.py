@@ -28,6 +28,8 @@ _COLUMNS = (
     "digest",
     "host",
     "call",
+    "server",
+    "tool",
     "model",
     "input_tokens",
     "output_tokens",

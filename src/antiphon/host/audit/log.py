@@ -10,16 +10,17 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import msgspec
 
+from antiphon.host.store.asks import SpentKey, SpentRow, spend
 from antiphon.host.store.base import Store
 from antiphon.host.store.chain import GENESIS, Entry, Fault, Head, Record, Step, verify
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.origin import Origin
 
-__all__ = ["Audit", "Facts", "Proof", "Record", "Spending", "Step", "day_of"]
+__all__ = ["Audit", "Facts", "Proof", "Record", "Step", "day_of"]
 
 _KEPT = 10_000
 """Records of this process kept in memory: some thousand requests, about 5 MB."""
@@ -30,6 +31,8 @@ _PAGE = 1_000
 class Facts(TypedDict, total=False):
     """What a record may say beside the step; see ``chain.Record``."""
 
+    server: str | None
+    tool: str | None
     model: str | None
     input_tokens: int | None
     output_tokens: int | None
@@ -52,25 +55,6 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     def whole(self) -> bool:
         """Whether nothing is wrong."""
         return self.fault is None
-
-
-class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent in one day, by one server, on one model."""
-
-    day: str
-    identity: str
-    model: str
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    money: int
-    """Nano-dollars."""
-
-
-class _Line(NamedTuple):
-    day: str
-    identity: str
-    model: str
 
 
 class Audit:
@@ -160,15 +144,14 @@ class Audit:
             return Proof(records=head.seq, head=head, fault=fault)
         return Proof(records=head.seq, head=head)
 
-    async def spending(self) -> list[Spending]:
+    async def spending(self) -> list[SpentRow]:
         """Sum up what was spent, by day, server and model."""
-        lines: dict[_Line, Spending] = {}
-        async for entry in self.entries():
-            record = entry.record
-            if record.step in ("settled", "recovered") and record.input_tokens is not None:
-                key = _Line(day_of(record.at), record.identity, record.model or "")
-                lines[key] = _added(lines.get(key), key, record)
-        return [lines[key] for key in sorted(lines)]
+        rows, after = await self._store.spending()
+        sums = {SpentKey(row.day, row.identity, row.model): row for row in rows}
+        # What nobody has gathered yet is added here: this also works where the store can only be read.
+        async for entry in self.entries(after):
+            spend(sums, entry.record)
+        return [sums[key] for key in sorted(sums)]
 
 
 def day_of(at: float) -> str:
@@ -185,16 +168,3 @@ def _cut(head: Head, kept: Head) -> Fault:
     if head.seq == kept.seq:
         return Fault(seq=head.seq, problem="the last record is not the one noted beside the chain")
     return Fault(seq=head.seq + 1, problem=f"the chain was cut off: there were {kept.seq} records")
-
-
-def _added(line: Spending | None, key: _Line, record: Record) -> Spending:
-    before = line or Spending(
-        day=key.day, identity=key.identity, model=key.model, requests=0, input_tokens=0, output_tokens=0, money=0
-    )
-    return msgspec.structs.replace(
-        before,
-        requests=before.requests + 1,
-        input_tokens=before.input_tokens + (record.input_tokens or 0),
-        output_tokens=before.output_tokens + (record.output_tokens or 0),
-        money=before.money + (record.money or 0),
-    )

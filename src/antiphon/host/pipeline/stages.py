@@ -11,8 +11,9 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from antiphon.errors import AntiphonError, InvalidParams
+from antiphon.host.audit.log import Facts
 from antiphon.host.checks.limits import LimitReached, Pass
-from antiphon.host.checks.redact import has_secrets, masked
+from antiphon.host.checks.redact import has_secrets, mask, masked
 from antiphon.host.checks.validate import validate
 from antiphon.host.pipeline.case import Case
 from antiphon.host.review.review import digest
@@ -22,6 +23,9 @@ __all__ = ["admitted", "answer_without_secrets", "concluded", "place_of", "refus
 
 T = TypeVar("T")
 
+_NAME, _TARGET = 128, 512
+"""Characters of a tool's name and of a server's address that a record keeps."""
+
 
 async def concluded(case: Case, work: Awaitable[T]) -> T:
     """Do the work of an ask, and save what is left of it however that ends.
@@ -29,7 +33,7 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
     Raises:
         InternalError: the store or a part of the host failed; its text stays here. Whatever the work raises.
     """
-    case.note("received")
+    case.note("received", **_whose(case))
     try:
         outcome = await work
     except asyncio.CancelledError:
@@ -103,6 +107,13 @@ def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMes
 def place_of(error: InvalidParams) -> str:
     """Return the place that a refused request names."""
     return error.message.partition(":")[0]
+
+
+def _whose(case: Case) -> Facts:
+    """Say whose ask it is as people know it. Later nobody could tell: an identity is a hash."""
+    origin = case.origin
+    named = mask(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
+    return Facts(server=mask(origin.target)[:_TARGET], tool=named)
 
 
 async def _closed(case: Case) -> None:

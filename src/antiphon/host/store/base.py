@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from antiphon.host.budget import Account, Amount
+from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record
 
 __all__ = [
@@ -233,6 +234,26 @@ class Store(Protocol):
 
     async def head(self) -> Head:
         """Return the end of the audit chain as it is kept beside it."""
+        ...
+
+    async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
+        """Return the audit records with these numbers that there are, oldest first."""
+        ...
+
+    async def gather(self, limit: int = 2000) -> int:
+        """Add so many more audit records to what ``asks``, ``ask`` and ``spending`` know. Returns how many are left."""
+        ...
+
+    async def asks(self, sought: Sought) -> Found:
+        """Return a page of what became of asks, the latest first; of the records that were gathered."""
+        ...
+
+    async def ask(self, seq: int) -> AskRow | None:
+        """Return the ask whose first record has this number, if it was gathered."""
+        ...
+
+    async def spending(self) -> tuple[list[SpentRow], int]:
+        """Return what was spent by day, server and model, and the number of the last record that this is made of."""
         ...
 
     async def add_grant(self, row: GrantRow) -> None:

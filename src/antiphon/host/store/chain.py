@@ -56,6 +56,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     """The process that asked; ids of asks and calls are its own."""
     call: str | None = None
+    server: str | None = None
+    """The command line or address, masked, for display; with the first record of an ask."""
+    tool: str | None = None
+    """What was called that the ask belongs to; with the first record of an ask."""
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None

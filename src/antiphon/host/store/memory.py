@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.budget import Account, Amount
+from antiphon.host.store.asks import AskKey, AskRow, Found, Sought, SpentKey, SpentRow, gather, placed
 from antiphon.host.store.base import (
     OPEN,
     Balance,
@@ -63,6 +64,9 @@ class MemoryStore:
         self._browsers: dict[str, BrowserRow] = {}
         self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
         self._head = Head()
+        self._asks: dict[AskKey, AskRow] = {}
+        self._spent: dict[SpentKey, SpentRow] = {}
+        self._gathered = 0
         self._version = 0
 
     async def commit(self, change: Change) -> str | None:
@@ -107,6 +111,32 @@ class MemoryStore:
     async def head(self) -> Head:
         """See ``base.Store.head``."""
         return self._head
+
+    async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
+        """See ``base.Store.entries_at``."""
+        wanted = set(seqs)
+        return [entry for entry in self._entries if entry.seq in wanted]
+
+    async def gather(self, limit: int = 2000) -> int:
+        """See ``base.Store.gather``. All of them: there are not many, and those that were dropped are forgotten."""
+        if self._gathered != self._head.seq:
+            self._asks, self._spent, self._gathered = {}, {}, self._head.seq
+            gather(self._asks, self._spent, placed(self._entries))
+        return 0
+
+    async def asks(self, sought: Sought) -> Found:
+        """See ``base.Store.asks``."""
+        found = [row for row in reversed(self._asks.values()) if row in sought]
+        page = (row for row in found if sought.before is None or row.seq < sought.before)
+        return Found(rows=list(islice(page, sought.limit)), count=len(found), behind=self._head.seq - self._gathered)
+
+    async def ask(self, seq: int) -> AskRow | None:
+        """See ``base.Store.ask``."""
+        return next((row for row in self._asks.values() if row.seq == seq), None)
+
+    async def spending(self) -> tuple[list[SpentRow], int]:
+        """See ``base.Store.spending``."""
+        return [msgspec.structs.replace(row) for row in self._spent.values()], self._gathered
 
     async def add_grant(self, row: GrantRow) -> None:
         """See ``base.Store.add_grant``."""

@@ -10,10 +10,12 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, Meta
 __all__ = [
     "REVISION",
     "accounts",
+    "asks",
     "audit",
     "audit_head",
     "blocks",
     "browsers",
+    "gathered",
     "grants",
     "holds",
     "hosts",
@@ -24,7 +26,7 @@ __all__ = [
     "swept",
 ]
 
-REVISION = "v0003"
+REVISION = "v0004"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 metadata = MetaData()
@@ -161,3 +163,39 @@ audit_head = Table(
     Column("hash", Text, nullable=False),
 )
 """One row: the end of the chain. Whoever writes anything locks it first, so that there is one writer at a time."""
+
+asks = Table(
+    "asks",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("host", Text, nullable=False),
+    Column("ask", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("ending", Text, nullable=False),
+    Column("found", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Index("asks_by_name", "host", "ask"),
+    Index("asks_of_server", "identity", "seq"),
+    Index("asks_by_ending", "ending", "seq"),
+)
+"""What became of each ask, made of the audit when somebody looks: ``body`` is its row, ``found`` what is searched."""
+
+spent = Table(
+    "spent",
+    metadata,
+    Column("day", Text, primary_key=True),
+    Column("identity", Text, primary_key=True),
+    Column("model", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+)
+"""What was spent, made of the audit as well."""
+
+gathered = Table(
+    "gathered",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+)
+"""One row: the last record that ``asks`` and ``spent`` are made of."""

@@ -18,10 +18,11 @@ from sqlalchemy import Connection
 
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
-from antiphon.host.store import migrations, money, process
+from antiphon.host.store import history, migrations, money, process
 from antiphon.host.store import pages as places
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
+from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.base import (
     Balance,
     BlockRow,
@@ -110,6 +111,26 @@ class SqlStore:
     async def head(self) -> Head:
         """See ``base.Store.head``."""
         return await self._read(trail.head)
+
+    async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
+        """See ``base.Store.entries_at``."""
+        return await self._read(partial(history.entries_at, seqs=seqs))
+
+    async def gather(self, limit: int = 2000) -> int:
+        """See ``base.Store.gather``."""
+        return await self._write(partial(history.gather_more, limit=limit))
+
+    async def asks(self, sought: Sought) -> Found:
+        """See ``base.Store.asks``."""
+        return await self._read(partial(history.find, sought=sought))
+
+    async def ask(self, seq: int) -> AskRow | None:
+        """See ``base.Store.ask``."""
+        return await self._read(partial(history.one, seq=seq))
+
+    async def spending(self) -> tuple[list[SpentRow], int]:
+        """See ``base.Store.spending``."""
+        return await self._read(history.spending)
 
     async def add_grant(self, row: GrantRow) -> None:
         """See ``base.Store.add_grant``."""

@@ -12,9 +12,10 @@ import msgspec
 
 from antiphon.cli.commands.audit.list import short
 from antiphon.cli.output import is_terminal, print_json, print_list, write_line
-from antiphon.host.audit.log import Audit, Spending, day_of
+from antiphon.host.audit.log import Audit, day_of
 from antiphon.host.budget import dollars
 from antiphon.host.store import Store
+from antiphon.host.store.asks import SpentRow
 
 __all__ = ["By", "Sum", "spend", "sums"]
 
@@ -58,9 +59,9 @@ async def spend(store: Store, by: By, since: float | None, names: Mapping[str, s
         write_line("Bars are of tokens: nothing of it has a price.")
 
 
-def sums(lines: Iterable[Spending], by: By, names: Mapping[str, str]) -> list[Sum]:
+def sums(lines: Iterable[SpentRow], by: By, names: Mapping[str, str]) -> list[Sum]:
     """Add up what was spent under one name; days in their order, the rest with the dearest first."""
-    found: dict[str, list[Spending]] = {}
+    found: dict[str, list[SpentRow]] = {}
     for line in lines:
         found.setdefault(_name(line, by, names), []).append(line)
     rows = [_added(name, some) for name, some in found.items()]
@@ -69,7 +70,7 @@ def sums(lines: Iterable[Spending], by: By, names: Mapping[str, str]) -> list[Su
     return sorted(rows, key=lambda row: (-row.money, -row.tokens, row.name))
 
 
-def _added(name: str, rows: Iterable[Spending | Sum]) -> Sum:
+def _added(name: str, rows: Iterable[SpentRow | Sum]) -> Sum:
     some = list(rows)
     return Sum(
         name,
@@ -80,7 +81,7 @@ def _added(name: str, rows: Iterable[Spending | Sum]) -> Sum:
     )
 
 
-def _name(line: Spending, by: By, names: Mapping[str, str]) -> str:
+def _name(line: SpentRow, by: By, names: Mapping[str, str]) -> str:
     server = names.get(line.identity) or (short(line.identity) if is_terminal() else line.identity)
     named = {"day": line.day, "server": server, "model": line.model or "(none)"}
     return named[by] if by != "all" else " ".join(named.values())

@@ -1,0 +1,285 @@
+"""What became of each ask, and what was spent, gathered from the records of the audit. Pure.
+
+Owns the rows and how records are added to them. They are made of the audit alone, and can be made of it again; where
+they are kept is ``history``. What somebody looks for among them is ``Sought``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from antiphon.host.store.chain import Entry, Record
+
+__all__ = [
+    "MAX_TRAIL",
+    "AskKey",
+    "AskRow",
+    "Ending",
+    "Found",
+    "Placed",
+    "Sought",
+    "SpentKey",
+    "SpentRow",
+    "ask_of",
+    "gather",
+    "placed",
+    "spend",
+    "sum_of",
+]
+
+MAX_TRAIL = 1_000
+"""Records of one ask that its row names: an ask with twenty answers has about a hundred."""
+_WORDS = 200
+"""Characters of the first words that are kept in a row."""
+_TEXT = 2_000
+"""Characters of what was asked, and of what was answered, that are searched."""
+_MANY = 100
+"""Rows of one page."""
+
+Ending = Literal["open", "answered", "refused", "failed", "withdrawn", "invalid"]
+_ENDS: Mapping[str, Ending] = {
+    "answered": "answered",
+    "refused": "refused",
+    "failed": "failed",
+    "withdrawn": "withdrawn",
+    "invalid": "invalid",
+}
+
+
+class Placed(NamedTuple):
+    """A record, and its number."""
+
+    seq: int
+    record: Record
+
+
+class AskKey(NamedTuple):
+    """Names an ask: its id is unique in the process that asked."""
+
+    host: str
+    ask: str
+
+
+class SpentKey(NamedTuple):
+    """Names a sum."""
+
+    day: str
+    """In UTC: ``"2026-11-21"``."""
+    identity: str
+    model: str
+
+
+class AskRow(msgspec.Struct, kw_only=True):
+    """One ask. Not frozen, because it grows while records are added to it."""
+
+    seq: int
+    """The number of its first record: what it is called for good."""
+    host: str
+    ask: str
+    at: float
+    """Seconds since the epoch, of the first record."""
+    identity: str
+    method: str
+    server: str = ""
+    """Where the server is found, for display; empty in records of before that was kept."""
+    tool: str = ""
+    words: str = ""
+    """The beginning of what was asked; only where content is kept."""
+    decision: str = ""
+    """``"approve"``, ``"deny:server"``, ``"grant"``, ``"policy"`` where nobody was asked, ..."""
+    by: str = ""
+    reason: str = ""
+    """What the person gave as the reason."""
+    ending: Ending = "open"
+    outcome: str = ""
+    model: str = ""
+    money: int | None = None
+    """Nano-dollars."""
+    tokens: int | None = None
+    trail: list[int] = []
+    """The numbers of its records."""
+    quoted: str = ""
+    """The beginnings of what was asked and answered, in lower case, to be searched; only where content is kept."""
+
+    @property
+    def facts(self) -> str:
+        """What is searched beside what was said, in lower case and on one line."""
+        known = (self.server, self.tool, self.identity, self.method, self.decision, self.by, self.reason, self.ending)
+        return " ".join(" ".join([*known, self.outcome, self.model, self.ask]).lower().split())
+
+
+class SpentRow(msgspec.Struct, kw_only=True):
+    """What was spent in one day, by one server, on one model."""
+
+    day: str
+    identity: str
+    model: str
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: int = 0
+    """Nano-dollars."""
+
+
+class Sought(msgspec.Struct, frozen=True, kw_only=True):
+    """Which asks are looked for; what is ``None`` or empty excludes nothing."""
+
+    words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Each in lower case, with the identities of the servers whose name has it: all of them must be found."""
+    identity: str | None = None
+    method: str | None = None
+    ending: Ending | None = None
+    since: float | None = None
+    until: float | None = None
+    before: int | None = None
+    """Only those whose ``seq`` is below: the next page."""
+    limit: int = _MANY
+
+    def __contains__(self, row: AskRow) -> bool:
+        return (
+            self.identity in (None, row.identity)
+            and self.method in (None, row.method)
+            and self.ending in (None, row.ending)
+            and (self.since is None or row.at >= self.since)
+            and (self.until is None or row.at < self.until)
+            and all(
+                word in row.facts or word in row.quoted or row.identity in identities for word, identities in self.words
+            )
+        )
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of asks, the latest first."""
+
+    rows: list[AskRow]
+    count: int
+    """How many there are on all pages."""
+    behind: int = 0
+    """Records of the audit that were not gathered yet."""
+
+
+def placed(entries: Iterable[Entry]) -> list[Placed]:
+    """Read the records of a chain; one that cannot be read is left out."""
+    found: list[Placed] = []
+    for entry in entries:
+        # ``verify`` names it. One bad record must not hide the others.
+        with suppress(msgspec.DecodeError):
+            found.append(Placed(entry.seq, entry.record))
+    return found
+
+
+def ask_of(record: Record) -> AskKey:
+    """Name the ask that a record is of."""
+    return AskKey(record.host, record.ask)
+
+
+def sum_of(record: Record) -> SpentKey | None:
+    """Name the sum that a record adds to; ``None`` if it is of nothing that was spent."""
+    if record.step not in ("settled", "recovered") or record.input_tokens is None:
+        return None
+    day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
+    return SpentKey(day, record.identity, record.model or "")
+
+
+def gather(
+    asks: MutableMapping[AskKey, AskRow], spent: MutableMapping[SpentKey, SpentRow], records: Iterable[Placed]
+) -> None:
+    """Add records to what was gathered of those before them."""
+    for seq, record in records:
+        key = ask_of(record)
+        row = asks.get(key)
+        if row is None:
+            row = asks[key] = AskRow(
+                seq=seq,
+                host=record.host,
+                ask=record.ask,
+                at=record.at,
+                identity=record.identity,
+                method=record.method,
+                trail=[],
+            )
+        if len(row.trail) < MAX_TRAIL:
+            row.trail.append(seq)
+        _add(row, record)
+        spend(spent, record, row)
+
+
+def _add(row: AskRow, record: Record) -> None:
+    row.server = row.server or record.server or ""
+    row.tool = row.tool or record.tool or ""
+    if record.step != "recovered":
+        # There it is the process that put things in order.
+        row.by = record.by or row.by
+    row.model = record.model or row.model
+    if record.step in ("review", "response", "grant"):
+        row.decision = record.outcome or record.step
+    elif record.step == "policy" and record.outcome != "ask":
+        row.decision = "policy"
+    elif record.step in _ENDS:
+        row.ending, row.outcome = _ENDS[record.step], record.outcome
+    if record.content is not None:
+        _quote(row, record, record.content)
+
+
+def spend(spent: MutableMapping[SpentKey, SpentRow], record: Record, row: AskRow | None = None) -> None:
+    """Add what a record says was spent, if it does, to its sum and to its ask."""
+    key = sum_of(record)
+    if key is None:
+        return
+    tokens_in, tokens_out, money = record.input_tokens or 0, record.output_tokens or 0, record.money or 0
+    line = spent.get(key)
+    if line is None:
+        line = spent[key] = SpentRow(day=key.day, identity=key.identity, model=key.model)
+    line.requests += 1
+    line.input_tokens += tokens_in
+    line.output_tokens += tokens_out
+    line.money += money
+    if row is not None:
+        row.money = (row.money or 0) + money
+        row.tokens = (row.tokens or 0) + tokens_in + tokens_out
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _Message(msgspec.Struct):
+    content: _Block | list[_Block]
+
+    @property
+    def text(self) -> str:
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        return "\n".join(block.text for block in blocks if block.text)
+
+
+class _Asked(msgspec.Struct):
+    """As much of a request, a form or a call of a tool as is quoted; the rest is not even decoded."""
+
+    messages: Sequence[_Message] = ()
+    message: str = ""
+    arguments: msgspec.Raw = msgspec.Raw()
+
+
+_decode_asked = msgspec.json.Decoder(_Asked).decode
+_decode_answer = msgspec.json.Decoder(_Message).decode
+
+
+def _quote(row: AskRow, record: Record, content: str) -> None:
+    try:
+        if record.step != "policy":
+            text = _decode_answer(content).text
+        else:
+            asked = _decode_asked(content)
+            # A conversation grows at its end: that is what was asked now.
+            text = asked.messages[-1].text if asked.messages else asked.message or bytes(asked.arguments).decode()
+            row.words = text[:_WORDS]
+    except msgspec.MsgspecError:
+        # What a form was filled in with, for one: it is shown with the record.
+        return
+    row.quoted = f"{row.quoted}\n{text[:_TEXT].lower()}"[: 2 * _TEXT]

@@ -1,0 +1,171 @@
+"""What was gathered of the audit, in a database, within the transactions of others.
+
+Nobody writes it while requests are under way: it is made of the audit when somebody looks, a piece at a time, whichever
+process wrote the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, tuple_, update
+
+from antiphon.host.store import audit as trail
+from antiphon.host.store.asks import (
+    AskKey,
+    AskRow,
+    Found,
+    Placed,
+    Sought,
+    SpentKey,
+    SpentRow,
+    ask_of,
+    gather,
+    placed,
+    sum_of,
+)
+from antiphon.host.store.chain import Entry
+from antiphon.host.store.prepared import Prepared
+from antiphon.host.store.schema import asks, audit, gathered, spent
+
+__all__ = ["entries_at", "find", "gather_more", "one", "spending"]
+
+T = TypeVar("T", int, AskKey, SpentKey)
+
+_AT = select(gathered.c.seq).where(gathered.c.id == 1)
+_MOVE = update(gathered).where(gathered.c.id == 1).values(seq=bindparam("to_seq"))
+_ADD_ASK = Prepared(asks.insert())
+_ADD_SUM = Prepared(spent.insert())
+_SUM = tuple_(spent.c.day, spent.c.identity, spent.c.model)
+_MANY = 400
+"""Values in one condition: SQLite takes 999 in its oldest versions."""
+
+
+def gather_more(connection: Connection, limit: int) -> int:
+    """Add so many more records of the audit to what was gathered. Returns how many are left."""
+    at = connection.execute(_AT.with_for_update()).scalar_one()
+    entries = trail.entries(connection, at, limit)
+    if not entries:
+        return 0
+    records = placed(entries)
+    rows = _asks_of(connection, records)
+    sums = _sums_of(connection, records)
+    old = [row.seq for row in rows.values()], list(sums)
+    gather(rows, sums, records)
+    _forget(connection, *old)
+    if rows:
+        _ADD_ASK.many(connection, [_values(row) for row in rows.values()])
+    if sums:
+        _ADD_SUM.many(connection, [_sum(line) for line in sums.values()])
+    connection.execute(_MOVE, {"to_seq": entries[-1].seq})
+    return max(0, trail.head(connection).seq - entries[-1].seq)
+
+
+def find(connection: Connection, sought: Sought) -> Found:
+    """Return a page of asks, the latest first."""
+    conditions = list(_conditions(sought))
+    count = connection.execute(select(func.count()).select_from(asks).where(*conditions)).scalar_one()
+    page = select(asks.c.body).where(*conditions).order_by(asks.c.seq.desc()).limit(sought.limit)
+    if sought.before is not None:
+        page = page.where(asks.c.seq < sought.before)
+    rows = [_row(body) for body in connection.scalars(page)]
+    behind = trail.head(connection).seq - connection.execute(_AT).scalar_one()
+    return Found(rows=rows, count=count, behind=max(0, behind))
+
+
+def one(connection: Connection, seq: int) -> AskRow | None:
+    """Return the ask that has this record as its first."""
+    body = connection.execute(select(asks.c.body).where(asks.c.seq == seq)).scalar_one_or_none()
+    return None if body is None else _row(body)
+
+
+def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
+    """Return these records, in their order."""
+    found: list[Entry] = []
+    for some in _some(seqs):
+        chosen = select(audit.c.seq, audit.c.body, audit.c.hash).where(audit.c.seq.in_(some)).order_by(audit.c.seq)
+        found += [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in connection.execute(chosen)]
+    return found
+
+
+def spending(connection: Connection) -> tuple[list[SpentRow], int]:
+    """Return what was spent, and the last record that this is made of."""
+    bodies = connection.scalars(select(spent.c.body)).all()
+    return [msgspec.json.decode(body, type=SpentRow) for body in bodies], connection.execute(_AT).scalar_one()
+
+
+def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, AskRow]:
+    """Return the rows that there are already of the asks that these records are of."""
+    rows: dict[AskKey, AskRow] = {}
+    for some in _some({ask_of(record) for _, record in records}):
+        chosen = select(asks.c.body, asks.c.found).where(tuple_(asks.c.host, asks.c.ask).in_(some))
+        for body, found in connection.execute(chosen):
+            row = _row(body)
+            row.quoted = found.partition("\n")[2]
+            rows[AskKey(row.host, row.ask)] = row
+    return rows
+
+
+def _sums_of(connection: Connection, records: Iterable[Placed]) -> dict[SpentKey, SpentRow]:
+    """Return the sums that there are already of those that these records add to."""
+    keys = {key for _, record in records if (key := sum_of(record)) is not None}
+    sums: dict[SpentKey, SpentRow] = {}
+    for some in _some(keys):
+        for body in connection.scalars(select(spent.c.body).where(_SUM.in_(some))):
+            line = msgspec.json.decode(body, type=SpentRow)
+            sums[SpentKey(line.day, line.identity, line.model)] = line
+    return sums
+
+
+def _forget(connection: Connection, seqs: Iterable[int], keys: Iterable[SpentKey]) -> None:
+    for some in _some(seqs):
+        connection.execute(delete(asks).where(asks.c.seq.in_(some)))
+    for some in _some(keys):
+        connection.execute(delete(spent).where(_SUM.in_(some)))
+
+
+def _conditions(sought: Sought) -> Iterable[ColumnElement[bool]]:
+    if sought.identity is not None:
+        yield asks.c.identity == sought.identity
+    if sought.method is not None:
+        yield asks.c.method == sought.method
+    if sought.ending is not None:
+        yield asks.c.ending == sought.ending
+    if sought.since is not None:
+        yield asks.c.at >= sought.since
+    if sought.until is not None:
+        yield asks.c.at < sought.until
+    for word, identities in sought.words:
+        found = asks.c.found.contains(word, autoescape=True)
+        yield or_(found, asks.c.identity.in_(identities)) if identities else found
+
+
+def _values(row: AskRow) -> dict[str, Any]:
+    return {
+        "seq": row.seq,
+        "host": row.host,
+        "ask": row.ask,
+        "at": row.at,
+        "identity": row.identity,
+        "method": row.method,
+        "ending": row.ending,
+        "found": f"{row.facts}\n{row.quoted}",
+        # What is quoted is in ``found`` already.
+        "body": msgspec.json.encode(msgspec.structs.replace(row, quoted="")).decode(),
+    }
+
+
+def _sum(line: SpentRow) -> dict[str, Any]:
+    key = {"day": line.day, "identity": line.identity, "model": line.model}
+    return {**key, "body": msgspec.json.encode(line).decode()}
+
+
+def _row(body: str) -> AskRow:
+    return msgspec.json.decode(body, type=AskRow)
+
+
+def _some(values: Iterable[T]) -> Iterable[Sequence[T]]:
+    every = sorted(values)
+    return (every[at : at + _MANY] for at in range(0, len(every), _MANY))

@@ -1,0 +1,131 @@
+"""What is gathered of the audit, in every kind of store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from antiphon.host.store.asks import Sought
+from antiphon.host.store.base import Change, Store
+from antiphon.host.store.chain import Record
+from tests.host.store.stores import DURABLE, KINDS, Place
+
+
+@pytest.fixture(params=KINDS)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """Open a store of each kind."""
+    async with Place(request.param, tmp_path) as place, place.open() as store:
+        yield store
+
+
+def record(ask: int, step: str, outcome: str = "", **more) -> Record:
+    """Make a record of an ask of one of two servers."""
+    method = "sampling/createMessage" if ask % 3 else "tools/call"
+    identity = f"command:{ask % 2}"
+    return Record(at=float(ask), ask=str(ask), identity=identity, method=method, step=step, outcome=outcome, **more)
+
+
+async def filled(store: Store, asks: int = 10) -> None:
+    """Record asks; those that a number of five divides are refused, the first one still waits."""
+    for ask in range(asks):
+        end = record(ask, "refused", "user") if ask % 5 == 0 else record(ask, "answered")
+        spent = record(ask, "settled", model="m", input_tokens=2, output_tokens=1, money=ask)
+        last = (spent, end) if ask else ()
+        await store.commit(Change(records=(record(ask, "received", server=f"shop {ask}"), *last)))
+
+
+async def found(store: Store, **sought) -> list[str]:
+    """Return the ids of the asks that are found, once all is gathered."""
+    while await store.gather():
+        pass
+    return [row.ask for row in (await store.asks(Sought(**sought))).rows]
+
+
+async def test_asks_are_found_the_latest_first(store: Store):
+    """All of them, or those of one server, kind, end or time, or with words."""
+    await filled(store)
+    assert await found(store) == [str(ask) for ask in range(9, -1, -1)]
+    assert await found(store, identity="command:1", ending="refused") == ["5"]
+    assert await found(store, ending="open") == ["0"]
+    assert await found(store, method="tools/call") == ["9", "6", "3", "0"]
+    assert await found(store, since=3.0, until=5.0) == ["4", "3"]
+    assert await found(store, words=(("shop 7", ()),)) == ["7"]
+    assert await found(store, words=(("shop", ()), ("elsewhere", ("command:0",)))) == ["8", "6", "4", "2", "0"]
+
+
+@pytest.mark.parametrize("word", ["%", "_", "\\", "'"])
+async def test_what_a_database_takes_as_a_pattern_is_a_word(store: Store, word: str):
+    """Nothing here has such a sign."""
+    await filled(store)
+    assert await found(store, words=((word, ()),)) == []
+
+
+async def test_pages_follow_one_another(store: Store):
+    """Each begins where the last ended, whatever came meanwhile, and says how many there are in all."""
+    await filled(store)
+    await store.gather()
+    first = await store.asks(Sought(limit=4))
+    await store.commit(Change(records=(record(50, "received"),)))
+    await store.gather()
+    second = await store.asks(Sought(limit=4, before=first.rows[-1].seq))
+    assert [row.ask for row in (*first.rows, *second.rows)] == ["9", "8", "7", "6", "5", "4", "3", "2"]
+    assert (first.count, second.count) == (10, 11)
+
+
+async def test_an_ask_is_found_by_its_first_record(store: Store):
+    """For good: that is its address."""
+    await filled(store)
+    await store.gather()
+    row = (await store.asks(Sought(words=(("shop 4", ()),)))).rows[0]
+    assert await store.ask(row.seq) == msgspec.structs.replace(row, quoted="")
+    assert [entry.record.step for entry in await store.entries_at(row.trail)] == ["received", "settled", "answered"]
+    assert await store.ask(row.seq + 1) is None
+
+
+async def test_what_comes_later_is_added(store: Store):
+    """An ask whose records came in two pieces is one."""
+    await filled(store, 1)
+    assert await found(store, ending="open") == ["0"]
+    await store.commit(Change(records=(record(0, "withdrawn"),)))
+    assert (await store.asks(Sought())).behind == 1
+    assert await found(store, ending="withdrawn") == ["0"]
+    assert (await store.asks(Sought())).count == 1
+
+
+async def test_what_was_spent_is_summed_up(store: Store):
+    """By day, server and model; however often it is gathered."""
+    await filled(store)
+    await store.gather()
+    await filled(store, 3)
+    await store.gather()
+    sums, last = await store.spending()
+    assert last == (await store.head()).seq
+    assert sorted((row.identity, row.requests, row.input_tokens, row.money) for row in sums) == [
+        ("command:0", 5, 10, 2 + 4 + 6 + 8 + 2),
+        ("command:1", 6, 12, 1 + 3 + 5 + 7 + 9 + 1),
+    ]
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+async def test_pieces_make_the_same_whole(kind: str, tmp_path: Path):
+    """One record at a time, or all at once; by one process, or by two in turn."""
+    async with Place(kind, tmp_path) as place, place.open() as store, place.open() as other:
+        await filled(store)
+        left, turns = await store.gather(1), 1
+        while left:
+            left, turns = await (other if turns % 2 else store).gather(1), turns + 1
+        assert turns == (await store.head()).seq
+        assert len((await store.asks(Sought(ending="answered"))).rows) == 8
+        assert sum(row.money for row in (await store.spending())[0]) == sum(range(10))
+
+
+async def test_words_are_kept_apart_from_what_is_shown(store: Store):
+    """What was said is searched also after more records of its ask have come."""
+    said = '{"messages":[{"content":{"type":"text","text":"Warm WOOL"}}]}'
+    await store.commit(Change(records=(record(1, "policy", "ask", content=said),)))
+    assert await found(store, words=(("wool", ()),)) == ["1"]
+    await store.commit(Change(records=(record(1, "answered"),)))
+    assert await found(store, words=(("wool", ()),), ending="answered") == ["1"]
