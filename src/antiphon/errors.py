@@ -25,6 +25,7 @@
     ├── ToolError                     raised by a tool: its text becomes a result with ``isError``
     ├── SamplingFailed                an answer came that cannot be used (wrong shape, too many steps)
     ├── ResultInvalid                 a tool's structured content does not fit its output schema
+    ├── TooCostly                     checking what a peer sent goes beyond the bounds of time or memory
     └── ConfigError                   a file, a command line or a decorator is wrong: names the place
 
 Codes are those of JSON-RPC 2.0 and of the MCP specification; this module maps neither way: ``wire.failure`` does.
@@ -58,6 +59,7 @@ __all__ = [
     "ResultInvalid",
     "SamplingFailed",
     "SamplingUnavailable",
+    "TooCostly",
     "ToolError",
     "UnsupportedVersion",
     "UrlElicitationRequired",
@@ -227,6 +229,10 @@ class SamplingFailed(AntiphonError):
 
 class ResultInvalid(AntiphonError):
     """Structured content does not fit the tool's output schema; the message names the place."""
+
+
+class TooCostly(AntiphonError):
+    """What a peer sent (a schema, a value, a text) takes more time or memory to check than it may; it is not used."""
 
 
 class ConfigError(AntiphonError):

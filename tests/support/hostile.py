@@ -57,6 +57,7 @@ def attack(name: str, number: int) -> Json:
         "15 MB of asks": lambda: asking({str(each): sample("x" * MIB) for each in range(15)}),
         "unreadable": lambda: {"resultType": "complete", "content": 3, "x": "x" * 10 * MIB},
         "unreadable ask": lambda: asking({"a": sample("x" * 10 * MIB, maxTokens="five")}),
+        "bomb": lambda: {**attack("ok", 1), "structuredContent": {"a": "text"}},
         "deep": lambda: asking({"a": sample(metadata=deep(200))}),
         "long key": lambda: asking({"k" * MIB: {"method": "m" * MIB, "params": {}}}),
         "no ask": lambda: asking({"good": sample(), "bad": {"method": "tools/call", "params": {"name": "ok"}}}),
@@ -80,6 +81,19 @@ def form() -> Json:
     return {"method": "elicitation/create", "params": params}
 
 
+def bomb() -> Json:
+    """A schema of 4 KB that asks for 2 to the power of 40 checks."""
+    definitions = {f"l{at}": {"allOf": [{"$ref": f"#/$defs/l{at + 1}"}] * 2} for at in range(40)}
+    definitions["l40"] = {"type": "integer"}
+    return {"type": "object", "properties": {"a": {"$ref": "#/$defs/l0"}}, "$defs": definitions}
+
+
+LISTED: Json = {
+    "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+    "tools": [{"name": "bomb", "inputSchema": {"type": "object"}, "outputSchema": bomb()}],
+}  # fmt: skip
+
+
 class Attacker:
     """Answers requests, and counts those of each tool."""
 
@@ -91,6 +105,8 @@ class Attacker:
         """Return the result of a request."""
         if message["method"] == "server/discover":
             return DISCOVERED
+        if message["method"] == "tools/list":
+            return LISTED
         self.requests.append(message["params"])
         name = message["params"]["name"]
         return attack(name, next(self._numbers.setdefault(name, count(1))))

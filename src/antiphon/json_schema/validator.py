@@ -1,18 +1,24 @@
-"""Validation against a JSON Schema that somebody wrote by hand.
+"""Validation against a JSON Schema that somebody wrote by hand, or that a peer sent.
 
-Owns what such a schema may be: bounded, self-contained, of a known dialect. The validation itself is jsonschema-rs',
-which is loaded when the first schema is compiled.
+Owns what such a schema may be (bounded, self-contained, of a known dialect), and where it is worked on: what is little
+work on the event loop, the rest in a side process, which is killed when it takes too long. The validation itself is
+jsonschema-rs', which is loaded when the first schema is compiled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
-from antiphon.errors import ConfigError
-from antiphon.json_schema.mismatch import MismatchError, describe
+import msgspec
 
-__all__ = ["DIALECTS", "MAX_DEPTH", "MAX_NODES", "SchemaValidator"]
+from antiphon.errors import ConfigError, TooCostly
+from antiphon.json_schema.effort import MAX_MEMBERS, Effort, count_members, weigh
+from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe
+from antiphon.side_process.pool import run_aside
+
+__all__ = ["DIALECTS", "MAX_DEPTH", "MAX_EFFORT", "MAX_EXPANSION", "MAX_NODES", "SchemaValidator"]
 
 DIALECTS = frozenset(
     {
@@ -31,6 +37,24 @@ MAX_DEPTH = 64
 MAX_NODES = 10_000
 """Most objects and arrays in one schema. The MCP specification's own schema has about 3,000."""
 
+MAX_EXPANSION = 1_000_000
+"""Most subschemas that look at one and the same value, once references are followed. Honest schemas have hundreds."""
+
+MAX_EFFORT = 100_000
+"""Most subschemas times places of the value for a check on the event loop, where it takes 5 ms at the worst."""
+
+_MAX_WEIGHT = 5_000
+"""Most places of a value that is checked on the event loop."""
+
+_MAX_VALUE_DEPTH = 24
+"""The same for its nesting."""
+
+_MAX_REASONS = 10_000_000
+"""Effort above which it is told that a value does not fit, but no more why: each branch that fails is one reason."""
+
+_MAX_PATTERN = 100_000
+"""Bytes of a compiled regular expression on the event loop: it is compiled in 2 ms. Others are used in the process."""
+
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -38,33 +62,161 @@ class SchemaValidator:
     """A compiled schema.
 
     ``place`` begins every ``ConfigError``: the schema is not valid, too large or deep, of an unknown dialect, or
-    refers to something outside of itself ("MUST NOT automatically dereference" network addresses). With ``lazy`` only
-    the bounds are checked now, and the rest when ``check`` is first called.
+    refers to something outside of itself ("MUST NOT automatically dereference" network addresses). With ``lazy``
+    nothing is compiled now, and of a schema too large for the event loop nothing is looked at either: what is wrong
+    with it is raised by the first ``check``.
     """
 
-    __slots__ = ("_compiled", "_place", "_schema")
+    __slots__ = ("_compiled", "_document", "_effort", "_place", "_schema")
 
     def __init__(self, schema: Mapping[str, Any], *, place: str, lazy: bool = False) -> None:
-        self._schema = schema
+        self._schema: dict[str, Any] = schema if isinstance(schema, dict) else dict(schema)
         self._place = place
-        _refuse_unbounded(schema, place)
-        self._compiled: Any = None if lazy else self._compile()
+        self._compiled: Any = None
+        self._document = b""
+        self._effort: Effort | None = None
+        if count_members(self._schema, MAX_MEMBERS) <= MAX_MEMBERS:
+            _refuse_unbounded(self._schema, place)
+            self._effort = Effort(self._schema)
+        elif not lazy:
+            _refuse_unbounded(self._schema, place)
+        if not lazy:
+            # What is compiled for the event loop lacks some regular expressions: then it is compiled to see if it can.
+            self._compiled = _compiled_here(self._schema, place) if self._effort else None
+            if self._compiled is None:
+                _compiled(self._schema, place)
 
-    def check(self, instance: Any) -> None:
-        """Raise ``MismatchError``, which names the first place, if ``instance`` (plain JSON values) does not fit."""
+    async def check(self, instance: Any) -> None:
+        """Return if ``instance`` (plain JSON values) fits the schema.
+
+        Raises:
+            MismatchError: it does not; names the first place.
+            TooCostly: to find out takes more than it may.
+            ConfigError: the schema cannot be used; of one that was not compiled before.
+        """
+        if self._is_little(instance):
+            _check(self._compiled, instance)
+        else:
+            await self._check_aside(instance)
+
+    def _is_little(self, instance: Any) -> bool:
+        """Tell whether a check is little work, and the schema is compiled for it."""
+        if self._effort is None:
+            return False
+        weighed = weigh(instance, _MAX_WEIGHT)
+        if weighed is None or weighed[1] > _MAX_VALUE_DEPTH:
+            _refuse_expanding(self._effort)
+            return False
+        total = self._effort.total(weighed[1])
+        if total is None or total * weighed[0] > MAX_EFFORT:
+            _refuse_expanding(self._effort)
+            return False
         if self._compiled is None:
-            self._compiled = self._compile()
-        for error in self._compiled.iter_errors(instance):
-            raise MismatchError(describe(error))
+            self._compiled = _compiled_here(self._schema, self._place)
+        return self._compiled is not None
 
-    def _compile(self) -> Any:
-        import jsonschema_rs
+    async def _check_aside(self, instance: Any) -> None:
+        if not self._document:
+            self._document = msgspec.json.encode([self._place, self._schema])
+        length = len(self._document).to_bytes(8, "big")
+        answer = await run_aside(check_document, length + self._document + msgspec.json.encode(instance))
+        outcome = msgspec.json.decode(answer, type=_Outcome)
+        if outcome.config:
+            raise ConfigError(outcome.config)
+        if outcome.costly:
+            raise TooCostly(outcome.costly)
+        if outcome.mismatch is not None:
+            raise MismatchError(Mismatch(*outcome.mismatch))
 
-        try:
-            return jsonschema_rs.validator_for(dict(self._schema), retriever=_refuse_retrieval)
-        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-            problem = str(getattr(error, "message", error)).splitlines()[0]
-            raise ConfigError(f"{self._place}: not a valid JSON Schema: {problem}") from None
+
+class _Outcome(msgspec.Struct):
+    """How a check in a side process ended."""
+
+    mismatch: tuple[str, str, str] | None = None
+    config: str = ""
+    costly: str = ""
+
+
+def check_document(payload: bytes) -> bytes:
+    """Do a check in a side process: the length of the schema's document, that, and the value."""
+    end = 8 + int.from_bytes(payload[:8], "big")
+    outcome = _Outcome()
+    try:
+        effort, validator = _prepared(payload[8:end])
+        instance = msgspec.json.decode(payload[end:])
+        if not validator.is_valid(instance):
+            _explain(effort, validator, instance)
+    except MismatchError as error:
+        outcome.mismatch = error.mismatch
+    except ConfigError as error:
+        outcome.config = str(error)
+    except TooCostly as error:
+        outcome.costly = str(error)
+    return msgspec.json.encode(outcome)
+
+
+@lru_cache(maxsize=8)
+def _prepared(document: bytes) -> tuple[Effort, Any]:
+    place, schema = msgspec.json.decode(document, type=tuple[str, dict[str, Any]])
+    _refuse_unbounded(schema, place)
+    effort = Effort(schema)
+    _refuse_expanding(effort)
+    return effort, _compiled(schema, place)
+
+
+def _explain(effort: Effort, validator: Any, instance: Any) -> NoReturn:
+    """Say why a value does not fit, unless its reasons would fill the memory."""
+    weighed = weigh(instance, _MAX_REASONS)
+    total = effort.total(min(weighed[1], _MAX_VALUE_DEPTH)) if weighed else None
+    if weighed is not None and total is not None and total * weighed[0] <= _MAX_REASONS:
+        _check(validator, instance)
+    raise MismatchError(Mismatch("", "it does not fit; there is too much of it to say where"))
+
+
+def _check(validator: Any, instance: Any) -> None:
+    import jsonschema_rs
+
+    try:
+        validator.validate(instance)
+    except jsonschema_rs.ValidationError as error:
+        raise MismatchError(describe(error)) from None
+
+
+def _compiled_here(schema: dict[str, Any], place: str) -> Any:
+    """Compile a schema for use on the event loop; ``None`` where its regular expressions may take long.
+
+    They are compiled for an engine that takes linear time. What that does not know (looking around, references back)
+    is left to a side process.
+    """
+    import jsonschema_rs
+
+    try:
+        return _compiled(schema, place, jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN))
+    except ConfigError:
+        if _has_patterns(schema):
+            return None
+        raise
+
+
+def _has_patterns(schema: dict[str, Any]) -> bool:
+    keywords = {"pattern", "patternProperties"}
+    return any(isinstance(node, dict) and not keywords.isdisjoint(node) for node, _ in _nodes(schema))
+
+
+def _compiled(schema: dict[str, Any], place: str, patterns: Any = None) -> Any:
+    import jsonschema_rs
+
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=_refuse_retrieval, pattern_options=patterns)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        problem = str(getattr(error, "message", error)).splitlines()[0]
+        raise ConfigError(f"{place}: not a valid JSON Schema: {problem}") from None
+
+
+def _refuse_expanding(effort: Effort) -> None:
+    expansion = effort.expansion()
+    if expansion is not None and expansion > MAX_EXPANSION:
+        raise TooCostly(f"the JSON Schema expands to more than {MAX_EXPANSION} subschemas for one value")
 
 
 def _refuse_retrieval(uri: str) -> NoReturn:

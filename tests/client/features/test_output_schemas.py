@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from antiphon import Client
 from antiphon.client.features.output_schemas import Outputs
-from antiphon.errors import ResultInvalid
+from antiphon.errors import ResultInvalid, TooCostly
 from antiphon.wire.tools import Tool
+from tests.support import hostile
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -71,6 +74,15 @@ async def test_a_schema_that_cannot_be_used_checks_nothing(hostile: dict[str, An
     listing = Listing(outputs, t=hostile)
     await outputs.check("t", {"x": 1}, listing)
     assert listing.reads == 1
+
+
+async def test_a_schema_that_expands_without_end_is_refused() -> None:
+    """The structured content is not used, the error says why, and the client goes on with the same server."""
+    target = [sys.executable, hostile.__file__]
+    async with Client(target, revision="2026-07-28", timeout=30) as client:
+        with pytest.raises(TooCostly, match=r"structured content of 'bomb' cannot be checked by its output schema: "):
+            await client.call_tool("bomb")
+        assert (await client.call_tool("ok")).text == "done"
 
 
 async def test_changed_tools_are_listed_again() -> None:

@@ -96,9 +96,9 @@ def test_every_form_is_valid_by_the_specification(kind):
     assert set(form) <= {"type", "properties", "required"}
 
 
-def test_what_was_filled_in_becomes_a_value():
+async def test_what_was_filled_in_becomes_a_value():
     """An empty member is its default, or ``None`` where that may be."""
-    value = Form.of(Order).read({"name": "a", "count": 2.0, "extras": ["bow"], "due": "2026-01-02"})
+    value = await Form.of(Order).read({"name": "a", "count": 2.0, "extras": ["bow"], "due": "2026-01-02"})
     assert value == Order("a", 2, None, extras=["bow"], due=dt.date(2026, 1, 2))
 
 
@@ -112,9 +112,9 @@ def test_what_was_filled_in_becomes_a_value():
         (Colour, {"result": "red"}, Colour.RED),
     ],
 )
-def test_the_value_has_the_type_that_was_asked_for(kind, content, value):
+async def test_the_value_has_the_type_that_was_asked_for(kind, content, value):
     """A single type has one member, ``result``."""
-    assert Form.of(kind).read(content) == value
+    assert await Form.of(kind).read(content) == value
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_the_value_has_the_type_that_was_asked_for(kind, content, value):
         ({"name": "a", "count": 1, "colour": "blue"}, '"colour": invalid enum value'),
     ],
 )
-def test_what_does_not_fit_names_the_member(content, problem):
+async def test_what_does_not_fit_names_the_member(content, problem):
     """As a ``ValueError``."""
     with pytest.raises(ValueError, match=problem):
-        Form.of(Order).read(content)
+        await Form.of(Order).read(content)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_no_form_can_show_is_refused(kind, problem):
         Form.of(kind)
 
 
-def test_a_schema_is_a_form_too():
+async def test_a_schema_is_a_form_too():
     """What is filled in is then a plain dict, validated."""
     titled = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g"}]}
     named = {"type": "string", "enum": ["a"], "enumNames": ["A"]}
@@ -158,6 +158,6 @@ def test_a_schema_is_a_form_too():
         "c": {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "g"}]},
         "n": named,
     }
-    assert form.read({"c": "r"}) == {"c": "r"}
+    assert await form.read({"c": "r"}) == {"c": "r"}
     with pytest.raises(ValueError, match='missing "c"'):
-        form.read({})
+        await form.read({})

@@ -194,26 +194,26 @@ def test_a_value_without_json_is_refused():
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
-def test_a_schema_by_hand_is_obeyed():
+async def test_a_schema_by_hand_is_obeyed():
     """What fits passes, what does not is the author's error."""
-    assert structure(checked(SCHEMA).convert({"a": 1})) == {"a": 1}
+    assert structure(await checked(SCHEMA).checked({"a": 1})) == {"a": 1}
     with pytest.raises(ResultInvalid, match='here: its result does not fit the output schema: "a": "x" is not of type'):
-        checked(SCHEMA).convert({"a": "x"})
+        await checked(SCHEMA).checked({"a": "x"})
 
 
-def test_a_schema_by_hand_holds_for_finished_results():
+async def test_a_schema_by_hand_holds_for_finished_results():
     """Unless they are errors; and structured content must be there."""
     fine = CallToolResult(content=[], structured_content={"a": 1})
     failed = CallToolResult(content=[], is_error=True)
-    assert checked(SCHEMA).convert(fine) is fine
-    assert checked(SCHEMA).convert(failed) is failed
+    assert await checked(SCHEMA).checked(fine) is fine
+    assert await checked(SCHEMA).checked(failed) is failed
     with pytest.raises(ResultInvalid, match="returned no structured content"):
-        checked(SCHEMA).convert(CallToolResult(content=[]))
+        await checked(SCHEMA).checked(CallToolResult(content=[]))
 
 
-def test_a_schema_by_hand_wraps_nothing():
+async def test_a_schema_by_hand_wraps_nothing():
     """From 2026-07-28 structured content is any JSON."""
-    assert structure(checked({"type": "array"}).convert([1])) == [1]
+    assert structure(await checked({"type": "array"}).checked([1])) == [1]
 
 
 def test_a_plain_converter_says_so():

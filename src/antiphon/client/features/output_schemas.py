@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from antiphon.errors import ConfigError, ResultInvalid
+from antiphon.errors import ConfigError, ResultInvalid, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.wire.tools import Tool
@@ -49,25 +49,29 @@ class Outputs:
 
         Raises:
             ResultInvalid: it does not fit; names the place.
+            TooCostly: to find out takes more time or memory than it may.
         """
         if name not in self._schemas and not self._complete:
             async for _ in tools():
                 pass
             self._complete = True
-        validator = self._validator(name)
-        if validator is None:
-            return
         try:
-            validator.check(content)
+            validator = self._validator(name)
+            if validator is not None:
+                await validator.check(content)
+        except ConfigError as error:
+            log.warning("%s; its results are not checked", error)
+            self._validators[name] = None
         except MismatchError as error:
             raise ResultInvalid(f"The structured content of {name!r} does not fit its output schema: {error}") from None
+        except TooCostly as error:
+            raise TooCostly(
+                f"The structured content of {name!r} cannot be checked by its output schema: {error}"
+            ) from None
 
     def _validator(self, name: str) -> SchemaValidator | None:
         if name not in self._validators:
             schema = self._schemas.get(name)
-            try:
-                self._validators[name] = SchemaValidator(schema, place=f"output schema of {name!r}") if schema else None
-            except ConfigError as error:
-                log.warning("%s; its results are not checked", error)
-                self._validators[name] = None
+            place = f"output schema of {name!r}"
+            self._validators[name] = SchemaValidator(schema, place=place, lazy=True) if schema else None
         return self._validators[name]

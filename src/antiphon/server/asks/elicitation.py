@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from antiphon.errors import RemoteProtocolError
+from antiphon.errors import RemoteProtocolError, TooCostly
 from antiphon.server.asks.ask import ask
 from antiphon.server.asks.forms import Form
 from antiphon.server.calls.call import Call
@@ -53,8 +53,8 @@ async def elicit_form(
     if result.action != "accept":
         return Elicited(result.action, None)
     try:
-        return Elicited("accept", asked.read(result.content or {}))
-    except ValueError as error:
+        return Elicited("accept", await asked.read(result.content or {}))
+    except (ValueError, TooCostly) as error:
         raise RemoteProtocolError(f"The client's answer does not fit the form: {error}") from None
 
 

@@ -60,16 +60,17 @@ class Form:
         nullable = tuple(name for name, member in members.items() if _accepts_null(member))
         return cls(schema, shape, nullable)
 
-    def read(self, content: Mapping[str, Any]) -> Any:
+    async def read(self, content: Mapping[str, Any]) -> Any:
         """Turn what the user filled in into a value of the form's type; a member left empty is its default or ``None``.
 
         Raises:
             ValueError: it does not fit; the text names the member.
+            TooCostly: to find out takes more time or memory than it may.
         """
         if self._shape is None:
             if self._validator is None:
                 self._validator = SchemaValidator(self.schema, place="form")
-            self._validator.check(dict(content))
+            await self._validator.check(dict(content))
             return dict(content)
         required: list[str] = self._shape.schema.get("required", [])
         filled = {**{name: None for name in self._nullable if name in required}, **content}

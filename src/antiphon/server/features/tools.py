@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.server.functions.arguments import ArgumentError, Arguments
@@ -45,7 +45,7 @@ class Tool:
     """
 
     __slots__ = (
-        "_build", "_convert", "_definition", "_function", "_is_plain", "_read", "name", "once", "requires", "timeout",
+        "_arguments", "_build", "_definition", "_function", "_read", "_results", "name", "once", "requires", "timeout",
         "wants_context",
     )  # fmt: skip
 
@@ -60,6 +60,7 @@ class Tool:
         timeout: float | None,
         requires: Requirement | None,
         once: bool = False,
+        arguments: SchemaValidator | None = None,
     ) -> None:
         self.name = name
         self.once = once
@@ -70,8 +71,9 @@ class Tool:
         """Whether the function takes the context, and so may ask the client."""
         self._function = function
         self._read = read
-        self._convert = results.convert
-        self._is_plain = results.is_plain
+        self._arguments = arguments
+        """What checks the one value that was read, for a tool whose schema was written by hand."""
+        self._results = results
         self._build = build
         self._definition: wire.Tool | None = None
 
@@ -111,6 +113,8 @@ class Tool:
             Exception: whatever the function raises, ``ToolError`` included.
         """
         values = self._read(arguments)
+        if self._arguments is not None:
+            await _check_arguments(self._arguments, *values.values())
         function = self._function
         if function.is_async:
             if function.context is not None:
@@ -118,9 +122,10 @@ class Tool:
             value = await function.call(**values)
         else:
             value = await function.run(values, context)
-        if value.__class__ is str and self._is_plain:
+        results = self._results
+        if value.__class__ is str and results.is_plain:
             return text_result(value)
-        return self._convert(value)
+        return await results.checked(value) if results.validates else results.convert(value)
 
     @classmethod
     def from_function(
@@ -216,7 +221,7 @@ class Tool:
         _, outgoing, listed = _output(signature, output_schema, structured=False, lazy=lazy)
 
         def read(raw: bytes | Raw) -> dict[str, Any]:
-            return {parameter.name: _validated(raw, validator)}
+            return {parameter.name: _decoded(raw)}
 
         definition = wire.Tool(
             name=given,
@@ -236,6 +241,7 @@ class Tool:
             build=lambda: definition,
             timeout=timeout,
             requires=requires,
+            arguments=validator,
         )
 
 
@@ -265,14 +271,19 @@ def _only_parameter(signature: Signature) -> Parameter:
     return signature.parameters[0]
 
 
-def _validated(raw: bytes | Raw, validator: SchemaValidator) -> dict[str, Any]:
+def _decoded(raw: bytes | Raw) -> Any:
     try:
-        arguments = msgspec.json.decode(raw or b"{}")
-        validator.check(arguments)
+        return msgspec.json.decode(raw or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ArgumentError(f"arguments: not JSON: {error}") from None
+
+
+async def _check_arguments(validator: SchemaValidator, arguments: object) -> None:
+    try:
+        await validator.check(arguments)
+    except TooCostly as error:
+        raise ArgumentError(f"arguments: cannot be checked: {error}") from None
     except MismatchError as error:
         mismatch = error.mismatch
         sentence = mismatch.sentence("argument") if mismatch.place else f"arguments: {mismatch.problem}"
         raise ArgumentError(sentence, argument=mismatch.place) from None
-    return arguments

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Never, NoReturn, cast, get_args, get
 import msgspec
 from msgspec import Raw
 
-from antiphon.errors import ConfigError, ResultInvalid
+from antiphon.errors import ConfigError, ResultInvalid, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.server.functions.shape import Shape, encode_value
@@ -45,7 +45,7 @@ class ResultConverter:
     false nothing is structured.
     """
 
-    __slots__ = ("_place", "_shape", "_structured", "_validator", "is_plain")
+    __slots__ = ("_place", "_shape", "_structured", "_validator", "is_plain", "validates")
 
     def __init__(
         self, place: str, *, shape: Shape | None, validator: SchemaValidator | None, structured: bool = True
@@ -56,24 +56,43 @@ class ResultConverter:
         self._structured = structured
         self.is_plain = shape is None and validator is None
         """True if a string is a text result and nothing more."""
+        self.validates = validator is not None
+        """True if results have to be converted by ``checked``."""
 
     def convert(self, value: Any) -> CallToolResult:
-        """Turn a return value into a result.
+        """Turn a return value into a result, without a look at an output schema that was written by hand.
 
-        Raises ``ResultInvalid`` for a value that has no JSON form or does not fit the output schema.
+        Raises ``ResultInvalid`` for a value that has no JSON form.
         """
         if isinstance(value, CallToolResult):
-            self._check(value)
             return value
         content = _content(value) if self._shape is None else None
         if content is not None and self._validator is None:
             return CallToolResult(content=content)
         return self._structure(value, content)
 
+    async def checked(self, value: Any) -> CallToolResult:
+        """Turn a return value into a result that fits the output schema.
+
+        Raises ``ResultInvalid`` for a value that has no JSON form or does not fit.
+        """
+        if self._validator is not None:
+            if not isinstance(value, CallToolResult):
+                await self._validate(self._validator, self._encode(value))
+            elif not value.is_error:
+                await self._validate(self._validator, self._structured_part(value))
+        return self.convert(value)
+
+    def _structured_part(self, result: CallToolResult) -> bytes:
+        if result.structured_content is None:
+            raise ResultInvalid(
+                f"{self._place} has an output schema, but returned no structured content: give structured_content=, or "
+                "leave output_schema= out"
+            )
+        return encode_value(result.structured_content)
+
     def _structure(self, value: Any, content: list[ContentBlock] | None) -> CallToolResult:
         raw = self._encode(value)
-        if self._validator is not None:
-            self._validate(self._validator, raw)
         if content is None:
             content = [TextContent(text=value if isinstance(value, str) else raw.decode())]
         if not self._structured:
@@ -92,21 +111,13 @@ class ResultConverter:
         except (TypeError, ValueError, RecursionError) as error:
             raise ResultInvalid(f"{self._place} returned what has no JSON form: {error}") from error
 
-    def _check(self, result: CallToolResult) -> None:
-        if self._validator is None or result.is_error:
-            return
-        if result.structured_content is None:
-            raise ResultInvalid(
-                f"{self._place} has an output schema, but returned no structured content: give structured_content=, or "
-                "leave output_schema= out"
-            )
-        self._validate(self._validator, encode_value(result.structured_content))
-
-    def _validate(self, validator: SchemaValidator, raw: bytes) -> None:
+    async def _validate(self, validator: SchemaValidator, raw: bytes) -> None:
         try:
-            validator.check(msgspec.json.decode(raw))
+            await validator.check(msgspec.json.decode(raw))
         except MismatchError as error:
             raise ResultInvalid(f"{self._place}: its result does not fit the output schema: {error}") from None
+        except TooCostly as error:
+            raise ResultInvalid(f"{self._place}: its result cannot be checked by the output schema: {error}") from None
 
 
 def text_result(text: str) -> CallToolResult:

@@ -1,0 +1,211 @@
+"""How much work it is to check values against a JSON Schema, counted before it is done.
+
+Owns the count. A schema of a few kilobytes can ask for more work than a computer will ever do: forty definitions of
+which each names the next one twice are 2 to the power of 40 checks. What is counted is an upper bound, in subschemas
+that are looked at; by it ``validator`` decides where a check may run, and refuses what would never end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+__all__ = ["MAX_MEMBERS", "Effort", "count_members", "weigh"]
+
+MAX_MEMBERS = 2_000
+"""Members and items of a schema that is counted, and checked by, on the event loop: it compiles in 2 ms."""
+
+_MAX_STEPS = 3_000
+"""Subschemas looked at for one count: 3 ms."""
+_MAX_CHAIN = 150
+"""Subschemas within each other, or that refer to each other in a row."""
+_BRANCH = 50
+"""A branch of ``anyOf`` or ``oneOf`` that fails is reported, which takes so many times as long as to look at it."""
+_PATTERN = 50
+"""The same for a regular expression."""
+
+_HERE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+"""Keywords whose subschemas look at the same value again."""
+_ONE_OF_THEM = ("properties", "items", "prefixItems", "additionalProperties", "additionalItems")
+"""Keywords of which at most one subschema each looks at a member or item of the value."""
+_EACH_OF_THEM = ("patternProperties", "propertyNames", "contains")
+"""Keywords of which each subschema may look at every member or item."""
+_TWICE = ("unevaluatedProperties", "unevaluatedItems")
+"""Keywords that look at everything beside them once more."""
+_MANY = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
+"""Keywords that hold subschemas by name."""
+_SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "items", "prefixItems"})
+"""Keywords that may hold a list of subschemas."""
+_ELSEWHERE = frozenset({"$dynamicRef", "$recursiveRef", "$id", "id"})
+"""Keywords with which a reference cannot be followed by its words alone."""
+
+_Schema = dict[str, Any]
+
+
+class _NotCountable(Exception):
+    """The schema is too large to be counted here, or refers in a way that is not followed here."""
+
+
+class Effort:
+    """The work that one schema asks for."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._root = cast("_Schema", schema)
+        self._known: dict[tuple[int, int], int] = {}
+        self._steps = 0
+        self._totals: dict[int, int | None] = {}
+
+    def total(self, depth: int) -> int | None:
+        """Return how many subschemas at most look at one place of a value that nests so deep.
+
+        ``None``: it cannot be counted, because there is too much of it or it refers by anchors and identifiers.
+        """
+        if depth not in self._totals:
+            self._steps = 0
+            try:
+                self._totals[depth] = self._of(self._root, depth, 0)
+            except _NotCountable:
+                self._totals[depth] = None
+        return self._totals[depth]
+
+    def expansion(self) -> int | None:
+        """Return how many subschemas look at one value, at the place of the schema where that is most."""
+        self._steps = 0
+        try:
+            return max(self._of(node, 0, 0) for node in _nodes(self._root))
+        except _NotCountable:
+            return None
+
+    def _of(self, node: Any, depth: int, chain: int) -> int:
+        if not isinstance(node, dict):
+            return 1
+        key = (id(cast("object", node)), depth)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        self._steps += 1
+        if self._steps > _MAX_STEPS or chain > _MAX_CHAIN:
+            raise _NotCountable
+        schema = cast("_Schema", node)
+        if not _ELSEWHERE.isdisjoint(schema) and (schema is not self._root or "$dynamicRef" in schema):
+            raise _NotCountable
+        effort = self._here(schema, depth, chain + 1)
+        if depth:
+            effort += self._below(schema, depth - 1, chain + 1)
+        if any(keyword in schema for keyword in _TWICE):
+            effort *= 2
+        self._known[key] = effort
+        return effort
+
+    def _here(self, schema: _Schema, depth: int, chain: int) -> int:
+        effort = _own(schema)
+        for keyword in _HERE:
+            branch = _BRANCH if keyword in ("anyOf", "oneOf") else 0
+            effort += sum(branch + self._of(each, depth, chain) for each in _subschemas(schema, keyword))
+        if "$ref" in schema:
+            effort += self._of(self._target(schema["$ref"]), depth, chain)
+        return effort
+
+    def _below(self, schema: _Schema, depth: int, chain: int) -> int:
+        one = [self._of(each, depth, chain) for keyword in _ONE_OF_THEM for each in _subschemas(schema, keyword)]
+        every = (*_EACH_OF_THEM, *_TWICE)
+        each = [self._of(each, depth, chain) for keyword in every for each in _subschemas(schema, keyword)]
+        return max(one, default=0) + sum(each)
+
+    def _target(self, reference: object) -> object:
+        """Follow a JSON Pointer; what does not lead anywhere is found out when the schema is compiled."""
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+            raise _NotCountable
+        node = cast("object", self._root)
+        for step in reference[2:].split("/") if len(reference) > 1 else ():
+            name = step.replace("~1", "/").replace("~0", "~")
+            if "%" in name or not isinstance(node, dict):
+                raise _NotCountable
+            node = cast("_Schema", node).get(name)
+        return node
+
+
+def count_members(value: object, most: int) -> int:
+    """Count the members and items of a JSON value, however deep; stop above ``most``."""
+    count = 1
+    pending = [value]
+    while pending and count <= most:
+        node = pending.pop()
+        if isinstance(node, dict | list):
+            inner = cast("dict[str, object] | list[object]", node)
+            count += len(inner)
+            if count <= most:
+                pending.extend(inner.values() if isinstance(inner, dict) else inner)
+    return count
+
+
+def weigh(value: object, most: int) -> tuple[int, int] | None:
+    """Weigh a JSON value: its places, with one more for every 16 characters of text, and how deep it nests.
+
+    Returns ``None`` above ``most``, without having looked at the rest.
+    """
+    weight, depth = 1, 0
+    level: list[Any] = [value]
+    while level:
+        below: list[Any] = []
+        for node in level:
+            if isinstance(node, str):
+                weight += len(node) >> 4
+            elif isinstance(node, dict):
+                members = cast("dict[str, object]", node)
+                weight += len(members) if len(members) > most else len(members) + (sum(map(len, members)) >> 4)
+            elif isinstance(node, list):
+                weight += len(cast("list[object]", node))
+            else:
+                continue
+            if weight > most:
+                return None
+            below.extend(_inner(node))
+        level = below
+        depth += bool(level)
+    return weight, depth
+
+
+def _inner(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        yield from cast("dict[str, object]", node).values()
+    elif isinstance(node, list):
+        yield from cast("list[object]", node)
+
+
+def _nodes(schema: _Schema) -> Iterator[_Schema]:
+    """Walk over all objects within a schema."""
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            yield cast("_Schema", node)
+        pending.extend(_inner(node))
+
+
+def _own(schema: _Schema) -> int:
+    """Count what one schema looks at itself: its keywords, and what it lists."""
+    effort = len(schema)
+    for keyword in ("properties", "patternProperties", "required", "dependentRequired"):
+        named: Any = schema.get(keyword)
+        if isinstance(named, dict | list):
+            effort += len(cast("list[object]", named))
+    for keyword in ("enum", "const"):
+        if keyword in schema:
+            effort += count_members(schema[keyword], MAX_MEMBERS)
+    if "pattern" in schema:
+        effort += _PATTERN
+    patterns: Any = schema.get("patternProperties")
+    if isinstance(patterns, dict):
+        effort += _PATTERN * len(cast("_Schema", patterns))
+    # Items are sorted and compared with their neighbours; objects among them cost most.
+    return effort * 10 if schema.get("uniqueItems") is True else effort
+
+
+def _subschemas(schema: _Schema, keyword: str) -> Iterator[object]:
+    found: Any = schema.get(keyword)
+    if isinstance(found, list) and keyword in _SEVERAL:
+        yield from cast("list[object]", found)
+    elif isinstance(found, dict):
+        inner = cast("_Schema", found)
+        yield from inner.values() if keyword in _MANY else [inner]

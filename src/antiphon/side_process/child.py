@@ -1,0 +1,88 @@
+"""What runs in a side process: one piece of work after the other, within a limit of memory and of processor time.
+
+Owns the messages between the two processes. ``pool`` writes a request to our standard input:
+
+    header    the lengths of the two parts (4 bytes, 8 bytes) and the seconds of processor time (8 bytes, a float)
+    function  ``package.module:name``, in UTF-8
+    payload   bytes, for the function
+
+The reply on our standard output is a header (one byte for ``DONE``, ``FAILED`` or ``TOO_LARGE``, then the length in
+8 bytes) and the bytes that the function returned, or the sentence of its error. Work that takes too long has no reply:
+the process ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import sys
+from collections.abc import Callable
+from typing import BinaryIO
+
+__all__ = ["DONE", "FAILED", "REPLY", "REQUEST", "TOO_LARGE", "main"]
+
+REQUEST = struct.Struct("!IQd")
+REPLY = struct.Struct("!BQ")
+DONE, FAILED, TOO_LARGE = 0, 1, 2
+
+_LONGEST_ERROR = 500
+"""Characters of an error that are told: it may quote what the peer sent."""
+
+
+def main(memory: int) -> None:
+    """Do what is asked for on standard input, until it ends. ``memory``: bytes of address space for this process."""
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    # Whatever prints must not be taken for a reply.
+    sys.stdout = sys.stderr
+    _limit_memory(memory)
+    while len(header := requests.read(REQUEST.size)) == REQUEST.size:
+        name_length, length, seconds = REQUEST.unpack(header)
+        name = requests.read(name_length).decode()
+        payload = requests.read(length)
+        _limit_time(seconds)
+        status, answer = _outcome(name, payload)
+        _limit_time(0)
+        _reply(replies, status, answer)
+
+
+def _outcome(name: str, payload: bytes) -> tuple[int, bytes]:
+    try:
+        return DONE, _function(name)(payload)
+    except MemoryError:
+        return TOO_LARGE, b""
+    except Exception as error:
+        return FAILED, f"{type(error).__name__}: {error}"[:_LONGEST_ERROR].encode("utf-8", "replace")
+
+
+def _function(name: str) -> Callable[[bytes], bytes]:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _reply(replies: BinaryIO, status: int, answer: bytes) -> None:
+    replies.write(REPLY.pack(status, len(answer)))
+    replies.write(answer)
+    replies.flush()
+
+
+def _limit_memory(memory: int) -> None:
+    """Bound the address space. Windows knows no such limit: there only the time is bounded, by who waits for us."""
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        bound = memory if most == resource.RLIM_INFINITY else min(memory, most)
+        resource.setrlimit(resource.RLIMIT_AS, (bound, most))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _limit_time(seconds: float) -> None:
+    """End this process after so many seconds of its own processor time; 0 for no limit.
+
+    The signal's default action ends the process, so that this also holds for code that never returns to Python, and
+    where the process that waits for us is gone.
+    """
+    if sys.platform != "win32":
+        import signal
+
+        signal.setitimer(signal.ITIMER_PROF, seconds)

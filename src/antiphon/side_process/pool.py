@@ -1,0 +1,203 @@
+"""The side processes of this process: started when first needed, used again, killed when their work takes too long.
+
+Owns how many there are, what they may use, and who waits for them. What runs inside is ``child``'s.
+
+Threads would not do: regular expressions and validators hold the interpreter's lock for as long as they run, and no
+thread can be ended from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from antiphon.errors import TooCostly
+from antiphon.side_process.child import DONE, REPLY, REQUEST, TOO_LARGE
+
+__all__ = ["MAX_MEMORY", "MAX_PROCESSES", "MAX_SECONDS", "MAX_WAITING", "run_aside"]
+
+MAX_PROCESSES = 2
+"""Side processes at once. They are idle most of the time, and weigh some 30 MiB each."""
+MAX_MEMORY = 1024 * 1024 * 1024
+"""Bytes of address space of one. A frame of 16 MiB, decoded, needs about a fifth of it."""
+MAX_SECONDS = 2.0
+"""Seconds of processor time for one piece of work, by default. Honest ones take milliseconds."""
+MAX_WAITING = 64
+"""Pieces of work that wait or run; one more is refused."""
+_PATIENCE = 5.0
+"""Times as many seconds of the clock may pass as of processor time: other programs want the processor too."""
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from antiphon.side_process.child import main; main({memory})"
+_KEPT = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LC_ALL", "LANG", "TMPDIR", "TEMP")
+"""Variables of the environment a side process gets. Keys in others are none of its business."""
+
+
+async def run_aside(function: Callable[[bytes], bytes], payload: bytes, *, seconds: float = MAX_SECONDS) -> bytes:
+    """Run a module-level function in a side process, and return what it returns.
+
+    ``function``: found there by its module and name. ``seconds``: of processor time; cancelling ends the work as well.
+
+    Raises:
+        TooCostly: it took too long or too much memory, too much other work waits, or no process can be started.
+        RuntimeError: the function raised something else; the text names it.
+    """
+    return await _pool.run(f"{function.__module__}:{function.__qualname__}", payload, seconds)
+
+
+class _Process:
+    """One side process. Its methods block, so threads call them; ``kill`` may be called from anywhere."""
+
+    def __init__(self) -> None:
+        program = _PROGRAM.format(path=[str(Path(place).absolute()) for place in sys.path], memory=MAX_MEMORY)
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+        )
+
+    def work(self, name: str, payload: bytes, seconds: float) -> tuple[int, bytes]:
+        """Let it do a piece of work. Raises ``EOFError`` or ``OSError`` if it ended instead."""
+        requests, replies = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert replies is not None
+        function = name.encode()
+        requests.write(REQUEST.pack(len(function), len(payload), seconds) + function)
+        requests.write(payload)
+        requests.flush()
+        header = replies.read(REPLY.size)
+        if len(header) < REPLY.size:
+            raise EOFError
+        status, length = REPLY.unpack(header)
+        return status, replies.read(length)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it now."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it, and leave nothing of it behind."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                # What it was still to be told, it cannot be told any more.
+                with suppress(OSError):
+                    stream.close()
+
+
+class _Work:
+    """One piece of work on its way, which whoever waits for it may give up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+        self._given_up = False
+
+    def begin(self, process: _Process) -> bool:
+        """Note which process does it. Returns whether anybody still waits for it."""
+        with self._lock:
+            self._process = process
+            return not self._given_up
+
+    def end(self) -> bool:
+        """Note that it is done. Returns whether the process is alive, because nobody gave the work up."""
+        with self._lock:
+            self._process = None
+            return not self._given_up
+
+    def give_up(self) -> None:
+        """Kill the process that does it."""
+        with self._lock:
+            self._given_up = True
+            if self._process is not None:
+                self._process.kill()
+
+
+class _Pool:
+    """The processes of this program, and a thread for each of them that may be at work."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(MAX_PROCESSES, thread_name_prefix="antiphon-side-process")
+        self._idle: list[_Process] = []
+        self._waiting = 0
+
+    async def run(self, name: str, payload: bytes, seconds: float) -> bytes:
+        """Have a piece of work done; see ``run_aside``."""
+        if self._waiting >= MAX_WAITING:
+            raise TooCostly("too much of what peers sent is being checked already")
+        self._waiting += 1
+        work = _Work()
+        try:
+            async with asyncio.timeout(seconds * _PATIENCE):
+                return await asyncio.wrap_future(self._threads.submit(self._work, work, name, payload, seconds))
+        except TimeoutError:
+            raise _too_long(seconds) from None
+        finally:
+            work.give_up()
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """End the processes that have nothing to do; the others end with their work."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def forget(self) -> None:
+        """Start anew in a forked child: the pipes and the threads that read them are its parent's."""
+        self.__init__()
+
+    def _take(self) -> _Process:
+        try:
+            # Several threads take and give back; each step is atomic.
+            process = self._idle.pop()
+        except IndexError:
+            return _Process()
+        if process.is_alive:
+            return process
+        process.close()
+        return self._take()
+
+    def _work(self, work: _Work, name: str, payload: bytes, seconds: float) -> bytes:
+        try:
+            process = self._take()
+        except OSError as error:
+            raise TooCostly(f"no process could be started that checks it: {error}") from None
+        reply: tuple[int, bytes] | None = None
+        if work.begin(process):
+            with suppress(EOFError, OSError):
+                reply = process.work(name, payload, seconds)
+        if not work.end() or reply is None:
+            process.close()
+            raise _too_long(seconds)
+        status, answer = reply
+        if status == TOO_LARGE:
+            # What is left of its memory may be in pieces.
+            process.close()
+            raise _too_long(seconds)
+        self._idle.append(process)
+        if status != DONE:
+            raise RuntimeError(answer.decode("utf-8", "replace"))
+        return answer
+
+
+def _too_long(seconds: float) -> TooCostly:
+    return TooCostly(f"it takes more than {seconds:g} s or {MAX_MEMORY // 1024**2} MiB of memory to check")
+
+
+_pool = _Pool()
+atexit.register(_pool.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.forget)
