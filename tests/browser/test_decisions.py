@@ -83,10 +83,10 @@ async def test_a_grant_is_given_used_and_revoked(chromium: Browser):
         question, task = await page.asked()
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            await seen.page.click("text=Approve its like as well")
+            await seen.page.click("text=Approve similar requests too")
             await seen.page.select_option("select[name=scope]", "session")
             await seen.page.fill("input[name=uses]", "5")
-            await seen.page.click("text=Approve and grant")
+            await seen.page.click("text=Approve, and similar ones too")
             await seen.said("Approved")
             await task
             assert (await page.host(request(), question.item.origin)).text == "ok"

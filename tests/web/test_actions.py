@@ -54,7 +54,7 @@ async def test_the_second_decision_is_told_who_was_faster():
         await page.post("/settings", {"language": "en", "theme": "auto", "name": "Ada"})
         await page.post(f"/review/{question.id}/deny", {"reason": "no"})
         late = await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
-        assert (late.status_code, late.json()["problem"]) == (409, "Somebody was faster: Ada has decided.")
+        assert (late.status_code, late.json()["problem"]) == (409, "Ada was faster and has decided.")
         with pytest.raises(Rejected):
             await task
 

@@ -18,7 +18,7 @@ WAV = b"RIFF\x00\x00\x00\x00WAVEfmt " + bytes(24)
 async def test_the_queue_lists_what_waits():
     """With who asks and for which call; a part of it alone on demand."""
     async with desk() as page:
-        assert "Nothing waits" in (await page.get("/")).text
+        assert "Nothing is waiting" in (await page.get("/")).text
         question, _ = await page.asked()
         shown = (await page.get("/")).text
         assert f'data-row="{question.id}"' in shown
@@ -62,7 +62,7 @@ async def test_what_is_over_says_so():
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         shown = (await page.get(f"/review/{question.id}")).text
-        assert "It was withdrawn" in shown
+        assert "Withdrawn:" in shown
         assert "/approve" not in shown
         for path in ("/review/none", "/review/none/edit", "/alike/none"):
             assert (await page.get(path)).status_code == 404

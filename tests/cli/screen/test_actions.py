@@ -72,7 +72,7 @@ async def test_d_denies():
         asked = await desk.ask()
         async with reviewing(desk.store) as review:
             await review.press("d", sees="Denied.")
-            await review.sees("Nothing waits.")
+            await review.sees("Nothing is waiting.")
         assert (await rejected(asked)).data == {"reason": "user"}
 
 
@@ -122,7 +122,7 @@ async def test_g_grants_within_bounds():
     async with asking() as desk:
         asked = await desk.ask()
         async with reviewing(desk.store) as review:
-            await review.press("g", sees="Requests more")
+            await review.press("g", sees="How many more")
             await choose(review, 2)
             await typed(review, "5", "many", "15")
             await review.press("ctrl+s", sees="A number above 0 is needed.")
@@ -157,7 +157,7 @@ async def test_m_takes_the_usual_model_again():
         await desk.ask()
         async with reviewing(desk.store) as review:
             await review.press("m", "down", "enter", sees="another model than first")
-            await review.press("m", "up", "enter", sees="A server asks")
+            await review.press("m", "up", "enter", sees="A server wants")
             await review.until(lambda: "another model than" not in review.page)
 
 
@@ -238,9 +238,9 @@ async def test_an_answer_is_released():
     async with asking(review_response="always") as desk:
         asked = await desk.ask()
         async with reviewing(desk.store) as review:
-            await review.press("a", sees="An answer is ready for a server")
+            await review.press("a", sees="The model's answer, before the server gets it")
             assert "\u2502 one" in review.page
-            await review.press("a", sees="Nothing waits.")
+            await review.press("a", sees="Nothing is waiting.")
         assert (await asked).text == "one"
 
 
@@ -249,7 +249,7 @@ async def test_an_answer_is_denied():
     async with asking(review_response="always") as desk:
         asked = await desk.ask()
         async with reviewing(desk.store) as review:
-            await review.press("a", sees="An answer is ready for a server")
+            await review.press("a", sees="The model's answer, before the server gets it")
             await review.press("d", sees="Denied.")
         await rejected(asked)
 
@@ -259,7 +259,7 @@ async def test_an_answer_is_rewritten():
     async with asking(review_response="always") as desk:
         asked = await desk.ask()
         async with reviewing(desk.store) as review:
-            await review.press("a", sees="An answer is ready for a server")
+            await review.press("a", sees="The model's answer, before the server gets it")
             await review.press("w", sees="Send the rewritten answer")
             assert review.app.screen.query_one(TextArea).text == "one"
             await typed(review, "won")
@@ -272,7 +272,7 @@ async def test_an_answer_is_made_once_more():
     async with asking(review_response="always") as desk:
         await desk.ask()
         async with reviewing(desk.store) as review:
-            await review.press("a", sees="An answer is ready for a server")
+            await review.press("a", sees="The model's answer, before the server gets it")
             await review.press("n", sees="\u2502 two")
             assert review.decisions[1] == Regenerate()
 
@@ -287,7 +287,7 @@ async def test_an_answer_is_edited_in_the_editor():
     async with asking(review_response="always") as desk:
         asked = await desk.ask()
         async with reviewing(desk.store, editor=editor) as review:
-            await review.press("a", sees="An answer is ready")
+            await review.press("a", sees="before the server gets it")
             await review.press("e", sees="Send the rewritten answer")
             await review.press("a", sees="Your answer was sent.")
         assert (await asked).text == "two"
@@ -298,10 +298,10 @@ async def test_another_model_answers_again():
     async with asking(provider=models(), review_response="always") as desk:
         await desk.ask()
         async with reviewing(desk.store) as review:
-            await review.press("a", sees="An answer is ready")
-            await review.press("m", "down", "enter", sees="An answer is ready")
+            await review.press("a", sees="before the server gets it")
+            await review.press("m", "down", "enter", sees="before the server gets it")
             await review.until(lambda: review.stage.models)
-            await review.press("n", sees="It is being answered again.")
+            await review.press("n", sees="The model is answering again.")
         assert review.decisions[1] == Regenerate(model="second")
 
 
@@ -310,7 +310,7 @@ async def test_a_form_is_filled_in():
     async with asking() as desk:
         asked = await desk.ask_person()
         async with reviewing(desk.store) as review:
-            assert "A server asks you something" in review.text
+            assert "A server asks you for information" in review.text
             await review.press("a", sees="^S")
             await typed(review, "J", "8")
             await review.press("ctrl+s", sees="This does not fit: name: at least 2 characters")
@@ -339,7 +339,7 @@ async def test_an_address_is_shown_and_never_opened():
         asked = await desk.ask_person(ElicitRequestParams.visit("Sign in", "https://\u0430pple.example/x"))
         async with reviewing(desk.store) as review:
             assert "https://\u0430pple.example/x" in review.page
-            assert "not plain https" in review.page
+            assert "not a plain https" in review.page
             await review.press("a", sees="Sent.")
         assert (await asked).action == "accept"
 
@@ -359,7 +359,7 @@ async def test_the_call_of_a_tool_is_approved():
     async with asking() as desk:
         asked = await desk.waits(desk.queue.confirm(item))
         async with reviewing(desk.store) as review:
-            assert "A tool is to be called" in review.text
+            assert "Your program wants to run a tool of a server" in review.text
             assert '"amount"' in review.page and "not to be trusted" in review.page
             assert "e Edit" not in review.text
             await review.press("a", sees="Approved.")
@@ -374,7 +374,7 @@ async def test_a_grant_for_a_tool_may_last():
     async with asking() as desk:
         asked = await desk.waits(desk.queue.confirm(item))
         async with reviewing(desk.store) as review:
-            await review.press("g", sees="Requests more")
+            await review.press("g", sees="How many more")
             await choose(review, 1)
             await review.press("ctrl+s", sees="Approved.")
         decision = await asked
@@ -387,7 +387,7 @@ async def test_what_only_a_person_can_answer_cannot_be_approved():
     async with asking(provider="manual") as desk:
         asked = await desk.ask()
         async with reviewing(desk.store) as review:
-            await review.sees("w Answer in person")
+            await review.sees("w Answer yourself")
             assert "a Approve" not in review.text
             await review.ready()
             await review.pilot.press("a", "e", "g", "A", "m")

@@ -23,7 +23,10 @@ def test_what_is_asked_and_for_how_long_is_always_there():
     costs = Costs(low=amount, likely=amount, worst=amount, left=2_000_000_000)
     shown = show_of(sampling(costs=costs), "request")
     head, risks = strip(OPEN, shown, 40.0, EN)
-    assert head.plain == "A server asks for a completion · 1:00 · at most $0.001 of $2.00 left · At zero it is refused."
+    assert (
+        head.plain
+        == "A server wants to use your model · 1:00 · at most $0.001 of $2.00 left · When the time is up, it is denied."
+    )
     assert risks.plain == "Nothing stands out."
     unbounded = show_of(sampling(costs=msgspec.structs.replace(costs, left=None)), "request")
     assert "· at most $0.001 ·" in strip(OPEN, unbounded, 40.0, EN)[0].plain
@@ -45,9 +48,9 @@ def test_warnings_are_always_there():
 def test_what_became_of_it_is_said():
     """And by whom; a name is text."""
     over = msgspec.structs.replace(OPEN, state="done", by="[red]bob")
-    assert [part.plain for part in strip(over, None, 0, EN)] == ["request", "It was decided. By [red]bob."]
+    assert [part.plain for part in strip(over, None, 0, EN)] == ["request", "Decided. By [red]bob."]
     gone = msgspec.structs.replace(OPEN, state="expired")
-    assert strip(gone, None, 0, EN)[1].plain == "It expired, and was refused."
+    assert strip(gone, None, 0, EN)[1].plain == "Expired, and denied."
     assert [part.plain for part in strip(None, None, 0, EN)] == ["", ""]
 
 

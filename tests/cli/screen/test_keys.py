@@ -88,7 +88,7 @@ def test_what_a_says_depends_on_what_it_does():
             (ElicitItem(origin=origin(), params=ElicitRequestParams.visit("x", "https://a")), "elicitation"),
         )
     ]
-    assert labels == ["Approve", "Send this answer", "Fill in", "Send", "I have done it"]
+    assert labels == ["Approve", "Send this answer", "Fill in", "Send", "Accept"]
 
 
 def show_of(item, kind):

@@ -49,7 +49,7 @@ def said(of: Shown, model: str | None = None) -> list[str]:
 def test_every_model_is_listed_with_its_scores():
     """The chosen one is marked; one that cannot answer says why, in our own words."""
     rows = said(shown(selection=msgspec.to_builtins(SELECTION)))
-    assert " Chosen by its score for the server's priorities. Hint followed: sm" in rows
+    assert " Chosen by its score for the server's priorities. Hint used: sm" in rows
     table = rows[rows.index("   Model  Cost at most  Cost  Speed  Intelligence  Score") :]
     assert table[1] == " ▸ small  $0.0001       0.9   1.0    0.25          0.75"
     assert table[2].split() == ["plain", "-", "0.5", "0.0", "0.0", "-"]
@@ -73,7 +73,7 @@ def test_costs_have_a_range_and_what_is_left():
         " At most        $0.003  3 tokens",
         " Left           $5.00",
     ]
-    assert said(shown(costs=Costs(low=low, likely=likely, worst=worst)))[-1] == " Left           no bound"
+    assert said(shown(costs=Costs(low=low, likely=likely, worst=worst)))[-1] == " Left           no limit"
 
 
 @pytest.mark.parametrize("selection", [None, {"winner": 7}])

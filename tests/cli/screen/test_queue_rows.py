@@ -31,7 +31,7 @@ def test_a_line_says_what_is_known():
     """Whether it is the one shown, what to look at, how long it waits."""
     entry = Entry("1", "Describe", 2, 100.0)
     assert line(entry, 35.0, EN, current=True) == "▸ !2  1:05 Describe"
-    assert line(entry, 100.0, EN, current=False) == "  !2  over Describe"
+    assert line(entry, 100.0, EN, current=False) == "  !2 ended Describe"
     assert line(Entry("1", "x"), 0.0, EN, current=False) == "           x"
     assert line(Entry("", "head", 0, None), 0.0, EN, current=False) == "head"
 

@@ -56,7 +56,7 @@ def test_a_request_is_shown_whole_and_in_order():
     )
     shown = page(show_of(item, "request"))
     in_order(shown, "Server", "python catalogue.py", '"Shop 1"', "tools/call describe", "round 2 of at most 9", '"sku"')
-    in_order(shown, "What to look at", " ! the model may ask for 1 tool", "System prompt", "│ Be brief")
+    in_order(shown, "Look closely", " ! the model may ask for 1 tool", "System prompt", "│ Be brief")
     in_order(shown, "Messages (3)", "1 · user", "│ One", "│ Two", "2 · assistant", "│ Three", "3 · user", "│ Four")
     in_order(shown, "What was changed", "│ - maxTokens: 500", "│ + maxTokens: 100", "Tools (1)", "▪ look", "Model")
     in_order(shown, "Tokens at most", "100", "Temperature", "0.5")
@@ -88,19 +88,19 @@ def test_an_answer_is_shown_before_what_it_answers():
 def test_a_form_is_shown_with_its_fields():
     """What is needed, what can be chosen, what is there at first."""
     shown = show_of(ElicitItem(origin=origin(), params=FORM), "elicitation")
-    assert heading(shown, EN) == "A server asks you something"
-    in_order(page(shown), "Message", "│ Who?", "▪ name (needed)", "▪ age", "= 7", "▪ colour", "- red", "- blue")
+    assert heading(shown, EN) == "A server asks you for information"
+    in_order(page(shown), "Message", "│ Who?", "▪ name (required)", "▪ age", "= 7", "▪ colour", "- red", "- blue")
 
 
 def test_an_address_is_text():
-    """And one that is not plain https is pointed out."""
+    """And one that is not a plain https is pointed out."""
     shown = show_of(
         ElicitItem(origin=origin(), params=ElicitRequestParams.visit("Go", "http://a.example")), "elicitation"
     )
-    assert heading(shown, EN) == "A server asks you to visit an address"
-    in_order(page(shown), "│ Go", "Address", "│ http://a.example", "not plain https")
+    assert heading(shown, EN) == "A server asks you to open an address"
+    in_order(page(shown), "│ Go", "Address", "│ http://a.example", "not a plain https")
     plain = ElicitRequestParams.visit("Go", "https://a.example")
-    assert "not plain https" not in page(show_of(ElicitItem(origin=origin(), params=plain), "elicitation"))
+    assert "not a plain https" not in page(show_of(ElicitItem(origin=origin(), params=plain), "elicitation"))
 
 
 def test_a_tool_is_shown_with_what_the_server_says_of_it():
@@ -119,7 +119,7 @@ def test_raw_json_comes_last():
 def test_a_request_nobody_waits_for_says_so():
     """First of all."""
     shown = msgspec.structs.replace(show_of(sampling(), "request"), waited_for=False)
-    assert page(shown).startswith(" The program that asked was ended.")
+    assert page(shown).startswith(" The program that asked has ended.")
 
 
 def test_what_is_kept_of_one_that_is_over_is_little():
@@ -139,7 +139,7 @@ def test_what_is_kept_of_one_that_is_over_is_little():
 
 def test_what_cannot_be_compared_says_so():
     """As does what was not changed."""
-    assert [piece.text for piece in changed([], EN)] == ["It is sent exactly as the server sent it."]
+    assert [piece.text for piece in changed([], EN)] == ["It is sent exactly as the server wrote it."]
     assert "Too long to be compared" in next(changed(None, EN)).text
     lines = list(changed([Line("+", "a\x1bb"), Line("-", "c"), Line(" ", "d")], EN))
     assert [(line.text, line.style) for line in lines] == [

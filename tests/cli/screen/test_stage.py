@@ -34,7 +34,7 @@ async def test_what_waits_is_listed_by_calls():
 async def test_an_empty_queue_says_so_and_fills_by_itself():
     """What arrives is shown, and rings."""
     async with asking() as desk, reviewing(desk.store) as review:
-        await review.sees("Nothing waits. What servers ask for appears here by itself.")
+        await review.sees("Nothing is waiting. Requests of servers appear here by themselves.")
         rung = []
         review.app.bell = lambda: rung.append(1)
         await desk.ask("Describe a hat")
@@ -91,7 +91,7 @@ async def test_what_is_shown_stays_when_somebody_else_decides_it():
         async with reviewing(desk.store) as review:
             await desk.queue.decide(first.id, Approve(digest=digest(request("First"))), by="bob")
             await asked
-            await review.sees("It was decided. By bob.")
+            await review.sees("Decided. By bob.")
             assert "a Approve" not in review.text
             await review.pilot.press("a", "d")
             assert len(await desk.queue.pending()) == 1
@@ -106,7 +106,7 @@ async def test_the_second_reviewer_is_told_who_was_first():
         async with reviewing(desk.store) as one, reviewing(desk.store, by="bob") as other:
             other.stage.workers.cancel_group(other.stage, "watch")
             await one.press("d", sees="Denied.")
-            await other.press("a", sees="Somebody was faster: ada has decided.")
+            await other.press("a", sees="ada was faster and has decided.")
         await asyncio.wait([asked])
         assert (await desk.queue.get(first.id)).by == "ada"
 
@@ -178,7 +178,7 @@ async def test_a_request_that_expires_says_so():
         assert question.expires is not None
         now[0] = question.expires - 65
         async with reviewing(desk.store, clock=lambda: now[0]) as review:
-            await review.sees("1:05 · At zero it is refused.")
+            await review.sees("1:05 · When the time is up")
             now[0] = question.expires
             await review.sees("Queue: 0")
 
@@ -189,7 +189,7 @@ async def test_a_request_that_is_withdrawn_says_so():
         asked = await desk.ask("First")
         async with reviewing(desk.store) as review:
             asked.cancel()
-            await review.sees("It was withdrawn: nobody waits for it any more.")
+            await review.sees("Withdrawn: nobody is waiting for it any more.")
 
 
 async def test_the_raw_json_is_shown_on_demand():
@@ -206,7 +206,7 @@ async def test_the_keys_are_listed():
     """All of them; Esc goes back."""
     async with asking() as desk, reviewing(desk.store) as review:
         await review.press("?", sees="have an answer made once more")
-        await review.press("escape", sees="Nothing waits.")
+        await review.press("escape", sees="Nothing is waiting.")
 
 
 async def test_it_speaks_chinese():
@@ -215,10 +215,10 @@ async def test_it_speaks_chinese():
         await desk.ask("描述一件毛衣\u202e")
         async with reviewing(desk.store, language="zh") as review:
             await review.sees("│ 描述一件毛衣")
-            assert "服务器请求模型补全" in review.text
+            assert "服务器想使用您的模型" in review.text
             assert "a 批准" in review.text
             assert "! 含有不可见字符\uff081 bidi\uff09" in review.text
-            await review.press("l", sees="A server asks for a completion")
+            await review.press("l", sees="A server wants to use your model")
             await review.press("l", "?", sees="快捷键")
 
 
