@@ -195,9 +195,9 @@ def test_only_the_same_server_prompt_and_tools_are_alike():
     assert shape_of(form(ElicitRequestParams.visit("Go", "https://example.com"))) is None
 
 
-def test_a_summary_is_one_line_of_the_last_message():
+def test_a_summary_is_one_line_of_what_is_new():
     """Short; a picture alone is named by its kind."""
-    row = groups_of([question(request(messages=[says("First"), says("x" * 500)]))])[0].rows[0]
+    row = groups_of([question(request(messages=[says("x" * 500), says("Second")]))])[0].rows[0]
     assert row.summary == "x" * 120
     picture = SamplingMessage(role="user", content=ImageContent.of(b"a", "image/png"))
     assert groups_of([question(request(messages=[picture]))])[0].rows[0].summary == "ImageContent"

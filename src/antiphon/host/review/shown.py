@@ -20,6 +20,7 @@ from antiphon.host.models.selection.record import Selection, kept_selection
 from antiphon.host.review.diff import Line, differences, pretty
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, digest
+from antiphon.host.review.summary import first_words, host_of, server_name
 from antiphon.host.store.base import ReviewKind
 from antiphon.wire.content import (
     AudioContent,
@@ -41,14 +42,14 @@ _DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
 _LINE = 80
 """Characters of arguments that are shown in one line; more are set out."""
-_SUMMARY = 120
-"""Characters of a message that the queue shows of it; the request itself is shown whole."""
 
 
 class Who(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, and for what."""
 
     target: str
+    name: str
+    """The short name of the server: its script, package or host."""
     kind: str
     """``"command"`` or ``"url"``."""
     short: str
@@ -108,6 +109,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection | None = None
     message: str = ""
     url: str | None = None
+    host: str = ""
+    """The host of the address, set apart: what comes before it in an address can be made to look like another."""
     opens: bool = False
     """Whether the address may be a link: https, in plain letters, without a user name."""
     fields: tuple[Field, ...] = ()
@@ -118,10 +121,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str
+    tool: str
+    """The tool or prompt whose call asks; nothing in the background."""
     summary: str
+    """The first words of what is new in it."""
     warnings: int
     created: float
     expires: float | None
+    worst: int | None = None
+    """What it may cost at most, in nano-dollars; ``None`` where that is not known, or nothing is asked of a model."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,6 +228,7 @@ def _form(shown: Shown, item: ElicitItem) -> Shown:
         shown,
         message=item.params.message,
         url=url,
+        host="" if url is None else host_of(url),
         opens=url is not None and _is_plain(url),
         fields=_fields(item),
     )
@@ -242,7 +251,8 @@ def _who(origin: Origin) -> Who:
     kind, _, digits = origin.identity.partition(":")
     call = origin.call
     return Who(
-        target=mask(origin.target),
+        target=(target := mask(origin.target)),
+        name=server_name(target, kind),
         kind=kind,
         short=digits[:_DIGITS],
         identity=origin.identity,
@@ -261,25 +271,18 @@ def _arguments(arguments: object) -> str:
 def _row(question: Question) -> Row:
     item = question.item
     risks = item.risks if item else ()
+    call = item.origin.call if item else None
+    costs = item.costs if isinstance(item, ReviewItem) and item.result is None else None
     return Row(
         id=question.id,
         kind=question.kind,
-        summary=_summary(item),
+        tool=(call.name or call.method) if call else "",
+        summary=first_words(item),
         warnings=sum(risk.level == "warning" for risk in risks),
         created=question.created,
         expires=question.expires,
+        worst=None if costs is None else costs.worst.money,
     )
-
-
-def _summary(item: ReviewItem | ElicitItem | ToolItem | None) -> str:
-    if item is None:
-        return ""
-    if isinstance(item, ToolItem):
-        return item.params.name[:_SUMMARY]
-    if isinstance(item, ElicitItem):
-        return item.params.message[:_SUMMARY]
-    last = item.result or item.params.messages[-1]
-    return (last.text or type(last.blocks[0] if last.blocks else last).__name__)[:_SUMMARY]
 
 
 def _decided(question: Question) -> str:
