@@ -8,7 +8,7 @@ import asyncio
 
 from antiphon import Client, Context, Host, Rejected, Server
 from antiphon.host import Approve, Decision, Deny, ElicitItem, Policy, ReviewItem, Rule, digest
-from antiphon.wire.elicitation import ElicitResult
+from antiphon.types import ElicitResult
 
 server = Server("writer")
 

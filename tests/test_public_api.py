@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import antiphon
 from antiphon import errors
+from tests.support import public_surface
 
 ERRORS = set(errors.__all__)
 NAMES = {
@@ -17,6 +21,7 @@ NAMES = {
     "BY_HAND",
     "CallAbandoned",
     "CallToolResult",
+    "Channel",
     "Client",
     "CompareAndSetStore",
     "Context",
@@ -26,6 +31,7 @@ NAMES = {
     "ElicitResult",
     "Elicited",
     "EmbeddedResource",
+    "Frame",
     "Host",
     "Icon",
     "ImageContent",
@@ -33,8 +39,10 @@ NAMES = {
     "ModelHint",
     "ModelPreferences",
     "Origin",
+    "Oversized",
     "PendingRound",
     "PromptMessage",
+    "Rate",
     "ResourceLink",
     "Root",
     "RoundLimits",
@@ -107,3 +115,54 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_dir_lists_the_public_names():
     """Completion in an editor or a shell sees what is not loaded yet."""
     assert set(antiphon.__all__) <= set(dir(antiphon))
+
+
+def test_every_type_in_a_public_signature_is_public():
+    """Whoever is given something, or asked for it, can name its type: export it from a public place."""
+    assert public_surface.leaks() == []
+
+
+@pytest.mark.parametrize("place", public_surface.PLACES)
+def test_a_public_place_lists_what_is_in_it(place: str):
+    """No name twice, none that is not there."""
+    module = import_module(place)
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
+
+
+MEMBERS = {
+    "Server": "add_prompt add_resource add_tool asgi complete info instructions name prompt prompts resource "
+    "resource_updated resources run serve state templates tool tools",
+    "Context": "cancelled close_stream debug elicit elicit_url error info list_roots log progress read_resource "
+    "request sample sample_step server state step warning",
+    "Client": "call_tool close complete connect get_prompt instructions list_prompts list_resource_templates "
+    "list_resources list_tools listen ping prompts read_resource resource_templates resources revision rounds "
+    "server_capabilities server_info set_log_level set_roots timeout tools",
+}
+"""What an author may use of each, and nothing else: plumbing begins with an underscore."""
+
+
+@pytest.mark.parametrize("name", sorted(MEMBERS))
+def test_only_what_an_author_may_use_shows(name: str):
+    """In an editor, ``dir`` is the documentation that everybody reads."""
+    made = {
+        "Server": antiphon.Server("s"),
+        "Client": antiphon.Client(antiphon.Server("s")),
+        "Context": antiphon.Context,
+    }
+    shown = [member for member in dir(made[name]) if not member.startswith("_")]
+    assert " ".join(sorted(shown)) == " ".join(sorted(MEMBERS[name].split()))
+
+
+def test_pages_and_examples_import_from_public_places():
+    """What a page shows must go on working."""
+    root = Path(__file__).parent.parent
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/*.py")]
+    found = [
+        f"{page.relative_to(root)}: {place}"
+        for page in pages
+        if "design" not in page.parts and page.name not in {"CONTRIBUTING.md", "CHANGELOG.md"}
+        for place in re.findall(r"^ *(?:from|import) (antiphon[\w.]*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        if place not in public_surface.PLACES
+    ]
+    assert found == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
+    from antiphon.channel import Channel, Frame, Oversized
     from antiphon.client.by_hand import BY_HAND
     from antiphon.client.client import Client
     from antiphon.client.rounds.loop import RoundLimits
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from antiphon.server.calls.call import CallAbandoned
     from antiphon.server.calls.state_store import CompareAndSetStore, MemoryStateStore, StateStore
     from antiphon.server.context import Context
+    from antiphon.server.limits import Rate
     from antiphon.wire.common import Annotations, Icon
     from antiphon.wire.content import (
         AudioContent,
@@ -81,6 +83,7 @@ __all__ = [
     "CallDiverged",
     "CallTimeout",
     "CallToolResult",
+    "Channel",
     "Client",
     "CompareAndSetStore",
     "ConfigError",
@@ -93,6 +96,7 @@ __all__ = [
     "ElicitationUnavailable",
     "Elicited",
     "EmbeddedResource",
+    "Frame",
     "HeaderMismatch",
     "Host",
     "Icon",
@@ -108,11 +112,13 @@ __all__ = [
     "ModelPreferences",
     "NotInRevision",
     "Origin",
+    "Oversized",
     "ParseError",
     "PeerError",
     "PendingRound",
     "PromptMessage",
     "ProtocolError",
+    "Rate",
     "Rejected",
     "RemoteProtocolError",
     "ResourceLink",
@@ -147,6 +153,7 @@ _HOMES = {
     "BY_HAND": "client.by_hand",
     "CallAbandoned": "server.calls.call",
     "CallToolResult": "wire.tools",
+    "Channel": "channel",
     "Client": "client.client",
     "Context": "server.context",
     "CreateMessageRequestParams": "wire.sampling",
@@ -155,6 +162,7 @@ _HOMES = {
     "ElicitResult": "wire.elicitation",
     "Elicited": "server.asks.elicitation",
     "EmbeddedResource": "wire.content",
+    "Frame": "channel",
     "Host": "host.host",
     "Icon": "wire.common",
     "ImageContent": "wire.content",
@@ -163,8 +171,10 @@ _HOMES = {
     "ModelHint": "wire.sampling",
     "ModelPreferences": "wire.sampling",
     "Origin": "wire.origin",
+    "Oversized": "channel",
     "PendingRound": "client.rounds.pending",
     "PromptMessage": "wire.prompts",
+    "Rate": "server.limits",
     "ResourceLink": "wire.content",
     "Root": "wire.roots",
     "RoundLimits": "client.rounds.loop",

@@ -169,7 +169,7 @@ async def test_what_the_revision_lacks_is_not_sent() -> None:
     assert result.is_error
     async with Client(server, revision="2026-07-28") as client:
         with pytest.raises(NotInRevision, match="2026-07-28 has no ping"):
-            client.session.request(METHODS["ping"], RequestParams())
+            client._session.request(METHODS["ping"], RequestParams())
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -333,4 +333,4 @@ async def test_a_timeout_is_a_number_of_seconds() -> None:
     async with Client(shop()) as client:
         with pytest.raises(ConfigError, match="timeout= is a number of seconds"):
             await client.call_tool("fail", timeout=wrong)
-        assert not client.session.outgoing
+        assert not client._session.outgoing

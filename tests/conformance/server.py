@@ -16,7 +16,7 @@ from asking import add_asking
 from schemas import DIALECT_2020_12, REGION_HEADER
 
 from antiphon import AudioContent, Context, EmbeddedResource, ImageContent, Server, TextContent, ToolError
-from antiphon.server.features.tools import Tool
+from antiphon.server.features.tools import ServedTool
 from antiphon.wire.content import ResourceContents
 
 
@@ -136,12 +136,14 @@ async def echo_arguments(arguments: dict[str, Any]) -> str:
 
 
 server.add_tool(
-    Tool.raw(
+    ServedTool.raw(
         "json_schema_2020_12_tool", DIALECT_2020_12, echo_arguments, description="Has a schema of the 2020-12 dialect"
     )
 )
 server.add_tool(
-    Tool.raw("test_x_mcp_header", REGION_HEADER, echo_arguments, description="Has an argument that is a header as well")
+    ServedTool.raw(
+        "test_x_mcp_header", REGION_HEADER, echo_arguments, description="Has an argument that is a header as well"
+    )
 )
 
 
@@ -174,7 +176,7 @@ async def test_trigger_prompt_change() -> str:
     return "Changed"
 
 
-ADDED_TOOL = Tool.from_function(test_simple_text, name="test_added_tool")
+ADDED_TOOL = ServedTool.from_function(test_simple_text, name="test_added_tool")
 
 # --- resources -------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ async def test_a_server_may_speak_fewer_revisions() -> None:
     """Those it was given, and no more."""
     from antiphon.wire.revisions import LATEST_LEGACY
 
-    async with Client(Server("s", revisions=[LATEST_LEGACY])) as client:
+    async with Client(Server("s", revisions=[LATEST_LEGACY.name])) as client:
         assert client.revision == "2025-11-25"
 
 

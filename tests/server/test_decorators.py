@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from antiphon import Client, ConfigError, Server
-from antiphon.server.features.tools import Tool
+from antiphon import Client, ConfigError, Server, Tool
+from antiphon.server.features.tools import ServedTool
+
+ANY = Tool(name="t", input_schema={"type": "object"})
 
 
 def test_a_decorator_returns_the_function() -> None:
@@ -71,7 +73,7 @@ def test_a_template_has_no_size() -> None:
 def test_a_tool_may_be_made_elsewhere() -> None:
     """``add_tool`` is what the decorator does."""
     server = Server("s")
-    server.add_tool(Tool.from_function(lambda: "x", name="made"))
+    server.add_tool(ServedTool.from_function(lambda: "x", name="made"))
     assert server.tools.names() == ["made"]
 
 
@@ -101,3 +103,49 @@ async def test_a_resource_is_read_before_a_template() -> None:
     async with Client(server) as client:
         hat, cap = await client.read_resource("s://hat"), await client.read_resource("s://cap")
     assert [result.contents[0].text for result in (hat, cap)] == ["the hat", "any cap"]
+
+
+async def test_a_definition_is_added_with_its_handler() -> None:
+    """Listed as it is, and its arguments are checked against its schema."""
+    server = Server("s")
+    schema = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
+    definition = Tool(name="square", description="Square.", input_schema=schema)
+    server.add_tool(definition, lambda arguments: str(arguments["x"] ** 2))
+    async with Client(server) as client:
+        assert (await client.list_tools()).tools == [definition]
+        assert (await client.call_tool("square", {"x": 3})).text == "9"
+        assert (await client.call_tool("square", {"x": "3"})).is_error
+
+
+def test_a_function_is_added_without_a_decorator() -> None:
+    """With the options of one."""
+    server = Server("s")
+    server.add_tool(lambda: "x", name="t", title="T")
+    server.add_prompt(lambda: "x", name="p")
+    server.add_resource("shop://motto", "Buy.")
+    server.add_resource("shop://{item}", lambda item: item, name="item")
+    assert [t.definition.title for t in server.tools] == ["T"]
+    assert (server.prompts.names(), server.resources.names()) == (["p"], ["shop://motto"])
+    assert server.templates.names() == ["shop://{item}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (
+            (Tool(name="t", input_schema={"type": "object"}),),
+            {},
+            r"needs its handler: server.add_tool\(tool, handler\)",
+        ),
+        (
+            (Tool(name="t", input_schema={"type": "object"}), str),
+            {"title": "T"},
+            "says this itself: leave out title",
+        ),
+        ((str, str), {}, "takes no handler"),
+    ],
+)
+def test_what_add_tool_cannot_use_is_said(arguments: tuple[Any, ...], options: dict[str, Any], words: str) -> None:
+    """With the remedy."""
+    with pytest.raises(ConfigError, match=words):
+        Server("s").add_tool(*arguments, **options)

@@ -1,1 +1,68 @@
-"""Calls to a server, and the answers to what it asks back, on every revision."""
+"""Calls to a server, and the answers to what it asks back, on every revision.
+
+Lists what authors of clients may name beside the classes of ``antiphon`` itself; each is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in typing, without importing it
+if TYPE_CHECKING:
+    from antiphon.client.answers.answerers import Elicitor, OnRound, Roots, Sampler
+    from antiphon.client.answers.consent import Confirmer, Confirming
+    from antiphon.client.by_hand import BY_HAND, Rounds
+    from antiphon.client.client import Client, OnProgress
+    from antiphon.client.connection.targets import Serves, Target
+    from antiphon.client.features.subscriptions import Change, Listening
+    from antiphon.client.rounds.loop import RoundLimits
+    from antiphon.client.rounds.pending import Ask, PendingRound
+
+__all__ = [
+    "BY_HAND",
+    "Ask",
+    "Change",
+    "Client",
+    "Confirmer",
+    "Confirming",
+    "Elicitor",
+    "Listening",
+    "OnProgress",
+    "OnRound",
+    "PendingRound",
+    "Roots",
+    "RoundLimits",
+    "Rounds",
+    "Sampler",
+    "Serves",
+    "Target",
+]
+
+_HOMES = {
+    "Ask": "rounds.pending",
+    "BY_HAND": "by_hand",
+    "Change": "features.subscriptions",
+    "Client": "client",
+    "Confirmer": "answers.consent",
+    "Confirming": "answers.consent",
+    "Elicitor": "answers.answerers",
+    "Listening": "features.subscriptions",
+    "OnProgress": "client",
+    "OnRound": "answers.answerers",
+    "PendingRound": "rounds.pending",
+    "Roots": "answers.answerers",
+    "RoundLimits": "rounds.loop",
+    "Rounds": "by_hand",
+    "Sampler": "answers.answerers",
+    "Serves": "connection.targets",
+    "Target": "connection.targets",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first used, and keep it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'antiphon.client' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"antiphon.client.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

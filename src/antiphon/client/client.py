@@ -175,14 +175,14 @@ class Client:
     # --- what the server said of itself -------------------------------------------------------------------------
 
     @property
-    def session(self) -> ClientSession:
+    def _session(self) -> ClientSession:
         """The rules of this connection: agreed revision, server capabilities."""
         return self._link.session
 
     @property
     def revision(self) -> str:
         """The protocol revision agreed on."""
-        agreed = self.session.revision
+        agreed = self._session.revision
         if agreed is None:
             raise LocalProtocolError("No revision was agreed yet: use the client inside `async with`")
         return agreed.name
@@ -190,17 +190,17 @@ class Client:
     @property
     def server_info(self) -> Implementation | None:
         """Name and version, as the server declares them."""
-        return self.session.server_info
+        return self._session.server_info
 
     @property
     def server_capabilities(self) -> ServerCapabilities:
         """What the server offers."""
-        return self.session.server_capabilities
+        return self._session.server_capabilities
 
     @property
     def instructions(self) -> str | None:
         """How the server wants to be used, for a model."""
-        return self.session.instructions
+        return self._session.instructions
 
     # --- tools --------------------------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class Client:
         if level not in LOGGING_LEVELS:
             raise ConfigError(f"there is no log level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
         if self._link.calls.is_modern:
-            self.session.set_log_level(level)
+            self._session.set_log_level(level)
         else:
             await self._link.run(
                 Calls.plain, "logging/setLevel", SetLevelRequestParams(level=level), EmptyResult, timeout=self.timeout

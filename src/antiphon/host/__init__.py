@@ -5,16 +5,20 @@ Knows neither sessions nor transports: it answers ``(params, origin)``, wherever
 
 from __future__ import annotations
 
-from antiphon.host.audit.log import Audit, Record
-from antiphon.host.budget import Budget, Cap, Price
+from antiphon.host.audit.log import Audit, Facts, Proof, Record
+from antiphon.host.budget import Account, Amount, Budget, Cap, Costs, Price, Priced
 from antiphon.host.checks.limits import Limits
-from antiphon.host.checks.policy import Policy, Rule, Verdict, decide, explain
+from antiphon.host.checks.policy import ALLOW_ALL, Policy, Rule, Verdict, decide, explain
 from antiphon.host.checks.redact import Redaction
+from antiphon.host.checks.risk import Risk
+from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
+from antiphon.host.models.choice import Chosen
 from antiphon.host.open import open_host
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
-from antiphon.host.review.grants import Grant, Grants
-from antiphon.host.review.queue import AlreadyDecided, Queue
+from antiphon.host.providers.base import Usage
+from antiphon.host.review.grants import Given, Grant, Grants
+from antiphon.host.review.queue import AlreadyDecided, Question, Queue
 from antiphon.host.review.review import (
     Answer,
     Approve,
@@ -27,23 +31,33 @@ from antiphon.host.review.review import (
     Reviewer,
     ReviewItem,
     Terms,
+    Ticket,
     ToolItem,
     digest,
 )
 from antiphon.host.store import MemoryStore, Store, open_store
+from antiphon.wire.origin import identify
 
 __all__ = [
+    "ALLOW_ALL",
+    "Account",
     "AlreadyDecided",
+    "Amount",
     "Answer",
     "Approve",
     "Audit",
     "Budget",
     "Cap",
+    "Chosen",
+    "Configured",
+    "Costs",
     "Decision",
     "Deny",
     "Echo",
     "Edit",
     "ElicitItem",
+    "Facts",
+    "Given",
     "Grant",
     "Grants",
     "Host",
@@ -53,22 +67,29 @@ __all__ = [
     "NoReviewer",
     "Policy",
     "Price",
+    "Priced",
+    "Proof",
     "Provider",
+    "Question",
     "Queue",
     "Record",
     "Redaction",
     "Regenerate",
     "ReviewItem",
     "Reviewer",
+    "Risk",
     "Rule",
     "Scripted",
     "Store",
     "Terms",
+    "Ticket",
     "ToolItem",
+    "Usage",
     "Verdict",
     "decide",
     "digest",
     "explain",
+    "identify",
     "open_host",
     "open_store",
 ]

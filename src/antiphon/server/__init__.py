@@ -1,1 +1,100 @@
-"""Tools, resources, prompts and completion from plain functions, and one way to ask the client back."""
+"""Tools, resources, prompts and completion from plain functions, and one way to ask the client back.
+
+Lists what authors of servers may name beside the classes of ``antiphon`` itself; each is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in typing, without importing it
+if TYPE_CHECKING:
+    from antiphon.server.app import Lifespan, Server
+    from antiphon.server.asks.elicitation import Elicited
+    from antiphon.server.asks.sample import Sample
+    from antiphon.server.asks.tool_loop import SampleOptions, TurnOptions
+    from antiphon.server.calls.call import CallAbandoned
+    from antiphon.server.calls.state_store import MemoryStateStore, StateStore
+    from antiphon.server.context import Context
+    from antiphon.server.decorators import Features
+    from antiphon.server.fallback import Completes
+    from antiphon.server.features.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
+    from antiphon.server.features.prompts import ServedPrompt
+    from antiphon.server.features.registry import Page, Registry
+    from antiphon.server.features.resources import ServedResource, ServedTemplate
+    from antiphon.server.features.tools import ServedTool
+    from antiphon.server.limits import Rate
+    from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
+    from antiphon.server.request_info import RequestFacts
+    from antiphon.transports.http.server.event_store import EventStore
+
+__all__ = [
+    "CallAbandoned",
+    "Completes",
+    "Context",
+    "Elicited",
+    "EventStore",
+    "Features",
+    "HttpOptions",
+    "Lifespan",
+    "MemoryStateStore",
+    "Page",
+    "PromptOptions",
+    "Rate",
+    "Registry",
+    "RequestFacts",
+    "ResourceOptions",
+    "Sample",
+    "SampleOptions",
+    "ServeOptions",
+    "ServedPrompt",
+    "ServedResource",
+    "ServedTemplate",
+    "ServedTool",
+    "Server",
+    "ServerApp",
+    "StateStore",
+    "TemplateOptions",
+    "ToolOptions",
+    "TurnOptions",
+]
+
+_HOMES = {
+    "CallAbandoned": "antiphon.server.calls.call",
+    "Completes": "antiphon.server.fallback",
+    "Context": "antiphon.server.context",
+    "Elicited": "antiphon.server.asks.elicitation",
+    "EventStore": "antiphon.transports.http.server.event_store",
+    "Features": "antiphon.server.decorators",
+    "HttpOptions": "antiphon.server.network",
+    "Lifespan": "antiphon.server.app",
+    "MemoryStateStore": "antiphon.server.calls.state_store",
+    "Page": "antiphon.server.features.registry",
+    "PromptOptions": "antiphon.server.features.options",
+    "Rate": "antiphon.server.limits",
+    "Registry": "antiphon.server.features.registry",
+    "RequestFacts": "antiphon.server.request_info",
+    "ResourceOptions": "antiphon.server.features.options",
+    "Sample": "antiphon.server.asks.sample",
+    "SampleOptions": "antiphon.server.asks.tool_loop",
+    "ServeOptions": "antiphon.server.network",
+    "ServedPrompt": "antiphon.server.features.prompts",
+    "ServedResource": "antiphon.server.features.resources",
+    "ServedTemplate": "antiphon.server.features.resources",
+    "ServedTool": "antiphon.server.features.tools",
+    "Server": "antiphon.server.app",
+    "ServerApp": "antiphon.server.network",
+    "StateStore": "antiphon.server.calls.state_store",
+    "TemplateOptions": "antiphon.server.features.options",
+    "ToolOptions": "antiphon.server.features.options",
+    "TurnOptions": "antiphon.server.asks.tool_loop",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first used, and keep it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'antiphon.server' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

@@ -21,7 +21,7 @@ from antiphon.server.fallback import Fallback, SamplingFallback
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate
 from antiphon.server.service import Service
 from antiphon.wire.common import Icon, Implementation
-from antiphon.wire.revisions import REVISIONS, Revision
+from antiphon.wire.revisions import REVISIONS, Revision, revision
 
 if TYPE_CHECKING:
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
@@ -44,7 +44,7 @@ class Server(Features):
     ``error_details``: send the text of unexpected exceptions of tools; by default a client learns only their type.
     ``sampling_fallback``: the server's own model for clients that offer none: an async function of a request's params,
     or an object with ``complete(params)``; never asked after a refusal.
-    ``revisions``: the revisions it speaks, newest first; all by default.
+    ``revisions``: the revisions it speaks, by name, as in ``["2025-11-25"]``; all by default.
 
     How calls that ask go on at 2026-07-28 (basic/patterns/mrtr):
 
@@ -82,7 +82,7 @@ class Server(Features):
         max_parked_bytes: int = 128 * 1024 * 1024,
         error_details: bool = False,
         sampling_fallback: SamplingFallback | None = None,
-        revisions: Sequence[Revision] = REVISIONS,
+        revisions: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name)
         _refuse_unless_text(name=name, version=version)
@@ -90,7 +90,7 @@ class Server(Features):
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
         self.instructions = instructions
-        self._revisions = tuple(revisions)
+        self._revisions = _revisions(revisions)
         self._offered: Offer | None = None
         core = Core(
             self,
@@ -169,6 +169,20 @@ class Server(Features):
         if offer is None or offer.capabilities != capabilities or offer.instructions != self.instructions:
             offer = self._offered = Offer(self.info, capabilities, self.instructions, self._revisions)
         return offer
+
+
+def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
+    """Find the revisions a server speaks, in their own order."""
+    if names is None:
+        return REVISIONS
+    for name in names:
+        if revision(name) is None:
+            raise ConfigError(
+                f"Server(revisions=): there is no {name!r}; there are {', '.join(r.name for r in REVISIONS)}"
+            )
+    if not names or isinstance(names, str):
+        raise ConfigError(f'Server(revisions=) is a list of at least one, as in ["{REVISIONS[-1].name}"]')
+    return tuple(each for each in REVISIONS if each.name in names)
 
 
 def _refuse_unless_text(**given: object) -> None:

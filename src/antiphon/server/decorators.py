@@ -12,10 +12,11 @@ from typing import Any, TypeVar, Unpack, cast, overload
 from antiphon.errors import ConfigError
 from antiphon.server.features.completion import Completions
 from antiphon.server.features.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
-from antiphon.server.features.prompts import Prompt
+from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Registry
-from antiphon.server.features.resources import Resource, ResourceTemplate
-from antiphon.server.features.tools import Tool
+from antiphon.server.features.resources import ServedResource, ServedTemplate
+from antiphon.server.features.tools import ServedTool
+from antiphon.wire.tools import Tool
 
 __all__ = ["Features"]
 
@@ -32,10 +33,10 @@ class Features:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.tools: Registry[Tool] = Registry("tool")
-        self.resources: Registry[Resource] = Registry("resource")
-        self.templates: Registry[ResourceTemplate] = Registry("resource template")
-        self.prompts: Registry[Prompt] = Registry("prompt")
+        self.tools: Registry[ServedTool] = Registry("tool")
+        self.resources: Registry[ServedResource] = Registry("resource")
+        self.templates: Registry[ServedTemplate] = Registry("resource template")
+        self.prompts: Registry[ServedPrompt] = Registry("prompt")
         self._completions = Completions(self.prompts, self.templates)
 
     @overload
@@ -50,7 +51,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a tool's; the message names the place and the remedy.
         """
-        return _decorate(lambda given: self.add_tool(Tool.from_function(given, **options)), function)
+        return _decorate(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Make a function a resource, or with ``{gaps}`` in the URI (RFC 6570) a family of resources.
@@ -74,7 +75,7 @@ class Features:
         Raises:
             ConfigError: the signature cannot be a prompt's; the message names the place and the remedy.
         """
-        return _decorate(lambda given: self.add_prompt(Prompt.from_function(given, **options)), function)
+        return _decorate(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
 
     def complete(self, of: str, argument: str) -> Callable[[F], F]:
         """Make a function complete an argument: ``of`` is a prompt's name or a template's URI.
@@ -88,24 +89,67 @@ class Features:
 
         return register
 
-    def add_tool(self, tool: Tool) -> None:
-        """Add a tool made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
-        _refuse_unmade(tool, Tool)
-        self.tools.add(tool.name, tool)
+    def add_tool(
+        self,
+        tool: Tool | ServedTool | Callable[..., Any],
+        handler: Callable[..., Any] | None = None,
+        /,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        """Add a tool without a decorator; connected clients are told.
 
-    def add_prompt(self, prompt: Prompt) -> None:
-        """Add a prompt made elsewhere; connected clients are told. Raises ``ConfigError`` if its name is taken."""
-        _refuse_unmade(prompt, Prompt)
-        self.prompts.add(prompt.name, prompt)
+        ``tool``: a function, as ``@server.tool`` takes it; or a definition, ``antiphon.Tool``, that is listed as it is
+        and whose input schema the arguments are checked against.
+        ``handler``: for a definition: ``(arguments)`` or ``(arguments, ctx: Context)``, may be async; ``arguments`` is
+        a plain ``dict``.
+        ``options``: see ``ToolOptions``; with a definition only what it cannot say itself (``timeout``, ``requires``,
+        ``inline``, ``once``).
+
+        Raises:
+            ConfigError: the name is taken; a definition has no handler; a schema or a signature cannot be used.
+        """
+        if isinstance(tool, Tool):
+            made = _tool_of(tool, handler, options)
+        elif handler is not None:
+            raise ConfigError("add_tool(function) takes no handler: the function is the handler")
+        else:
+            made = tool if isinstance(tool, ServedTool) else ServedTool.from_function(tool, **options)
+        self.tools.add(made.name, made)
+
+    def add_prompt(self, prompt: ServedPrompt | Callable[..., Any], /, **options: Unpack[PromptOptions]) -> None:
+        """Add a prompt without a decorator, from a function; connected clients are told.
+
+        Raises:
+            ConfigError: the name is taken, or the signature cannot be a prompt's.
+        """
+        made = prompt if isinstance(prompt, ServedPrompt) else ServedPrompt.from_function(prompt, **options)
+        self.prompts.add(made.name, made)
+
+    def add_resource(
+        self, uri: str, content: str | bytes | Callable[..., Any], /, **options: Unpack[ResourceOptions]
+    ) -> None:
+        """Add a resource without a decorator; connected clients are told.
+
+        ``uri``: its URI, or with ``{gaps}`` (RFC 6570) that of a family of resources.
+        ``content``: the text or the bytes themselves, or a function, as ``@server.resource`` takes it.
+        ``options``: see ``ResourceOptions``.
+
+        Raises:
+            ConfigError: the URI is taken or malformed, or its gaps and the function's parameters differ.
+        """
+        if isinstance(content, str | bytes):
+            self.resources.add(uri, ServedResource.of(uri, content, **options))
+        else:
+            self._add_resource(content, uri, options)
 
     def _add_resource(self, function: Callable[..., Any], uri: str, options: ResourceOptions) -> None:
         if "{" not in uri:
-            self.resources.add(uri, Resource.from_function(function, uri, **options))
+            self.resources.add(uri, ServedResource.from_function(function, uri, **options))
             return
         if "size" in options:
             raise ConfigError(f"{uri}: a template has no size; leave size= out")
         rest = cast("TemplateOptions", options)
-        self.templates.add(uri, ResourceTemplate.from_function(function, uri, **rest))
+        self.templates.add(uri, ServedTemplate.from_function(function, uri, **rest))
 
 
 def _decorate(register: Callable[[F], object], function: F | None) -> Any:
@@ -118,9 +162,15 @@ def _decorate(register: Callable[[F], object], function: F | None) -> Any:
     return decorate if function is None else decorate(function)
 
 
-def _refuse_unmade(given: object, kind: type[Tool | Prompt]) -> None:
-    if not isinstance(given, kind):
-        name = kind.__name__
-        raise ConfigError(
-            f"add_{name.lower()} takes a {name}, not a {type(given).__name__}: write server.{name.lower()}(function)"
-        )
+_SAID_BY_FUNCTIONS = frozenset(ToolOptions.__annotations__) - {"timeout", "requires", "inline", "once"}
+"""Options that a definition says itself."""
+
+
+def _tool_of(definition: Tool, handler: Callable[..., Any] | None, options: ToolOptions) -> ServedTool:
+    """Make a tool of its definition and its handler."""
+    if handler is None:
+        raise ConfigError(f"the definition of {definition.name!r} needs its handler: server.add_tool(tool, handler)")
+    twice = sorted(_SAID_BY_FUNCTIONS & options.keys())
+    if twice:
+        raise ConfigError(f"the definition of {definition.name!r} says this itself: leave out {', '.join(twice)}")
+    return ServedTool.of_definition(definition, handler, **cast("Any", options))

@@ -27,7 +27,7 @@ from antiphon.server.calls.rounds import Rounds
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
-from antiphon.server.features.tools import Requirement, Tool
+from antiphon.server.features.tools import Requirement, ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.server.listing import Pages
 from antiphon.server.subscriptions import Subscriptions
@@ -106,7 +106,7 @@ class Handlers:
         )
 
     async def _run(
-        self, tool: Tool, arguments: Raw, call: Call | None, request: Request, wait: float
+        self, tool: ServedTool, arguments: Raw, call: Call | None, request: Request, wait: float
     ) -> CallToolResult:
         if wait:
             await asyncio.sleep(wait)
@@ -163,7 +163,7 @@ class Handlers:
         return EmptyResult()
 
 
-def _useless(tool: Tool, needed: Requirement, request: Request) -> CallToolResult:
+def _useless(tool: ServedTool, needed: Requirement, request: Request) -> CallToolResult:
     # 2026-07-28 basic/errors: -32021 with what is missing; no earlier revision has such a code.
     text = f"{tool.name} needs a client that offers {needed}"
     if not request.revision.modern:

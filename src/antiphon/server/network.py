@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from antiphon.channel import Channel, Peer
-    from antiphon.server.features.tools import Tool
+    from antiphon.server.features.tools import ServedTool
     from antiphon.server.service import Service
     from antiphon.transports.http.server.app import HttpApp
     from antiphon.transports.http.server.asgi import Receive, Scope, Send
@@ -217,7 +217,7 @@ class _Mirrored:
         return found
 
 
-def _header_params(tool: Tool) -> Sequence[HeaderParam]:
+def _header_params(tool: ServedTool) -> Sequence[HeaderParam]:
     try:
         return header_params(tool.definition.input_schema)
     except RemoteProtocolError as error:

@@ -19,9 +19,9 @@ from antiphon import (
     TextContent,
     ToolError,
 )
-from antiphon import Tool as Definition
+from antiphon import ServedTool as Definition
 from antiphon.server.asks.toolbox import Toolbox
-from antiphon.server.features.tools import Tool
+from antiphon.server.features.tools import ServedTool
 from antiphon.testing import connected
 from tests.server.models import WITH_TOOLS, Model, asking, use, wants
 
@@ -56,8 +56,8 @@ def test_a_function_is_described_by_itself() -> None:
 
 def test_a_tool_may_have_another_name() -> None:
     """Or be one with a schema of its own."""
-    named = Tool.from_function(double, name="twice")
-    raw = Tool.raw("thrice", {"type": "object"}, lambda arguments: 3)
+    named = ServedTool.from_function(double, name="twice")
+    raw = ServedTool.raw("thrice", {"type": "object"}, lambda arguments: 3)
     box = Toolbox([named, raw], None, 8)
     assert [one.name for one in box.definitions] == ["twice", "thrice"]
     assert box.runs
@@ -78,7 +78,7 @@ def test_functions_and_definitions_do_not_mix() -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     """The model could not choose."""
     with pytest.raises(ConfigError, match='two tools named "double"'):
-        Toolbox([double, Tool.from_function(lambda n: n, name="double")], None, 8)
+        Toolbox([double, ServedTool.from_function(lambda n: n, name="double")], None, 8)
 
 
 def test_at_least_one_runs_at_a_time() -> None:
@@ -266,7 +266,7 @@ async def test_the_timeout_of_a_tool_counts_when_a_model_uses_it(revision: str) 
         return "never"
 
     results = await used(
-        [Tool.from_function(slow, timeout=0.02), double], use("slow"), use("double", "2", n=4), revision=revision
+        [ServedTool.from_function(slow, timeout=0.02), double], use("slow"), use("double", "2", n=4), revision=revision
     )
     assert [(one.is_error, one.content[0].text) for one in results] == [
         (True, "slow did not finish within 0.02 s"),

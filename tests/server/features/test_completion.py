@@ -10,9 +10,9 @@ import pytest
 from antiphon.errors import ConfigError, InvalidParams, ResultInvalid
 from antiphon.server.context import Context
 from antiphon.server.features.completion import Completions
-from antiphon.server.features.prompts import Prompt
+from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Registry
-from antiphon.server.features.resources import ResourceTemplate
+from antiphon.server.features.resources import ServedTemplate
 from antiphon.wire.completion import (
     CompleteRequestParams,
     CompleteResult,
@@ -45,10 +45,10 @@ def item(kind: Kind, product: str) -> str:
 @pytest.fixture
 def completions() -> Completions:
     """Make a server's completions with one prompt and one template."""
-    prompts: Registry[Prompt] = Registry("prompt")
-    templates: Registry[ResourceTemplate] = Registry("resource template")
-    prompts.add("review", Prompt.from_function(review))
-    templates.add(URI, ResourceTemplate.from_function(item, URI))
+    prompts: Registry[ServedPrompt] = Registry("prompt")
+    templates: Registry[ServedTemplate] = Registry("resource template")
+    prompts.add("review", ServedPrompt.from_function(review))
+    templates.add(URI, ServedTemplate.from_function(item, URI))
     return Completions(prompts, templates)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from antiphon import Annotations, Icon, Server, ToolAnnotations
 from antiphon.server.features.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
-from antiphon.server.features.prompts import Prompt
-from antiphon.server.features.resources import Resource, ResourceTemplate
-from antiphon.server.features.tools import Tool
+from antiphon.server.features.prompts import ServedPrompt
+from antiphon.server.features.resources import ServedResource, ServedTemplate
+from antiphon.server.features.tools import ServedTool
 from tests.support.raw_client import raw_client
 
 ICON = Icon(src="https://example.org/i.png")
@@ -80,7 +80,10 @@ async def test_the_options_of_a_prompt_are_listed() -> None:
 def test_every_option_is_a_parameter_of_what_it_makes() -> None:
     """The types of the decorators and the functions behind them may not part ways."""
     makers: list[tuple[Any, Any]] = [
-        (ToolOptions, Tool), (ResourceOptions, Resource), (TemplateOptions, ResourceTemplate), (PromptOptions, Prompt),
-    ]  # fmt: skip
+        (ToolOptions, ServedTool),
+        (ResourceOptions, ServedResource),
+        (TemplateOptions, ServedTemplate),
+        (PromptOptions, ServedPrompt),
+    ]
     for options, maker in makers:
         assert set(options.__annotations__) == set(maker.from_function.__kwdefaults__), options

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import ConfigError, ResultInvalid
 from antiphon.server.context import Context
-from antiphon.server.features.prompts import Prompt
+from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.prompts import GetPromptResult, PromptArgument, PromptMessage
@@ -28,9 +28,9 @@ def review(code: str, language: TITLED = "py", lines: int = 3) -> str:
     return f"Review {lines} lines of {language}: {code}"
 
 
-def returning(value) -> Prompt:
+def returning(value) -> ServedPrompt:
     """Make a prompt whose function returns a value."""
-    return Prompt.from_function(lambda: value, name="given", inline=True)
+    return ServedPrompt.from_function(lambda: value, name="given", inline=True)
 
 
 def text(role, words) -> PromptMessage:
@@ -40,7 +40,7 @@ def text(role, words) -> PromptMessage:
 
 def test_a_function_is_listed_with_its_arguments():
     """Names, words and which are required; types stay here."""
-    definition = Prompt.from_function(review, title="Review").definition
+    definition = ServedPrompt.from_function(review, title="Review").definition
     assert (definition.name, definition.title, definition.description) == ("review", "Review", "Review code.")
     assert definition.arguments == [
         PromptArgument(name="code", description="What to review.", required=True),
@@ -56,7 +56,7 @@ def test_a_prompt_without_arguments_lists_none():
 
 async def test_arguments_are_text_and_typed_in_the_function():
     """As the annotation says."""
-    result = await Prompt.from_function(review).get({"code": "x", "lines": "5"})
+    result = await ServedPrompt.from_function(review).get({"code": "x", "lines": "5"})
     assert result == GetPromptResult(description="Review code.", messages=[text("user", "Review 5 lines of py: x")])
 
 
@@ -72,7 +72,7 @@ async def test_arguments_are_text_and_typed_in_the_function():
 async def test_arguments_that_do_not_fit_are_named(arguments, message):
     """Unknown, missing or of the wrong type."""
     with pytest.raises(ArgumentError) as caught:
-        await Prompt.from_function(review).get(arguments)
+        await ServedPrompt.from_function(review).get(arguments)
     assert caught.value.message.startswith(message)
 
 
@@ -117,7 +117,7 @@ async def test_the_context_is_passed():
     async def greet(ctx: Context, name: str) -> str:
         return f"{ctx} {name}"
 
-    prompt = Prompt.from_function(greet)
+    prompt = ServedPrompt.from_function(greet)
     assert prompt.wants_context
     assert prompt.arguments == ("name",)
     assert (await prompt.get({"name": "you"}, "Hello")).messages == [text("user", "Hello you")]
@@ -125,7 +125,7 @@ async def test_the_context_is_passed():
 
 def test_choices_are_known_for_completion():
     """Those of enums and literals."""
-    assert {name: set(values) for name, values in Prompt.from_function(review).choices.items()} == {
+    assert {name: set(values) for name, values in ServedPrompt.from_function(review).choices.items()} == {
         "language": {"py", "js"}
     }
 
@@ -133,4 +133,4 @@ def test_choices_are_known_for_completion():
 def test_a_function_that_cannot_be_a_prompt_is_refused():
     """As for tools."""
     with pytest.raises(ConfigError, match=r'prompt "x" .* has no name on the wire'):
-        Prompt.from_function(lambda *items: "", name="x")
+        ServedPrompt.from_function(lambda *items: "", name="x")

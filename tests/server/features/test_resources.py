@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
 from antiphon.server.context import Context
-from antiphon.server.features.resources import Resource, ResourceTemplate
+from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.wire.common import Annotations
 from antiphon.wire.content import ResourceContents
@@ -23,9 +23,9 @@ class Item:
     page: int
 
 
-def returning(value, **options) -> Resource:
+def returning(value, **options) -> ServedResource:
     """Make a resource whose function returns a value."""
-    return Resource.from_function(lambda: value, "shop://thing", name="thing", inline=True, **options)
+    return ServedResource.from_function(lambda: value, "shop://thing", name="thing", inline=True, **options)
 
 
 def item(product: str, page: int = 1) -> Item:
@@ -33,7 +33,7 @@ def item(product: str, page: int = 1) -> Item:
     return Item(product, page)
 
 
-TEMPLATE = ResourceTemplate.from_function(item, "shop://{product}{?page}", inline=True)
+TEMPLATE = ServedTemplate.from_function(item, "shop://{product}{?page}", inline=True)
 
 
 def test_a_resource_is_listed_with_what_is_known():
@@ -44,7 +44,7 @@ def test_a_resource_is_listed_with_what_is_known():
         return ""
 
     annotations = Annotations(priority=1)
-    definition = Resource.from_function(
+    definition = ServedResource.from_function(
         price_list, "shop://prices", title="Prices", size=7, annotations=annotations, meta={"a": 1}
     ).definition
     assert (definition.uri, definition.name, definition.title) == ("shop://prices", "price_list", "Prices")
@@ -98,10 +98,10 @@ async def test_what_cannot_be_sent_is_refused(value, problem):
 
 async def test_a_resource_can_hold_fixed_data():
     """Without a function."""
-    resource = Resource.of("shop://logo", b"\0\1", name="logo", mime_type="image/png")
+    resource = ServedResource.of("shop://logo", b"\0\1", name="logo", mime_type="image/png")
     assert (resource.definition.size, resource.definition.mime_type) == (2, "image/png")
     assert (await resource.read("shop://logo")).contents[0].bytes == b"\0\1"
-    assert Resource.of("shop://motto", "é").definition.size == 2
+    assert ServedResource.of("shop://motto", "é").definition.size == 2
 
 
 async def test_the_context_is_passed():
@@ -111,7 +111,7 @@ async def test_the_context_is_passed():
         return f"{ctx}{name}"
 
     assert not returning("x").wants_context
-    template = ResourceTemplate.from_function(who, "who://{name}")
+    template = ServedTemplate.from_function(who, "who://{name}")
     assert template.wants_context
     assert (await template.read("who://b", "a")).contents[0].text == "ab"
 
@@ -149,13 +149,13 @@ async def test_a_match_can_be_used_again():
 
 async def test_an_exploded_gap_is_a_list():
     """Of the type that the parameter has."""
-    template = ResourceTemplate.from_function(lambda path: path, "sum:{/path*}", name="sum", inline=True)
+    template = ServedTemplate.from_function(lambda path: path, "sum:{/path*}", name="sum", inline=True)
     assert (await template.read("sum:/1/2")).contents[0].text == '["1","2"]'
 
     def add(path: list[int]) -> str:
         return str(sum(path))
 
-    assert (await ResourceTemplate.from_function(add, "sum:{/path*}").read("sum:/1/2")).contents[0].text == "3"
+    assert (await ServedTemplate.from_function(add, "sum:{/path*}").read("sum:/1/2")).contents[0].text == "3"
 
 
 async def test_what_does_not_match_is_not_found():
@@ -177,17 +177,23 @@ def test_choices_are_known_for_completion():
     def shelf(kind: Literal["new", "old"]) -> str:
         return kind
 
-    assert set(ResourceTemplate.from_function(shelf, "shelf://{kind}").choices["kind"]) == {"new", "old"}
+    assert set(ServedTemplate.from_function(shelf, "shelf://{kind}").choices["kind"]) == {"new", "old"}
 
 
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: ResourceTemplate.from_function(item, "shop://{thing}"), r"no parameter takes the gap {thing}"),
-        (lambda: ResourceTemplate.from_function(item, "shop://{?page}"), r"parameter 'product' has no gap in the URI"),
-        (lambda: ResourceTemplate.from_function(item, "shop://{product"), "brace without its partner"),
-        (lambda: Resource.from_function(item, "shop://x"), r"parameter 'product' has no gap in the URI; put {product}"),
-        (lambda: Resource.from_function(lambda: "", "things"), 'needs a scheme of its own, as in "catalogue://things"'),
+        (lambda: ServedTemplate.from_function(item, "shop://{thing}"), r"no parameter takes the gap {thing}"),
+        (lambda: ServedTemplate.from_function(item, "shop://{?page}"), r"parameter 'product' has no gap in the URI"),
+        (lambda: ServedTemplate.from_function(item, "shop://{product"), "brace without its partner"),
+        (
+            lambda: ServedResource.from_function(item, "shop://x"),
+            r"parameter 'product' has no gap in the URI; put {product}",
+        ),
+        (
+            lambda: ServedResource.from_function(lambda: "", "things"),
+            'needs a scheme of its own, as in "catalogue://things"',
+        ),
     ],
 )
 def test_a_uri_and_a_function_that_differ_are_refused(make, problem):
@@ -198,7 +204,7 @@ def test_a_uri_and_a_function_that_differ_are_refused(make, problem):
 
 def test_a_parameter_with_a_default_needs_no_gap():
     """It simply keeps its default."""
-    assert ResourceTemplate.from_function(item, "shop://{product}").arguments == ("product",)
+    assert ServedTemplate.from_function(item, "shop://{product}").arguments == ("product",)
 
 
 @pytest.mark.parametrize(
@@ -217,4 +223,4 @@ def test_the_media_type_is_guessed_from_the_annotation(annotation, mime_type):
     def read(): ...
 
     read.__annotations__["return"] = annotation
-    assert Resource.from_function(read, "a:b").definition.mime_type == mime_type
+    assert ServedResource.from_function(read, "a:b").definition.mime_type == mime_type

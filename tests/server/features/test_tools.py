@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.errors import ConfigError, ResultInvalid, ToolError
 from antiphon.server.context import Context
-from antiphon.server.features.tools import Tool
+from antiphon.server.features.tools import ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.wire.common import Icon
 from antiphon.wire.envelope import encode
@@ -37,7 +37,7 @@ async def describe(product: str, count: Annotated[int, "own words"] = 1) -> str:
 
 def test_a_function_is_listed_with_schema_and_words():
     """Everything from the signature and the docstring."""
-    definition = Tool.from_function(describe).definition
+    definition = ServedTool.from_function(describe).definition
     assert definition.name == "describe"
     assert definition.description == "Describe a product."
     assert definition.input_schema == {
@@ -54,7 +54,7 @@ def test_a_function_is_listed_with_schema_and_words():
 
 def test_options_take_the_place_of_what_was_read():
     """And add what a function cannot say."""
-    tool = Tool.from_function(
+    tool = ServedTool.from_function(
         describe,
         name="shop.describe",
         title="Describe",
@@ -74,7 +74,7 @@ def test_options_take_the_place_of_what_was_read():
 
 async def test_a_call_runs_the_function():
     """JSON in, result out."""
-    result = await Tool.from_function(describe).call(b'{"product": "sweater", "count": 2}')
+    result = await ServedTool.from_function(describe).call(b'{"product": "sweater", "count": 2}')
     assert (result.text, result.is_error, result.structured_content) == ("2 sweater", False, None)
 
 
@@ -84,7 +84,7 @@ async def test_a_result_fits_the_listed_output_schema():
     async def find(name: str) -> list[Item]:
         return [Item(name, 1.5)]
 
-    tool = Tool.from_function(find)
+    tool = ServedTool.from_function(find)
     result = await tool.call(b'{"name": "a"}')
     structured = {"result": [{"name": "a", "price": 1.5}]}
     assert result.text == '[{"name":"a","price":1.5}]'
@@ -98,11 +98,11 @@ async def test_the_context_is_passed_and_not_listed():
     async def ask(ctx: Context, text: str) -> str:
         return f"{text} {ctx}"
 
-    tool = Tool.from_function(ask)
+    tool = ServedTool.from_function(ask)
     assert tool.wants_context
     assert list(tool.definition.input_schema["properties"]) == ["text"]
     assert (await tool.call(b'{"text": "a"}', "context")).text == "a context"
-    assert not Tool.from_function(describe).wants_context
+    assert not ServedTool.from_function(describe).wants_context
 
 
 @pytest.mark.parametrize("inline", [False, True])
@@ -112,7 +112,7 @@ async def test_a_plain_function_is_a_tool_too(inline):
     def add(a: int, b: int = 2) -> int:
         return a + b
 
-    tool = Tool.from_function(add, inline=inline)
+    tool = ServedTool.from_function(add, inline=inline)
     assert not tool.is_async
     assert (await tool.call(b'{"a": 1}')).text == "3"
 
@@ -134,7 +134,7 @@ class Shop:
 )
 async def test_methods_objects_and_partials_are_tools(function, name):
     """Whatever can be called by name."""
-    tool = Tool.from_function(function)
+    tool = ServedTool.from_function(function)
     assert tool.name == name
     assert (await tool.call(b'{"who": "you"}')).text == "s greets you"
 
@@ -147,7 +147,7 @@ async def test_bad_arguments_run_nothing():
         ran.append(count)
 
     with pytest.raises(ArgumentError, match='argument "count": expected integer, got string'):
-        await Tool.from_function(note).call(b'{"count": "1"}')
+        await ServedTool.from_function(note).call(b'{"count": "1"}')
     assert ran == []
 
 
@@ -159,7 +159,7 @@ async def test_exceptions_pass_through(error):
         raise error
 
     with pytest.raises(type(error)):
-        await Tool.from_function(fail).call(b"")
+        await ServedTool.from_function(fail).call(b"")
 
 
 async def test_a_result_that_breaks_the_schema_by_hand_is_an_error():
@@ -168,7 +168,7 @@ async def test_a_result_that_breaks_the_schema_by_hand_is_an_error():
     async def find() -> dict[str, int]:
         return {"b": 1}
 
-    tool = Tool.from_function(find, output_schema={"type": "object", "required": ["a"]})
+    tool = ServedTool.from_function(find, output_schema={"type": "object", "required": ["a"]})
     assert tool.definition.output_schema == {"type": "object", "required": ["a"]}
     with pytest.raises(ResultInvalid, match=r'tool "find" .* missing "a"'):
         await tool.call(b"")
@@ -180,7 +180,7 @@ async def test_structure_can_be_declined():
     async def find() -> dict[str, int]:
         return {"b": 1}
 
-    tool = Tool.from_function(find, structured=False)
+    tool = ServedTool.from_function(find, structured=False)
     result = await tool.call(b"")
     assert (tool.definition.output_schema, result.structured_content, result.text) == (None, None, '{"b":1}')
 
@@ -193,7 +193,7 @@ def test_a_name_outside_of_the_rule_is_refused(name):
 
     function.__name__ = name
     with pytest.raises(ConfigError, match="cannot be a tool's name; use 1 to 128 letters"):
-        Tool.from_function(function)
+        ServedTool.from_function(function)
 
 
 async def test_a_short_way_leads_to_the_body():
@@ -205,7 +205,7 @@ async def test_a_short_way_leads_to_the_body():
             frame, count = frame.f_back, count + 1
         return str(count)
 
-    assert int((await Tool.from_function(depth).call(b"")).text) <= 3
+    assert int((await ServedTool.from_function(depth).call(b"")).text) <= 3
 
 
 # --- raw tools ------------------------------------------------------------------------------------------------------
@@ -226,14 +226,14 @@ async def show(arguments: dict, ctx: Context) -> str:
 
 async def test_a_raw_tool_hands_over_a_dict():
     """Validated, and with the context if it wants it."""
-    tool = Tool.raw("shown", SCHEMA, show, description="Words.")
+    tool = ServedTool.raw("shown", SCHEMA, show, description="Words.")
     assert tool.wants_context
     assert (await tool.call(b'{"a": 1}', "context")).text == "{'a': 1} context"
 
 
 def test_a_raw_tool_lists_its_schema_verbatim():
     """Keywords of 2020-12 included."""
-    definition = Tool.raw("shown", SCHEMA, show, title="T", output_schema={"type": "object"}).definition
+    definition = ServedTool.raw("shown", SCHEMA, show, title="T", output_schema={"type": "object"}).definition
     assert definition.input_schema == SCHEMA
     assert definition.output_schema == {"type": "object"}
     assert (definition.name, definition.title) == ("shown", "T")
@@ -252,12 +252,12 @@ def test_a_raw_tool_lists_its_schema_verbatim():
 async def test_a_raw_tool_refuses_what_does_not_fit(data, message):
     """Naming the argument."""
     with pytest.raises(ArgumentError, match=message):
-        await Tool.raw("shown", SCHEMA, show).call(data)
+        await ServedTool.raw("shown", SCHEMA, show).call(data)
 
 
 async def test_a_raw_tool_structures_what_it_returns():
     """By the same rule as others."""
-    tool = Tool.raw("given", {"type": "object"}, lambda arguments: {"a": 1}, inline=True)
+    tool = ServedTool.raw("given", {"type": "object"}, lambda arguments: {"a": 1}, inline=True)
     result = await tool.call(b"")
     assert (result.text, encode(result.structured_content)) == ('{"a":1}', b'{"a":1}')
 
@@ -275,4 +275,4 @@ async def test_a_raw_tool_structures_what_it_returns():
 def test_a_raw_tool_that_cannot_work_is_refused(schema, handler, problem):
     """When it is made."""
     with pytest.raises(ConfigError, match=f'tool "shown" .*{problem}'):
-        Tool.raw("shown", schema, handler)
+        ServedTool.raw("shown", schema, handler)

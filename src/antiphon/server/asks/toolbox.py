@@ -16,7 +16,7 @@ from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalPr
 from antiphon.json_schema.mismatch import suggest
 from antiphon.server.calls.call import Call
 from antiphon.server.calls.tool_timeouts import within
-from antiphon.server.features.tools import Tool
+from antiphon.server.features.tools import ServedTool
 from antiphon.wire import tools as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.envelope import encode
@@ -26,8 +26,8 @@ from antiphon.wire.unknown import decode
 
 __all__ = ["MAX_USES", "TOOL_CONCURRENCY", "SamplingTool", "Toolbox"]
 
-SamplingTool = Callable[..., Any] | Tool | wire.Tool
-"""A function, a tool made of one (``antiphon.server.features.tools.Tool``), or a definition."""
+SamplingTool = Callable[..., Any] | ServedTool | wire.Tool
+"""A function, a tool made of one (``antiphon.server.ServedTool``), or a definition."""
 
 TOOL_CONCURRENCY = 8
 """Most functions of one turn that run at once: as many as a client answers at once, should they ask."""
@@ -52,7 +52,7 @@ class Toolbox:
         if concurrency < 1:
             raise LocalProtocolError(f"tool_concurrency must be at least 1, got {concurrency}")
         made = [tool if isinstance(tool, wire.Tool) else _runnable(tool) for tool in tools]
-        self._tools = {tool.name: tool for tool in made if isinstance(tool, Tool)}
+        self._tools = {tool.name: tool for tool in made if isinstance(tool, ServedTool)}
         self._context = context
         self._turns = asyncio.Semaphore(concurrency)
         self.runs = len(self._tools) > 0
@@ -60,7 +60,7 @@ class Toolbox:
         if self.runs and any(isinstance(tool, wire.Tool) for tool in made):
             raise ConfigError(
                 "tools= holds functions, which are run for the model, and definitions, which nobody can run: give only "
-                "functions (or antiphon.server.features.tools.Tool.raw(...) with a handler), or only definitions and "
+                "functions (or antiphon.server.ServedTool.raw(...) with a handler), or only definitions and "
                 "use the tools yourself"
             )
         names = [tool.name for tool in made]
@@ -93,7 +93,7 @@ class Toolbox:
                 return await _kept(call, use, lambda: _given(result))
             return await _kept(call, use, lambda: self._run(call, tool, use))
 
-    async def _run(self, call: Call, tool: Tool, use: ToolUseContent) -> ToolResultContent:
+    async def _run(self, call: Call, tool: ServedTool, use: ToolUseContent) -> ToolResultContent:
         try:
             running = tool.call(Raw(encode(use.input)), self._context)
             result = await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
@@ -113,9 +113,9 @@ class Toolbox:
         )
 
 
-def _runnable(tool: Callable[..., Any] | Tool) -> Tool:
+def _runnable(tool: Callable[..., Any] | ServedTool) -> ServedTool:
     # Not structured: a model reads the text, and would pay for the same twice.
-    return tool if isinstance(tool, Tool) else Tool.from_function(tool, structured=False)
+    return tool if isinstance(tool, ServedTool) else ServedTool.from_function(tool, structured=False)
 
 
 def _failed(use: ToolUseContent, text: str) -> ToolResultContent:

@@ -11,9 +11,9 @@ from enum import Enum
 from typing import Any, cast
 
 from antiphon.errors import ConfigError, InvalidParams, ResultInvalid
-from antiphon.server.features.prompts import Prompt
+from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Registry
-from antiphon.server.features.resources import ResourceTemplate
+from antiphon.server.features.resources import ServedTemplate
 from antiphon.server.functions.function import UserFunction
 from antiphon.server.functions.signature import read_signature
 from antiphon.wire.completion import (
@@ -53,7 +53,7 @@ class _Completer:
 class Completions:
     """The completers of a server, whose prompts and templates it looks up."""
 
-    def __init__(self, prompts: Registry[Prompt], templates: Registry[ResourceTemplate]) -> None:
+    def __init__(self, prompts: Registry[ServedPrompt], templates: Registry[ServedTemplate]) -> None:
         self._prompts = prompts
         self._templates = templates
         self._completers: dict[tuple[str, str], _Completer] = {}
@@ -97,7 +97,7 @@ class Completions:
             return found
         return CompleteResult(completion=found) if isinstance(found, Completion) else _result(_texts(found, completer))
 
-    def _owner(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, Prompt | ResourceTemplate]:
+    def _owner(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, ServedPrompt | ServedTemplate]:
         if isinstance(ref, PromptReference):
             name, owner = ref.name, self._prompts.get(ref.name)
         else:

@@ -22,10 +22,10 @@ from antiphon.wire.common import Icon, Meta
 from antiphon.wire.content import TextContent
 from antiphon.wire.prompts import GetPromptResult, PromptArgument, PromptMessage
 
-__all__ = ["Prompt"]
+__all__ = ["ServedPrompt"]
 
 
-class Prompt:
+class ServedPrompt:
     """A message template that a client can fill. Make one with ``from_function``.
 
     ``name``; ``definition`` as it is listed; ``choices``: the values of the arguments that are limited to some.
@@ -126,7 +126,7 @@ class Prompt:
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
-    ) -> Prompt:
+    ) -> ServedPrompt:
         """Make a function a prompt: its parameters are the arguments, its docstring describes them.
 
         Raises:

@@ -23,7 +23,7 @@ from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.content import ResourceContents
 from antiphon.wire.resources import ReadResourceResult
 
-__all__ = ["Resource", "ResourceTemplate"]
+__all__ = ["ServedResource", "ServedTemplate"]
 
 TEXT, BINARY, JSON = "text/plain", "application/octet-stream", "application/json"
 
@@ -75,7 +75,7 @@ class _Readable:
             raise ResultInvalid(f"{self._place} returned what is no text, bytes or JSON: {error}") from error
 
 
-class Resource(_Readable):
+class ServedResource(_Readable):
     """Something with a fixed URI that a client can read. Make one with ``from_function`` or ``of``."""
 
     __slots__ = ("definition", "uri")
@@ -112,7 +112,7 @@ class Resource(_Readable):
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
-    ) -> Resource:
+    ) -> ServedResource:
         """Make a function the resource ``uri``. It takes nothing but, if it wants, the context.
 
         ``mime_type`` by default follows the return annotation; ``size`` is in bytes.
@@ -140,7 +140,7 @@ class Resource(_Readable):
         return cls(UserFunction(function, signature, inline=inline), signature.place, definition)
 
     @classmethod
-    def of(cls, uri: str, data: str | bytes, **options: Any) -> Resource:
+    def of(cls, uri: str, data: str | bytes, **options: Any) -> ServedResource:
         """Make a resource that always holds the same text or bytes; options as for ``from_function``."""
 
         def read() -> str | bytes:
@@ -155,7 +155,7 @@ class Resource(_Readable):
         return cls.from_function(read, uri, **{**defaults, **options}, inline=True)
 
 
-class ResourceTemplate(_Readable):
+class ServedTemplate(_Readable):
     """A family of resources whose URIs have gaps (RFC 6570). Make one with ``from_function``.
 
     ``definition`` as it is listed; ``choices``: the values of the gaps that are limited to some.
@@ -219,7 +219,7 @@ class ResourceTemplate(_Readable):
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
-    ) -> ResourceTemplate:
+    ) -> ServedTemplate:
         """Make a function serve all URIs of a template; its parameters are the gaps.
 
         A parameter may have any type that text can be read as (``int``, an enum, ...); a gap that explodes

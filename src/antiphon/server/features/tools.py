@@ -26,7 +26,7 @@ from antiphon.wire import tools as wire
 from antiphon.wire.common import Icon, Meta
 from antiphon.wire.tools import CallToolResult, ToolAnnotations
 
-__all__ = ["Requirement", "Tool"]
+__all__ = ["Requirement", "ServedTool"]
 
 Requirement = Literal["sampling", "sampling.tools", "sampling.context", "elicitation", "elicitation.url", "roots"]
 """A client capability, by its path."""
@@ -37,7 +37,7 @@ _NAME = r"[A-Za-z0-9_.-]{1,128}"
 _Reader = Callable[[bytes | Raw], dict[str, Any]]
 
 
-class Tool:
+class ServedTool:
     """Something a client can call. Make one with ``from_function`` or ``raw``.
 
     ``name``; ``definition`` as it is listed; ``timeout`` in seconds (``None``: none of its own); ``requires``: the
@@ -144,7 +144,7 @@ class Tool:
         requires: Requirement | None = None,
         inline: bool = False,
         once: bool = False,
-    ) -> Tool:
+    ) -> ServedTool:
         """Make a function a tool.
 
         The schema comes from the signature, the description and the words on arguments from the docstring, the output
@@ -203,7 +203,7 @@ class Tool:
         requires: Requirement | None = None,
         inline: bool = False,
         lazy: bool = False,
-    ) -> Tool:
+    ) -> ServedTool:
         """Make a tool of a JSON Schema and a handler ``(arguments)`` or ``(arguments, ctx: Context)``.
 
         Arguments are validated against ``input_schema`` (2020-12 unless it says otherwise), which is listed verbatim,
@@ -212,29 +212,48 @@ class Tool:
         Raises:
             ConfigError: the name, the schema or the handler cannot be used.
         """
-        signature = read_signature(handler, noun="tool", name=name)
-        given = _checked_name(name, signature.place)
-        parameter = _only_parameter(signature)
-        if input_schema.get("type") != "object":
-            raise ConfigError(f'{signature.place}: its input schema must say "type": "object" at the top')
-        validator = SchemaValidator(input_schema, place=f"{signature.place}: input schema", lazy=lazy)
-        _, outgoing, listed = _output(signature, output_schema, structured=False, lazy=lazy)
-
-        def read(raw: bytes | Raw) -> dict[str, Any]:
-            return {parameter.name: _decoded(raw)}
-
         definition = wire.Tool(
-            name=given,
+            name=name,
             title=title,
             description=description,
             input_schema=dict(input_schema),
-            output_schema=listed,
+            output_schema=None if output_schema is None else dict(output_schema),
             annotations=annotations,
             icons=icons,
             meta=meta,
         )
+        return cls.of_definition(definition, handler, timeout=timeout, requires=requires, inline=inline, lazy=lazy)
+
+    @classmethod
+    def of_definition(
+        cls,
+        definition: wire.Tool,
+        handler: Callable[..., Any],
+        *,
+        timeout: float | None = None,
+        requires: Requirement | None = None,
+        inline: bool = False,
+        once: bool = False,
+        lazy: bool = False,
+    ) -> ServedTool:
+        """Make a tool of a definition, which is listed as it is, and a handler. See ``raw``."""
+        signature = read_signature(handler, noun="tool", name=definition.name)
+        name = _checked_name(definition.name, signature.place)
+        parameter = _only_parameter(signature)
+        input_schema = definition.input_schema
+        if input_schema.get("type") != "object":
+            raise ConfigError(f'{signature.place}: its input schema must say "type": "object" at the top')
+        validator = SchemaValidator(input_schema, place=f"{signature.place}: input schema", lazy=lazy)
+        outgoing = None
+        if definition.output_schema is not None:
+            place = f"{signature.place}: output schema"
+            outgoing = SchemaValidator(definition.output_schema, place=place, lazy=lazy)
+
+        def read(raw: bytes | Raw) -> dict[str, Any]:
+            return {parameter.name: _decoded(raw)}
+
         return cls(
-            name=given,
+            name=name,
             function=UserFunction(handler, signature, inline=inline),
             read=read,
             results=ResultConverter(signature.place, shape=None, validator=outgoing),
@@ -242,6 +261,7 @@ class Tool:
             timeout=timeout,
             requires=requires,
             arguments=validator,
+            once=once,
         )
 
 

@@ -18,6 +18,7 @@ from antiphon.cli.session import opened
 from antiphon.client.client import Client
 from antiphon.host.checks.visible import hidden
 from antiphon.wire.lifecycle import ServerCapabilities
+from antiphon.wire.revisions import revision
 from antiphon.wire.tools import Tool
 
 __all__ = ["examine", "oddities"]
@@ -55,7 +56,7 @@ def _identity(client: Client) -> Iterator[Finding]:
         yield Finding("odd", "server", "does not say what it is")
     else:
         yield Finding("ok", "server", f"{info.title or info.name} {info.version}".strip())
-    agreed = client.session.revision
+    agreed = revision(client.revision)
     era = "modern" if agreed is not None and agreed.modern else "legacy: with a handshake"
     yield Finding("ok", "revision", f"{client.revision} ({era})")
     text = _offers(client.server_capabilities)

@@ -1,0 +1,125 @@
+"""What users can name: the public places, and the types in their signatures that nobody could import from one.
+
+A public place is a module whose ``__all__`` is a promise. Everything else may move at any time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+PLACES = (
+    "antiphon",
+    "antiphon.types",
+    "antiphon.errors",
+    "antiphon.server",
+    "antiphon.client",
+    "antiphon.host",
+    "antiphon.host.store",
+    "antiphon.testing",
+)
+"""The modules that users import from; docs/reference/api.md lists what is in them."""
+
+
+GIVEN = {"Configured", "Context", "Listening", "RequestFacts", "Rounds", "ServerApp"} | {
+    f"Served{kind}" for kind in ("Prompt", "Resource", "Template", "Tool")
+}
+"""Classes whose objects users are given and never make: what their constructors take is ours alone."""
+
+
+def public() -> dict[str, object]:
+    """Return every public object by its full name."""
+    return {
+        f"{place}.{name}": getattr(module, name)
+        for place in PLACES
+        for module in [import_module(place)]
+        for name in module.__all__
+    }
+
+
+def leaks() -> list[str]:
+    """List the places in public signatures whose type is ours and cannot be imported from a public place."""
+    named = {id(value) for value in public().values()}
+    found: set[str] = set()
+    for name, value in public().items():
+        for place, hint in _hints(name, value):
+            found.update(
+                f"{place}: {kind.__module__}.{kind.__qualname__}"
+                for kind in _classes(hint)
+                if kind.__module__.split(".")[0] == "antiphon" and id(kind) not in named
+            )
+    return sorted(found)
+
+
+def _hints(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield each annotated place of a public object with what it is annotated with."""
+    if inspect.isclass(value):
+        yield from ((f"{name}.{member}", hint) for member, hint in _own_hints(value).items())
+        for member, what in inspect.getmembers_static(value):
+            made = member == "__init__" and value.__name__ not in GIVEN
+            if (made or not member.startswith("_")) and _is_ours(what):
+                yield from _hints(f"{name}.{member}", what)
+    elif isinstance(value, property) and value.fget is not None:
+        yield from _function(name, value.fget)
+    elif isinstance(value, staticmethod | classmethod):
+        yield from _function(name, value.__func__)
+    elif inspect.isfunction(value):
+        yield from _function(name, value)
+    elif typing.get_origin(value) is not None or isinstance(value, types.UnionType):
+        yield name, value
+
+
+def _is_ours(member: object) -> bool:
+    function: Any = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+    return str(getattr(function, "__module__", "")).startswith("antiphon")
+
+
+def _function(name: str, function: Callable[..., Any]) -> Iterator[tuple[str, object]]:
+    for overload in [function, *typing.get_overloads(function)]:
+        yield from ((f"{name}({parameter})", hint) for parameter, hint in _resolved(overload).items())
+
+
+def _own_hints(kind: type) -> dict[str, object]:
+    return {member: hint for member, hint in _resolved(kind).items() if not member.startswith("_")}
+
+
+def _resolved(value: Any) -> dict[str, Any]:
+    """Read annotations, names that are imported for type checkers only included."""
+    return typing.get_type_hints(value, localns=_for_type_checkers(value), include_extras=False)
+
+
+def _for_type_checkers(value: Any) -> dict[str, object]:
+    """Import what modules name under ``TYPE_CHECKING`` for the annotations of a function or a class and its bases."""
+    import ast
+
+    kinds = value.__mro__ if inspect.isclass(value) else [value]
+    names: dict[str, object] = {}
+    for module in {kind.__module__ for kind in kinds if kind.__module__.startswith("antiphon")}:
+        source = inspect.getsource(import_module(module))
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                for one in node.body:
+                    if isinstance(one, ast.ImportFrom) and one.module:
+                        source_module = import_module(one.module)
+                        names |= {n.asname or n.name: getattr(source_module, n.name) for n in one.names}
+    return names
+
+
+def _classes(hint: object) -> Iterator[type]:
+    """Yield the classes in an annotation, however deep."""
+    arguments = typing.get_args(hint)
+    if not arguments and inspect.isclass(hint):
+        yield hint
+    origin = typing.get_origin(hint)
+    if inspect.isclass(origin):
+        yield origin
+    for argument in arguments:
+        if isinstance(argument, list):
+            for each in argument:
+                yield from _classes(each)
+        else:
+            yield from _classes(argument)

@@ -1,0 +1,37 @@
+"""``antiphon.types``: what travels, under one roof for users."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+from msgspec import Struct
+
+import antiphon.wire
+from antiphon import types
+from antiphon.wire.common import NotificationParams, PaginatedParams, PaginatedResult, RequestParams, Result, Wire
+
+BASES = {Wire, RequestParams, NotificationParams, PaginatedParams, PaginatedResult, Result}
+PLUMBING = {"Envelope", "ErrorObject", "MethodSpec"}
+
+
+def test_every_type_of_a_message_is_there() -> None:
+    """A struct that a feature's file in ``wire`` exports can be named by users."""
+    features = {"completion", "content", "elicitation", "lifecycle", "logging", "prompts", "resources", "roots"}
+    features |= {"sampling", "subscriptions", "tools", "rounds", "origin"}
+    assert features <= {each.name for each in pkgutil.iter_modules(antiphon.wire.__path__)}
+    exported = {
+        name
+        for feature in features
+        for module in [import_module(f"antiphon.wire.{feature}")]
+        for name in module.__all__
+        if isinstance(getattr(module, name), type) and issubclass(getattr(module, name), Struct)
+    }
+    assert exported - set(types.__all__) - {base.__name__ for base in BASES} == set()
+
+
+def test_they_are_the_very_types_of_the_wire() -> None:
+    """One set of types for one message."""
+    assert all(
+        getattr(types, name).__module__.startswith("antiphon.wire") for name in ("Tool", "CallToolResult", "Origin")
+    )
