@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from antiphon.cli.failures import Failed
 from antiphon.cli.store import opened_store
 from antiphon.errors import ConfigError
+from antiphon.host.store.base import StoreStalled
 
 
 async def test_the_usual_store_is_in_the_state_folder(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -62,6 +63,13 @@ async def test_a_store_that_breaks_is_a_failure(tmp_path: Path):
     with pytest.raises(Failed, match=r"x\.db: cannot be read: file is not a database$"):
         async with opened_store(str(tmp_path / "x.db"), None) as store:
             await store.reviews()
+
+
+async def test_a_store_that_does_not_answer_is_a_failure(tmp_path: Path):
+    """It is named, with how long it was waited for."""
+    with pytest.raises(Failed, match=r"x\.db: the store did not answer within 6 s$"):
+        async with opened_store(str(tmp_path / "x.db"), None, make=True):
+            raise StoreStalled("the store did not answer within 6 s")
 
 
 def test_a_server_that_cannot_be_reached_is_named(cli):

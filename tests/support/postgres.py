@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,9 +26,48 @@ def find_program(name: str) -> str:
     return found
 
 
+class Postgres:
+    """A server in a folder, that can be stopped, started again, and made to stand still."""
+
+    def __init__(self, folder: Path, user: str | None) -> None:
+        self._folder = folder
+        self._user = user
+        self._data = folder / "data"
+        self._port = _free_port()
+        self._stopped: list[int] = []
+        self.address = f"postgresql://antiphon@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        self._control("-o", options, "-l", str(self._folder / "log"), "start")
+
+    def stop(self) -> None:
+        """Stop it at once, as a crash would."""
+        self.go_on()
+        self._control("-m", "immediate", "stop")
+
+    def stand_still(self) -> None:
+        """Stop all of its processes where they are: connections stay open, and nothing is answered."""
+        main = int((self._data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        self._stopped = [main, *map(int, children)]
+        for pid in self._stopped:
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        while self._stopped:
+            with suppress(ProcessLookupError):
+                os.kill(self._stopped.pop(), signal.SIGCONT)
+
+    def _control(self, *arguments: str) -> None:
+        _run([find_program("pg_ctl"), "-D", str(self._data), "-w", *arguments], self._user)
+
+
 @contextmanager
-def running_postgres() -> Iterator[str]:
-    """Start a server with an empty database. Yields its address."""
+def own_postgres() -> Iterator[Postgres]:
+    """Start a server with an empty database."""
     with TemporaryDirectory(prefix="antiphon-pg-") as name:
         folder = Path(name)
         # PostgreSQL refuses to run as root.
@@ -41,14 +81,19 @@ def running_postgres() -> Iterator[str]:
         _run(
             [find_program("initdb"), "-D", str(data), "-U", "antiphon", "--auth=trust", "--no-sync", "-E", "UTF8"], user
         )
-        port = _free_port()
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        pg_ctl = [find_program("pg_ctl"), "-D", str(data), "-w"]
-        _run([*pg_ctl, "-o", options, "-l", str(folder / "log"), "start"], user)
+        server = Postgres(folder, user)
+        server.start()
         try:
-            yield f"postgresql://antiphon@127.0.0.1:{port}/postgres"
+            yield server
         finally:
-            _run([*pg_ctl, "-m", "immediate", "stop"], user)
+            server.stop()
+
+
+@contextmanager
+def running_postgres() -> Iterator[str]:
+    """Start a server with an empty database. Yields its address."""
+    with own_postgres() as server:
+        yield server.address
 
 
 def _run(command: list[str], user: str | None) -> None:

@@ -17,6 +17,7 @@ from antiphon.cli.failures import Failed
 from antiphon.errors import ConfigError
 from antiphon.host.config.shape import Config
 from antiphon.host.store import MemoryStore, Store, open_store
+from antiphon.host.store.base import StoreStalled
 
 __all__ = ["ConfigFile", "StorePlace", "configured", "configured_place", "opened_store"]
 
@@ -64,6 +65,8 @@ async def opened_store(place: str | None, config: Path | None, *, make: bool = F
             await store.aclose()
     except SQLAlchemyError as error:
         raise Failed(f"{_shown(chosen)}: cannot be read: {_reason(error)}") from error
+    except StoreStalled as error:
+        raise Failed(f"{_shown(chosen)}: {error}") from error
     except OSError as error:
         if chosen is None or "://" not in chosen or error.filename is not None:
             raise

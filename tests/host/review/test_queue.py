@@ -11,7 +11,7 @@ import pytest
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Approve, Deny, Edit, Host, ReviewItem, Scripted, Terms, digest
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
-from antiphon.host.store.base import Change
+from antiphon.host.store.base import Change, ReviewRow
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
 from tests.host.asks import Person, origin, request
@@ -232,6 +232,49 @@ async def test_a_question_of_a_killed_process_is_asked_once(place: Place):
     assert [done.id for done in await queue.history()] == [question.id]
     await killed.aclose()
     await alive.aclose()
+
+
+async def test_who_was_taken_for_dead_and_waits_says_so(place: Place):
+    """It stood still, and goes on: the question is waited for again, and its decision counts."""
+    if place.kind == "memory":
+        return
+    async with place.open() as slow, place.open() as other:
+        host = Host(Scripted(["ok"]), reviewer=Queue(slow, clock=place.clock), store=slow)
+        task = asyncio.create_task(host(request(), origin()))
+        queue = Queue(other, clock=place.clock)
+        await first(queue)
+        await place.outlast(other)
+        async for _ in queue.changes():
+            [question] = await queue.pending()
+            if question.waited_for:
+                break
+        await queue.decide(question.id, approval(question))
+        assert (await task).text == "ok"
+
+
+async def test_who_waits_goes_on_waiting_where_the_store_cannot_be_reached(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    """It says so once; the decision is found when the store is back."""
+    async with place.open() as store:
+        broken = asyncio.Event()
+        look, looks = store.review, iter([ConnectionResetError(), OSError(), TimeoutError()])
+
+        async def review(id: str) -> ReviewRow | None:
+            for error in looks:
+                raise error
+            broken.set()
+            return await look(id)
+
+        store.review = review
+        host = Host(Scripted(["ok"]), reviewer=Queue(store, clock=place.clock), store=store)
+        task = asyncio.create_task(host(request(), origin()))
+        await broken.wait()
+        queue = Queue(store, clock=place.clock)
+        [question] = await first(queue)
+        await queue.decide(question.id, approval(question))
+        assert (await task).text == "ok"
+        assert caplog.text.count("reviews wait for the store") == 1
 
 
 async def shown() -> ReviewItem:

@@ -42,7 +42,7 @@ async def readable(act: Act, trouble: Callable[[], None]) -> None:
 
     try:
         await act()
-    except SQLAlchemyError:
+    except (OSError, SQLAlchemyError):
         trouble()
 
 

@@ -7,6 +7,7 @@ the calls of tools.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -26,6 +27,11 @@ T = TypeVar("T")
 _NAME, _TARGET = 128, 512
 """Characters of a tool's name and of a server's address that a record keeps."""
 
+WITHDRAWAL = 1.0
+"""Seconds that whoever withdraws an ask waits until that is saved."""
+
+_log = logging.getLogger("antiphon.host")
+
 
 async def concluded(case: Case, work: Awaitable[T]) -> T:
     """Do the work of an ask, and save what is left of it however that ends.
@@ -38,7 +44,7 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
         outcome = await work
     except asyncio.CancelledError:
         case.note("withdrawn")
-        await case.close()
+        await _left(case)
         raise
     except AntiphonError:
         await _closed(case)
@@ -114,6 +120,16 @@ def _whose(case: Case) -> Facts:
     origin = case.origin
     named = mask(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
     return Facts(server=mask(origin.target)[:_TARGET], tool=named)
+
+
+async def _left(case: Case) -> None:
+    """Save what is left of an ask for which nobody waits any more. It is not held up by a store that stands still."""
+    try:
+        async with asyncio.timeout(WITHDRAWAL):
+            await case.close()
+    except Exception as error:
+        # What was begun is finished all the same; a settlement that could not be saved is saved by the store later.
+        _log.warning("a withdrawn ask waits for the store: %s", type(error).__name__)
 
 
 async def _closed(case: Case) -> None:

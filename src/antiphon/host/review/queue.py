@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from secrets import token_hex
+from typing import Literal
 
 import msgspec
 
@@ -26,7 +28,7 @@ from antiphon.host.review.review import (
     ToolItem,
     digest,
 )
-from antiphon.host.store.base import Change, Decided, ReviewKind, ReviewRow, ReviewState, Store
+from antiphon.host.store.base import OPEN, Change, Decided, ReviewKind, ReviewRow, ReviewState, Store
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
@@ -37,9 +39,13 @@ _SOON, _LATER = 0.02, 0.5
 """Seconds between two looks at the store: at first, and when nobody has decided for long. People take seconds."""
 _SLOWER = 1.3
 _HISTORY: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
+_ENDING = 1.0
+"""Seconds that whoever stops waiting for a question waits until that is kept."""
 _AT_ONCE = 1.0
 """Seconds: whoever waits began to count a little before the question was kept, and stops a little before it expires."""
 
+
+_log = logging.getLogger("antiphon.host")
 
 _ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": ElicitItem, "tool": ToolItem}
 
@@ -89,6 +95,9 @@ class Queue:
         self._clock = clock
         self._notify = notify
         self._news = asyncio.Event()
+        self._unreached = False
+        """Whether the store could not be reached the last time: said once, not twice a second."""
+        self._endings: set[asyncio.Task[None]] = set()
 
     @property
     def available(self) -> bool:
@@ -221,16 +230,41 @@ class Queue:
         try:
             while row.state == "pending":
                 wait = await self._pause(wait)
-                row = await self._store.review(row.id) or msgspec.structs.replace(row, state="withdrawn")
+                row = await self._looked(row)
         except BaseException:
             over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
-            closing = self._store.close_review(row.id, "expired" if over else "withdrawn", keep_item=False)
-            await asyncio.shield(asyncio.ensure_future(closing))
-            self._tell()
+            await self._ended(row.id, "expired" if over else "withdrawn")
             raise
         if row.state != "decided":
             raise NoReviewer(f"the review was {row.state}")
         return row
+
+    async def _ended(self, id: str, state: Literal["expired", "withdrawn"]) -> None:
+        """Say that nobody waits for a question any more. A store that stands still is not waited for, but told."""
+        ending = asyncio.create_task(self._store.close_review(id, state, keep_item=False))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        await asyncio.wait([ending], timeout=_ENDING)
+        self._tell()
+
+    async def _looked(self, row: ReviewRow) -> ReviewRow:
+        """Return a question as it is now; as it was, where the store cannot be reached.
+
+        A database that is started again is there some seconds later, and people take longer. Whoever waits gives up
+        when the question expires, not before.
+        """
+        try:
+            found = await self._store.review(row.id)
+            if found is not None and found.host is None and found.state in OPEN:
+                # Another process took this one for dead while it stood still.
+                await self._store.claim_review(row.id)
+        except Exception as error:
+            if not self._unreached:
+                _log.warning("reviews wait for the store: %s", type(error).__name__)
+            self._unreached = True
+            return row
+        self._unreached = False
+        return found or msgspec.structs.replace(row, state="withdrawn")
 
     async def _pause(self, seconds: float) -> float:
         """Wait for news in this process, or so many seconds. Returns how long to wait the next time."""

@@ -31,6 +31,7 @@ __all__ = [
     "ReviewState",
     "Settlement",
     "Store",
+    "StoreStalled",
     "late",
 ]
 
@@ -38,6 +39,10 @@ ReviewKind = Literal["request", "response", "elicitation", "tool"]
 ReviewState = Literal["pending", "decided", "done", "expired", "withdrawn"]
 OPEN: tuple[ReviewState, ...] = ("pending", "decided")
 """The states of a review whose ask still waits."""
+
+
+class StoreStalled(OSError):
+    """The store did not answer in time. What it was told to do may still happen."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,7 +199,11 @@ class BrowserRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """What a host remembers. All methods may be called from any task; a lost connection raises ``OSError``."""
+    """What a host remembers. All methods may be called from any task.
+
+    None waits for ever: what takes too long raises ``StoreStalled``. A lost connection raises that, or another
+    ``OSError``, or an error of the database. To stop waiting undoes nothing.
+    """
 
     @property
     def host(self) -> str:
@@ -208,6 +217,8 @@ class Store(Protocol):
 
     async def commit(self, change: Change) -> str | None:
         """Make a change, whole or not at all; to stop waiting for it does not undo it.
+
+        A settlement that fails because the store cannot be reached is made later.
 
         Returns ``None`` when it is done, else the key of what does not allow it, and nothing has happened: the account
         (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry out),
@@ -299,7 +310,14 @@ class Store(Protocol):
         ...
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
-        """End a question that is open; its content is removed unless ``keep_item``."""
+        """End a question that is open; its content is removed unless ``keep_item``.
+
+        Where the store cannot be reached, that is done later: nobody waits for the question any more.
+        """
+        ...
+
+    async def claim_review(self, id: str) -> None:
+        """Say that this process waits for an open question for which another thought nobody does any more."""
         ...
 
     async def reviews_version(self) -> int:

@@ -121,11 +121,14 @@ def sweep(connection: Connection, hold: HoldRow, now: float) -> Amount:
     return charged
 
 
-def settle_late(connection: Connection, id: str, amount: Amount) -> Amount:
-    """Charge what a sweep charged less than a request really cost. Returns how much that was."""
+def settle_late(connection: Connection, id: str, amount: Amount) -> Amount | None:
+    """Charge what a sweep charged less than a request really cost.
+
+    Returns how much that was, or ``None`` where there was no sweep: the process has settled it itself.
+    """
     found = _DROP_SWEPT.rows(connection, {"hold": id})
     if not found:
-        return Amount()
+        return None
     [(encoded, money, tokens)] = found
     rest = Amount(money=max(0, amount.money - money), tokens=max(0, amount.tokens - tokens))
     _shift(connection, msgspec.json.decode(encoded, type=list[str]), Amount(), rest)

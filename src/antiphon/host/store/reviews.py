@@ -12,7 +12,7 @@ from sqlalchemy.sql.dml import Update
 from antiphon.host.store.base import OPEN, Decided, ReviewRow, ReviewState
 from antiphon.host.store.schema import reviews, reviews_head
 
-__all__ = ["changed", "close", "decide", "find", "finish", "in_states", "put", "version"]
+__all__ = ["changed", "claim", "close", "decide", "find", "finish", "in_states", "put", "version"]
 
 _BUMP = update(reviews_head).values(version=reviews_head.c.version + 1)
 _VERSION = select(reviews_head.c.version)
@@ -78,6 +78,13 @@ def close(connection: Connection, id: str, state: Literal["expired", "withdrawn"
     """End a question that is open."""
     changed(connection)
     connection.execute(_ended(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(OPEN)))
+
+
+def claim(connection: Connection, id: str, host: str) -> None:
+    """Say that a process waits for an open question that is nobody's."""
+    left = and_(reviews.c.id == id, reviews.c.host.is_(None), reviews.c.state.in_(OPEN))
+    if connection.execute(update(reviews).where(left).values(host=host)).rowcount == 1:
+        changed(connection)
 
 
 def changed(connection: Connection) -> None:

@@ -17,22 +17,46 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
+from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-__all__ = ["PostgresRunner", "Runner", "SqliteRunner"]
+__all__ = ["CLOSING", "IDLE", "LOCKED", "STATEMENT", "TRANSACTION", "PostgresRunner", "Runner", "SqliteRunner"]
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 
-_BUSY = 10_000
+_BUSY = 5_000
 """Milliseconds SQLite waits for another process to finish its transaction; each takes about one."""
 _OPENING = threading.Lock()
 """Held while a file is made and opened, so that nobody has it open while ``_make`` closes it."""
-_CLOSING = 10.0
-"""Seconds that closing waits for transactions at a server that have begun."""
+CLOSING = 5.0
+"""Seconds that closing waits for transactions that have begun, and as many again for connections to be closed."""
+_CONNECTING = 5.0
+"""Seconds a server has to take a connection."""
+IDLE = 4.0
+"""Seconds a transaction may stand still before the server ends it: its process has vanished, and others wait for it.
+
+Ours take some milliseconds, so only a process that was stopped, or cut off, is met by it."""
+LOCKED = 8.0
+"""Seconds the server waits for a lock: longer than ``IDLE``, so that one who vanished is outlasted."""
+STATEMENT = 10.0
+"""Seconds the server works on one statement."""
+TRANSACTION = 12.0
+"""Seconds after which a connection is given up whose transaction has not ended: the server does not answer any more."""
+_SETTINGS = {
+    "idle_in_transaction_session_timeout": int(IDLE * 1000),
+    "lock_timeout": int(LOCKED * 1000),
+    "statement_timeout": int(STATEMENT * 1000),
+    # Whoever vanished without a word is noticed in 10 + 3 * 5 seconds, so that its locks and its connection are freed.
+    "tcp_keepalives_idle": 10,
+    "tcp_keepalives_interval": 5,
+    "tcp_keepalives_count": 3,
+}
+_BOUND = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 
 
 class Runner(Protocol):
@@ -42,12 +66,13 @@ class Runner(Protocol):
         """Run a function in a transaction: committed when it returns, undone when it raises.
 
         What has begun is finished even if nobody waits for it any more.
-        ``write=False`` promises that it only reads; nobody waits for it then.
+        ``write=False`` promises that it only reads; nobody waits for it then. Where the connection was lost before
+        anything was committed, the function is run once more.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, within a bounded time."""
         ...
 
 
@@ -58,6 +83,7 @@ class SqliteRunner:
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
+        self._closing = False
 
     def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
         """See ``Runner.run``. It is begun at once."""
@@ -68,8 +94,10 @@ class SqliteRunner:
         return done
 
     async def aclose(self) -> None:
-        """See ``Runner.aclose``."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        """See ``Runner.aclose``. What has not begun after ``CLOSING`` seconds does not happen any more."""
+        closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        await asyncio.wait([closing], timeout=CLOSING)
+        self._closing = True
         self._thread.shutdown(wait=False)
 
     def _work(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Work[T], write: bool) -> None:
@@ -85,6 +113,8 @@ class SqliteRunner:
             loop.call_soon_threadsafe(end)
 
     def _transact(self, work: Work[T], write: bool) -> T:
+        if self._closing:
+            raise ConnectionAbortedError("the store is closed")
         connection = self._connection or self._open()
         driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
         # Said to the driver: what SQLAlchemy does around a transaction takes longer than the transaction.
@@ -133,8 +163,14 @@ class PostgresRunner:
         # Here, because whoever has a file need not load it.
         from sqlalchemy.ext.asyncio import create_async_engine
 
-        self._engine = create_async_engine(url, pool_size=4, pool_pre_ping=True, hide_parameters=True)
+        bounds = {"timeout": _CONNECTING, "command_timeout": TRANSACTION}
+        self._engine = create_async_engine(
+            url, pool_size=4, pool_timeout=LOCKED, connect_args=bounds, hide_parameters=True
+        )
+        event.listen(self._engine.sync_engine, "connect", self._connected)
         self._running: set[asyncio.Task[Any]] = set()
+        self._drivers: WeakSet[_Driver] = WeakSet()
+        self._closing = False
 
     async def run(self, work: Work[T], *, write: bool = True) -> T:
         """See ``Runner.run``."""
@@ -145,14 +181,89 @@ class PostgresRunner:
         return await asyncio.shield(transaction)
 
     async def aclose(self) -> None:
-        """See ``Runner.aclose``."""
+        """See ``Runner.aclose``. What has not ended after ``CLOSING`` seconds is cut off."""
         if self._running:
-            await asyncio.wait(self._running, timeout=_CLOSING)
-        await self._engine.dispose()
+            await asyncio.wait(self._running, timeout=CLOSING)
+        self._closing = True
+        await self._cut_off()
+        try:
+            async with asyncio.timeout(CLOSING):
+                await self._engine.dispose()
+        except TimeoutError:
+            # The server does not answer to those either that nobody uses.
+            for driver in list(self._drivers):
+                driver.terminate()
+
+    async def _cut_off(self) -> None:
+        """End what still waits for the server, with an error."""
+        left = list(self._running)
+        if not left:
+            return
+        for driver in list(self._drivers):
+            driver.terminate()
+        for transaction in left:
+            # Of those that have no connection yet; the others have got their error already.
+            transaction.cancel()
+        await asyncio.wait(left)
 
     async def _transact(self, work: Work[T]) -> T:
-        async with self._engine.begin() as connection:
-            return await connection.run_sync(work)
+        attempt = _Attempt()
+        try:
+            return await self._attempted(work, attempt)
+        except DBAPIError as error:
+            # A connection that was kept may have been closed meanwhile: nobody looks before it is used.
+            if self._closing or attempt.over or not error.connection_invalidated:
+                raise
+        return await self._attempted(work, _Attempt())
+
+    async def _attempted(self, work: Work[T], attempt: _Attempt) -> T:
+        async with self._engine.connect() as connection:
+            attempt.driver = cast("_Driver", (await connection.get_raw_connection()).driver_connection)
+            # Cancelled instead, it would wait for a server that does not answer to roll back.
+            deadline = asyncio.get_running_loop().call_later(TRANSACTION, attempt.give_up)
+            try:
+                result = await connection.run_sync(work)
+                attempt.over = True
+                await connection.commit()
+            finally:
+                deadline.cancel()
+        return result
+
+    def _connected(self, connection: DBAPIConnection, record: Any) -> None:
+        """Set the bounds of a new connection, for itself alone."""
+        self._drivers.add(cast("_Adapted", connection).driver_connection)
+        cursor = connection.cursor()
+        cursor.execute(_BOUND)
+        cursor.close()
+        connection.commit()
+
+
+class _Attempt:
+    """How far a transaction came."""
+
+    over = False
+    """Whether it must not be tried again: nobody knows if it happened, or the server does not answer."""
+    driver: _Driver | None = None
+
+    def give_up(self) -> None:
+        """Close its connection."""
+        self.over = True
+        if self.driver is not None:
+            self.driver.terminate()
+
+
+class _Driver(Protocol):
+    """A connection of asyncpg."""
+
+    def terminate(self) -> None:
+        """Close it at once, whatever waits."""
+        ...
+
+
+class _Adapted(Protocol):
+    """A connection as SQLAlchemy has it."""
+
+    driver_connection: _Driver
 
 
 def _succeed(done: asyncio.Future[T], result: T) -> None:

@@ -15,7 +15,9 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
+from antiphon.host.budget import Amount
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
 from antiphon.host.store import history, migrations, money, process
@@ -34,12 +36,15 @@ from antiphon.host.store.base import (
     PageRow,
     ReviewRow,
     ReviewState,
+    Settlement,
+    StoreStalled,
     late,
 )
 from antiphon.host.store.chain import Entry, Head, Record
 from antiphon.host.store.group_commit import Grouped
 from antiphon.host.store.lease import BEATS, LEASE, Watch
-from antiphon.host.store.runner import Runner
+from antiphon.host.store.owed import Owed
+from antiphon.host.store.runner import CLOSING, Runner
 
 __all__ = ["SqlStore"]
 
@@ -47,6 +52,14 @@ T = TypeVar("T")
 
 _MARK = 0.001
 """By how much a mark moves at least, in seconds: a clock that stands still, or was set back, is still seen to live."""
+
+PATIENCE = 6.0
+"""Seconds that a request waits for each thing it wants of the store: longer than it takes until whoever vanished in the
+middle of a transaction is given up (``runner.IDLE``), short beside the patience of whoever made the call."""
+_AGAIN = 0.5
+"""Seconds of patience while the last thing that was wanted has not been answered: nobody waits out both."""
+LISTING = 60.0
+"""Seconds for what may be long: to open a store, which may bring its tables up to date, and to read many records."""
 
 _log = logging.getLogger("antiphon.host")
 
@@ -80,6 +93,8 @@ class SqlStore:
         self._mark = 0.0
         self._keep_content = keep_content
         self._changes = Grouped(self._make, money.Refused)
+        self._owed = Owed(runner.run)
+        self._stalled = False
         self._opening = asyncio.Lock()
         self._heart: asyncio.Task[None] | None = None
 
@@ -87,7 +102,7 @@ class SqlStore:
         """See ``base.Store.commit``."""
         try:
             await self._open()
-            await self._changes.add(change)
+            await self._within(self._changes.add(change))
         except money.Refused as refused:
             return str(refused)
         return None
@@ -106,7 +121,7 @@ class SqlStore:
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
         """See ``base.Store.entries``."""
-        return await self._read(partial(trail.entries, after=after, limit=limit))
+        return await self._read(partial(trail.entries, after=after, limit=limit), LISTING)
 
     async def head(self) -> Head:
         """See ``base.Store.head``."""
@@ -180,7 +195,15 @@ class SqlStore:
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         """See ``base.Store.close_review``."""
-        await self._write(partial(questions.close, id=id, state=state, keep_item=keep_item))
+        closing = partial(questions.close, id=id, state=state, keep_item=keep_item)
+        try:
+            await self._write(closing)
+        except (OSError, SQLAlchemyError):
+            self._owed.add(f"review:{id}", closing)
+
+    async def claim_review(self, id: str) -> None:
+        """See ``base.Store.claim_review``."""
+        await self._write(partial(questions.claim, id=id, host=self.host))
 
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
@@ -204,26 +227,49 @@ class SqlStore:
 
     async def recover(self) -> int:
         """See ``base.Store.recover``."""
-        return await self._write(self._recovered)
+        done = await self._write(self._recovered)
+        await self._owed.pay()
+        return done
 
     async def aclose(self) -> None:
-        """See ``base.Store.aclose``."""
-        await self._changes.finish()
+        """See ``base.Store.aclose``. It waits for the database, but no longer than ``runner.CLOSING`` a step."""
         heart, self._heart = self._heart, None
         if heart is not None:
             heart.cancel()
             with suppress(asyncio.CancelledError):
                 await heart
-            await self._runner.run(partial(leftovers.leave, host=self.host))
+            try:
+                async with asyncio.timeout(CLOSING):
+                    await self._left()
+            except Exception as error:
+                # Whoever uses the store next finds that this process runs no more, and puts in order what it left.
+                _log.warning("the store was not told that this process goes: %s", type(error).__name__)
         await self._runner.aclose()
+
+    async def _left(self) -> None:
+        await self._changes.finish()
+        await self._owed.pay()
+        await self._runner.run(partial(leftovers.leave, host=self.host))
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         await self._open()
-        return await self._runner.run(work)
+        return await self._within(self._runner.run(work))
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def _read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
         await self._open()
-        return await self._runner.run(work, write=False)
+        return await self._within(self._runner.run(work, write=False), patience)
+
+    async def _within(self, waiting: Awaitable[T], patience: float | None = None) -> T:
+        """Wait for the database, but not for ever; what was begun is finished all the same."""
+        seconds = _AGAIN if self._stalled else patience or PATIENCE
+        try:
+            async with asyncio.timeout(seconds):
+                result = await waiting
+        except TimeoutError:
+            self._stalled = True
+            raise StoreStalled(f"the store did not answer within {seconds:g} s") from None
+        self._stalled = False
+        return result
 
     async def _open(self) -> None:
         if self._heart is not None:
@@ -232,7 +278,7 @@ class SqlStore:
             if self._heart is None:
                 if not process.is_own(self.host):
                     self.host = process.named()
-                await self._runner.run(self._prepared)
+                await self._within(self._runner.run(self._prepared), LISTING)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 
     def _prepared(self, connection: Connection) -> None:
@@ -251,12 +297,25 @@ class SqlStore:
             await asyncio.sleep(self._lease / BEATS)
             try:
                 await self._runner.run(self._recovered)
+                await self._owed.pay()
             except Exception as error:
                 # The next one may succeed; a lease that ends costs only that others settle what we hold.
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
     def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
-        return self._runner.run(partial(self._committed, changes))
+        making = asyncio.ensure_future(self._runner.run(partial(self._committed, changes)))
+        making.add_done_callback(partial(self._made, changes))
+        return making
+
+    def _made(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
+        """Remember the settlements that could not be saved: what they hold would be held as long as we live."""
+        error = None if making.cancelled() else making.exception()
+        if error is None or isinstance(error, money.Refused):
+            return
+        for change in changes:
+            if change.settle is not None:
+                again = partial(self._settled_again, change.settle, change.records)
+                self._owed.add(f"hold:{change.settle.id}", again)
 
     def _committed(self, changes: Sequence[Change], connection: Connection) -> None:
         end = trail.lock(connection)
@@ -265,9 +324,8 @@ class SqlStore:
 
     def _changed(self, change: Change, connection: Connection) -> Sequence[Record]:
         now, records = self._clock(), change.records
-        settling = change.settle
-        if settling is not None and not money.settle(connection, settling.id, settling.amount):
-            records = late(records, settling, money.settle_late(connection, settling.id, settling.amount))
+        if change.settle is not None:
+            records = self._settled(change.settle, records, connection) or late(records, change.settle, Amount())
         if change.hold is not None:
             money.take(connection, change.hold, host=self.host, now=now)
         if change.send is not None:
@@ -277,6 +335,20 @@ class SqlStore:
         if change.finish is not None and not questions.finish(connection, change.finish, keep_item=self._keep_content):
             raise money.Refused("review")
         return records
+
+    def _settled(
+        self, settling: Settlement, records: Sequence[Record], connection: Connection
+    ) -> Sequence[Record] | None:
+        """Settle. Returns the records with what was charged now; ``None`` where this process had settled it already."""
+        if money.settle(connection, settling.id, settling.amount):
+            return records
+        rest = money.settle_late(connection, settling.id, settling.amount)
+        return None if rest is None else late(records, settling, rest)
+
+    def _settled_again(self, settling: Settlement, records: Sequence[Record], connection: Connection) -> None:
+        """Settle what could not be saved before; if it could, and only the answer was lost, it is there already."""
+        end = trail.lock(connection)
+        trail.append(connection, end, self._settled(settling, records, connection) or ())
 
     def _decided(self, decisions: Sequence[Decided], connection: Connection) -> None:
         late = questions.decide(connection, decisions, self._clock())
