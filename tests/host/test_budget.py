@@ -14,6 +14,7 @@ from antiphon.host.budget import (
     Budget,
     Price,
     accounts_for,
+    brief_dollars,
     dearest,
     dollars,
     estimate_costs,
@@ -112,3 +113,23 @@ def test_a_request_counts_towards_four_accounts():
 def test_money_is_written_for_people(money: int, text: str):
     """With as many digits as it takes."""
     assert dollars(money) == text.replace("$-", "-$")
+
+
+@pytest.mark.parametrize(
+    ("money", "text"),
+    [
+        (0, "$0.00"),
+        (DOLLAR, "$1.00"),
+        (1_234_567_891_234, "$1,234.57"),
+        (250_000_000, "$0.25"),
+        (99_700_000, "$0.10"),
+        (4_234_567, "$0.0042"),
+        (999_999_999, "$1.00"),
+        (1, "$0.000000001"),
+        (123, "$0.00000012"),
+        (-4_234_567, "-$0.0042"),
+    ],
+)
+def test_money_that_is_looked_at_has_the_digits_that_matter(money: int, text: str):
+    """Two of them below a dollar, and cents above."""
+    assert brief_dollars(money) == text

@@ -1,16 +1,13 @@
-"""History, grants, spending, models and servers."""
+"""Grants, spending, models and servers."""
 
 from __future__ import annotations
 
-import csv
-import io
 from decimal import Decimal
 
 import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Grant, Terms, digest
-from antiphon.host.audit.export import check_lines
 from antiphon.host.catalogue import Model
 from antiphon.host.catalogue import Price as ModelPrice
 from antiphon.host.checks.policy import Policy, Rule
@@ -29,33 +26,6 @@ async def decided(page: Desk) -> None:
     await page.client.get("/")
     with pytest.raises(Rejected):
         await refused
-
-
-async def test_history_has_every_ask_and_is_searched():
-    """What became of each, the latest first; words that are sought are all to be found."""
-    async with desk() as page:
-        await decided(page)
-        shown = (await page.get("/history")).text
-        assert shown.index("refused") < shown.index("answered")
-        assert "page 1" in shown
-        assert shown.count("<tr>") == 3
-        found = (await page.get("/history?q=APPROVE page")).text
-        assert found.count("<tr>") == 2
-        assert "Nothing found" in (await page.get("/history?q=%3Cscript%3E")).text
-        assert "<script>" not in (await page.get("/history?q=%3Cscript%3E")).text.replace('<script type="module"', "")
-
-
-async def test_the_record_is_exported_whole():
-    """As JSON Lines that can be checked, and as a table; nothing else has a name there."""
-    async with desk() as page:
-        await decided(page)
-        lines = await page.get("/history/audit.jsonl")
-        head, fault = check_lines(lines.text.splitlines(keepends=True))
-        assert (fault, head.seq) == (None, (await page.store.head()).seq)
-        assert lines.headers["Content-Disposition"] == 'attachment; filename="audit.jsonl"'
-        table = list(csv.reader(io.StringIO((await page.get("/history/audit.csv")).text)))
-        assert len(table) == head.seq + 1
-        assert (await page.get("/history/passwd")).status_code == 404
 
 
 async def test_grants_are_listed_with_their_bounds():
@@ -80,17 +50,18 @@ async def test_spending_is_a_chart_and_a_table():
 
 
 async def test_servers_are_named_where_they_are_known():
-    """A record has an identity only; what waits and what is configured says where that server is found."""
+    """By what is configured, by what waits, and by the record of what they asked."""
     async with desk(config=Config(servers=(ServerEntry(target=("python", "catalogue.py")),))) as page:
         await decided(page)
-        for path in ("/history", "/spending"):
-            assert "python catalogue.py" in (await page.get(path)).text, path
-        assert (await page.get("/history?q=catalogue.py")).text.count("<tr>") == 3
+        assert "python catalogue.py" in (await page.get("/spending")).text
+    async with desk() as page:
+        await page.host.grants.add(Grant.give(request(system_prompt="Other"), origin(), "always"))
+        assert "catalogue.py" not in (await page.get("/grants")).text
+        await page.asked()
+        assert "catalogue.py" in (await page.get("/grants")).text
     async with desk() as page:
         await decided(page)
-        assert "catalogue.py" not in (await page.get("/history")).text
-        await page.asked()
-        assert "catalogue.py" in (await page.get("/history")).text
+        assert "catalogue.py" in (await page.get("/spending")).text
 
 
 async def test_models_and_servers_are_shown_as_configured():

@@ -7,7 +7,7 @@ reservation is one conditional update, so that requests at the same time can nev
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from typing import Protocol
 
 import msgspec
@@ -27,6 +27,7 @@ __all__ = [
     "Price",
     "Priced",
     "accounts_for",
+    "brief_dollars",
     "dearest",
     "dollars",
     "estimate_costs",
@@ -187,3 +188,12 @@ def dollars(money: int) -> str:
     whole, rest = divmod(abs(money), DOLLAR)
     digits = f"{rest:09d}".rstrip("0").ljust(2, "0")
     return f"{'-' if money < 0 else ''}${whole}.{digits}"
+
+
+def brief_dollars(money: int) -> str:
+    """Write nano-dollars with the digits that matter: cents from one dollar on, below it two digits, ``"$0.0042"``."""
+    amount = Decimal(abs(money)) / DOLLAR
+    last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
+    text = f"{amount.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP):,f}"
+    whole, _, digits = text.partition(".")
+    return f"{'-' if money < 0 else ''}${whole}.{digits.rstrip('0').ljust(2, '0')}"

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.host.config.shape import Config
 from antiphon.host.store.base import Store
-from antiphon.web import actions, records, views
+from antiphon.web import actions, history, records, views
 from antiphon.web.access import Access
 from antiphon.web.guards import Guards
 from antiphon.web.render import STATIC
@@ -38,8 +38,9 @@ _LOOKING: dict[str, View] = {
     "/review/{id}/{of}/{number:int}": views.media,
     "/alike/{id}": views.alike,
     "/live": views.live,
-    "/history": records.history,
-    "/history/{form}": records.export,
+    "/history": history.history,
+    "/history/{seq:int}": history.record,
+    "/history/{form}": history.export,
     "/grants": records.grants,
     "/spending": records.spending,
     "/models": records.models,

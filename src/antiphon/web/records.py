@@ -1,102 +1,39 @@
-"""The past and the rules: what was decided, what is allowed, what was spent, which models and servers there are.
+"""The rules and the sums: what is allowed, what was spent, which models and servers there are.
 
-Owns reading and summing up for those pages. Nothing here changes anything.
+Owns reading and summing up for those pages; what became of each ask is ``history``. Nothing here changes anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response
 
-from antiphon.host.audit.export import csv_lines, json_lines
 from antiphon.host.audit.log import day_of
 from antiphon.host.checks.policy import Rule
 from antiphon.host.checks.redact import mask
-from antiphon.host.store.asks import SpentRow
-from antiphon.host.store.chain import Entry, Record
+from antiphon.host.store.asks import Sought, SpentRow
 from antiphon.web.chart import bars
 from antiphon.web.site import THEMES, Site
 
-__all__ = ["Ask", "export", "grants", "history", "models", "servers", "settings", "spending"]
+__all__ = ["grants", "models", "server_names", "servers", "settings", "spending"]
 
-_LATEST = 5_000
-"""Records that the page looks through: some thousand requests. The export has all."""
-_PAGE = 100
-"""Asks on one page."""
-_FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}
-_AT_ONCE = 500
-"""Records of an export that are in memory: some 200 kB, or what was kept of so many requests."""
 _DAYS = 14
 """Days of the chart."""
 
 
-class Ask(msgspec.Struct, kw_only=True):
-    """What became of one ask."""
-
-    id: str
-    at: float
-    identity: str
-    method: str
-    outcome: str = ""
-    step: str = ""
-    decision: str = ""
-    by: str = ""
-    model: str = ""
-    money: int | None = None
-    tokens: int | None = None
-    trail: list[Record]
-
-    def matches(self, sought: str, target: str = "") -> bool:
-        """Tell whether all words that are sought are somewhere in it; ``target`` is where its server is found."""
-        said = (target, *self._said())
-        held = " ".join(said).lower()
-        return all(word in held for word in sought.lower().split())
-
-    def _said(self) -> tuple[str, ...]:
-        return (self.id, self.identity, self.method, self.outcome, self.step, self.decision, self.by, self.model)
-
-
-async def history(site: Site, request: Request) -> Response:
-    """Show what became of each ask, the latest first."""
-    head = await site.store.head()
-    records = [entry.record async for entry in _after(site, max(0, head.seq - _LATEST))]
-    sought = request.query_params.get("q", "")
-    names = await _names(site)
-    found = [ask for ask in reversed(_asks(records)) if ask.matches(sought, names.get(ask.identity, ""))]
-    return site.html(
-        request, "history.html", asks=found[:_PAGE], found=len(found), sought=sought, kept=head.seq, names=names
-    )
-
-
-async def export(site: Site, request: Request) -> Response:
-    """Send all records, as JSON Lines or as a table, page after page as they are read."""
-    name: str = request.path_params["form"]
-    if name not in _FORMS:
-        return PlainTextResponse("", 404)
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(_written(site, name), media_type=_FORMS[name], headers=headers)
-
-
-async def _written(site: Site, name: str) -> AsyncIterator[str]:
-    after = 0
-    while page := await site.store.entries(after, _AT_ONCE):
-        # One piece for a page of records: a piece for each would cost more than writing it.
-        yield "".join(json_lines(page) if name == "audit.jsonl" else csv_lines(page, heading=after == 0))
-        after = page[-1].seq
-
-
 async def grants(site: Site, request: Request) -> Response:
     """Show the grants in force, and the servers that are blocked."""
-    blocked = await site.store.blocks()
-    names = await _names(site)
-    return site.html(request, "grants.html", grants=await site.grants.all(), blocked=blocked, names=names)
+    blocked, given = await site.store.blocks(), await site.grants.all()
+    names = await server_names(site, [each.grant.identity for each in given])
+    return site.html(request, "grants.html", grants=given, blocked=blocked, names=names)
 
 
 async def spending(site: Site, request: Request) -> Response:
     """Show what was spent, by day, server and model, and what is held for requests under way."""
+    await site.gather()
     lines = await site.audit.spending()
     today = day_of(site.clock())
     days = [day_of(site.clock() - back * 86_400) for back in range(_DAYS - 1, -1, -1)]
@@ -108,7 +45,7 @@ async def spending(site: Site, request: Request) -> Response:
         today=_spent(lines, today),
         total=sum(line.money for line in lines),
         held=sum(hold.amount.money for hold in await site.store.holds()),
-        names=await _names(site),
+        names=await server_names(site, {line.identity for line in lines}),
     )
 
 
@@ -155,50 +92,26 @@ def _said(rule: Rule) -> Said:
     return Said(effect=effect, parts=shown)
 
 
-async def _names(site: Site) -> dict[str, str]:
-    """Find out where servers are found whose identity is known from elsewhere; a record has the identity alone."""
+async def server_names(site: Site, identities: Iterable[str] = ()) -> dict[str, str]:
+    """Find out where servers are found: those that are configured or wait, and these, if they ever asked."""
     config = site.config
     entries = [*config.servers, *config.tightened_servers] if config else []
     found = {entry.known_as: _target(entry.target) for entry in entries if entry.target is not None}
     for question in await site.queue.pending():
         if question.item is not None:
             found[question.identity] = mask(question.item.origin.target)
+    unknown = {*identities} - found.keys()
+    if unknown:
+        await site.gather()
+    for identity in unknown:
+        for row in (await site.store.asks(Sought(identity=identity, limit=1))).rows:
+            if row.server:
+                found[identity] = row.server
     return found
 
 
 def _target(target: str | tuple[str, ...]) -> str:
     return mask(target if isinstance(target, str) else " ".join(target))
-
-
-async def _after(site: Site, seq: int) -> AsyncIterator[Entry]:
-    async for entry in site.audit.entries(seq):
-        yield entry
-
-
-def _asks(records: Iterable[Record]) -> list[Ask]:
-    found: dict[tuple[str, str], Ask] = {}
-    for record in records:
-        key = (record.host, record.ask)
-        ask = found.get(key)
-        if ask is None:
-            ask = found[key] = Ask(
-                id=record.ask, at=record.at, identity=record.identity, method=record.method, trail=[]
-            )
-        _add(ask, record)
-    return list(found.values())
-
-
-def _add(ask: Ask, record: Record) -> None:
-    ask.trail.append(record)
-    if record.step in ("review", "response", "grant"):
-        ask.decision = record.outcome or record.step
-    if record.step in ("answered", "refused", "failed", "withdrawn", "invalid"):
-        ask.step, ask.outcome = record.step, record.outcome
-    ask.by = record.by or ask.by
-    ask.model = record.model or ask.model
-    if record.step in ("settled", "recovered"):
-        ask.money = (ask.money or 0) + (record.money or 0)
-        ask.tokens = (ask.tokens or 0) + (record.input_tokens or 0) + (record.output_tokens or 0)
 
 
 def _spent(lines: Iterable[SpentRow], day: str) -> int:

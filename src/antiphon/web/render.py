@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from antiphon.host.budget import dollars
+from antiphon.host.budget import brief_dollars, dollars
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.host.review.diff import editable, pretty
 
@@ -33,7 +33,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(line=_line, editable=_editable, raw=escape, json=pretty, money=dollars, when=_when, iso=_iso)
+    made.filters.update(line=_line, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
+    made.filters.update(money=brief_dollars, exact=dollars)
     return made
 
 

@@ -6,6 +6,7 @@ Owns language, theme and name of whoever looks, all kept by their own browser.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from urllib.parse import quote, unquote
@@ -28,6 +29,12 @@ __all__ = ["THEMES", "Site"]
 THEMES = ("auto", "light", "dark")
 _NAME = 40
 """Characters of a reviewer's name."""
+_PIECE = 500
+"""Records that are gathered at once: some 10 ms in which a store does nothing else."""
+_PATIENCE = 0.1
+"""Seconds that a view waits for what was not gathered yet; that is shown when it is opened again."""
+
+_log = logging.getLogger("antiphon.web")
 
 
 class Site:
@@ -45,7 +52,22 @@ class Site:
         self.clock = clock
         self.closing = asyncio.Event()
         """Set when the page is about to end: open streams end with it."""
+        self._gathering: asyncio.Task[None] | None = None
         self._environment = environment()
+
+    async def gather(self) -> None:
+        """Let the store gather what is new in the audit, for a moment; what takes longer goes on in the background."""
+        if self._gathering is None or self._gathering.done():
+            self._gathering = asyncio.create_task(self._gather(), name="antiphon-history")
+        await asyncio.wait([self._gathering], timeout=_PATIENCE)
+
+    async def _gather(self) -> None:
+        try:
+            while not self.closing.is_set() and await self.store.gather(_PIECE):
+                pass
+        except Exception as error:
+            # What was gathered before can be shown all the same; the page says how much is missing.
+            _log.warning("the history could not be brought up to date: %s", type(error).__name__)
 
     def texts(self, request: Request) -> Texts:
         """Return the words in the language of whoever looks."""

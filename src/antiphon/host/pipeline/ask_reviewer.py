@@ -29,6 +29,7 @@ from antiphon.host.review.review import (
     Reviewer,
     ReviewItem,
     ToolItem,
+    digest,
 )
 from antiphon.host.store.base import BlockRow
 from antiphon.host.telemetry import watched_review
@@ -90,7 +91,7 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
         return case.declined("limit")
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
-    case.note("answered", result.action)
+    case.note("answered", result.action, digest(result), content=case.content(result))
     return result
 
 

@@ -222,6 +222,9 @@ def _add(row: AskRow, record: Record) -> None:
         row.decision = "policy"
     elif record.step in _ENDS:
         row.ending, row.outcome = _ENDS[record.step], record.outcome
+        if record.method == "elicitation/create" and row.ending == "answered":
+            # A form is decided by being filled in, or not.
+            row.decision = record.outcome
     if record.content is not None:
         _quote(row, record, record.content)
 
