@@ -62,6 +62,8 @@ def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> G
         except StopIteration as stop:
             return stop.value
         except _PASSING:
+            # An exception that was thrown in leads to this frame; kept here, both would be garbage.
+            argument = step = None
             raise
         except BaseException as error:
             raise _failure(error) from error

@@ -24,7 +24,7 @@ from antiphon.errors import InternalError, InvalidRequest, NotInRevision, PeerEr
 from antiphon.protocol.events import Batch, BatchReplies, Request
 from antiphon.protocol.session import Session
 from antiphon.wire.common import Wire
-from antiphon.wire.failure import cause_of
+from antiphon.wire.failure import cause_of, drop_frames
 
 __all__ = ["LATER", "Handler", "Later", "Serving"]
 
@@ -155,6 +155,7 @@ class Serving:
 
     def _resumed(self, request: Request) -> None:
         task, paused = self.suspended.pop(request)
+        request.on_cancel = None
         if paused:
             self._owner.start_clocks(paused)
         self._owner.tasks.forgive(task)
@@ -182,6 +183,7 @@ class Serving:
         data = self._session.reply_error(request, error)
         if request.on_end is not None:
             request.on_end(request, error)
+        drop_frames(error)
         return self.send_reply(request, data)
 
     def send_reply(self, request: Request, data: bytes | None) -> Awaitable[None] | None:

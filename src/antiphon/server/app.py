@@ -50,7 +50,7 @@ class Server(Features):
 
     ``parked_for``: seconds a call waits in memory for its answers.
     ``max_parked``: most calls that wait so.
-    ``max_parked_bytes``: most bytes that they hold.
+    ``max_parked_bytes``: most memory that they hold, in bytes, nearly.
     ``keys``: 32 bytes each, the same in all processes of a server (the first seals, all open): a call whose retry comes
     to another process, or after ``parked_for``, is run again there over what it has learnt.
     ``state_for``: seconds a client may take for that.

@@ -34,7 +34,7 @@ from antiphon.server.subscriptions import Subscriptions
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent
-from antiphon.wire.failure import cause_of
+from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams
@@ -114,10 +114,13 @@ class Handlers:
             running = tool.call(arguments, Context(call) if call is not None else None)
             return await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except Exception as error:
-            cause = cause_of(error)
-            if _is_for_the_peer(cause, request):
+            # No name but this one, which ends with the block: the error leads to this frame, and would be garbage
+            # together with it that only a collection finds.
+            if _is_for_the_peer(cause_of(error), request):
                 raise
-            return _failed(self._core.failure_text(tool.name, cause))
+            text = self._core.failure_text(tool.name, cause_of(error))
+            drop_frames(error)
+            return _failed(text)
 
     def _serve(self, request: Request, peer: Peer, handled: Handled) -> CoroutineType[Any, Any, Any] | Later:
         if request.revision.modern:

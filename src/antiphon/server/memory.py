@@ -16,8 +16,12 @@ _YOUNG = 10_000
 """Objects that may be made, and not freed, before the collector looks for garbage among them. With Python's own 700 it
 looks at every batch of sixteen calls that wait, finds all of them alive, and takes a twentieth of their time."""
 
-_KEPT = 32 * 1024 * 1024
-"""Bytes of free memory that are kept: a few of the largest messages."""
+_KEPT = 16 * 1024 * 1024
+"""Bytes of free memory that are kept: several messages of 1 MiB."""
+
+_LARGE = 4 * 1024 * 1024
+"""Bytes from which a block goes back to the system as soon as it is free: kept among others, a few of the largest
+messages would leave gaps that nothing else fits into, beside all that is counted."""
 
 # The numbers of malloc.h.
 _TRIM_THRESHOLD = -1
@@ -35,7 +39,7 @@ def collect_less() -> None:
 
 
 def keep_large_blocks() -> bool:
-    """Have the process keep up to 32 MiB of free memory for the next large message; tell whether it does.
+    """Have the process keep up to 16 MiB of free memory for the next messages of 1 MiB or so; tell whether it does.
 
     Only with glibc, and only if its settings are not made in the environment: then they are somebody's choice.
     """
@@ -48,7 +52,7 @@ def keep_large_blocks() -> bool:
     if set_option is None:
         return False
     # Both, since either ends the library's own adjusting of the other.
-    return bool(set_option(_TRIM_THRESHOLD, _KEPT)) and bool(set_option(_MMAP_THRESHOLD, _KEPT))
+    return bool(set_option(_TRIM_THRESHOLD, _KEPT)) and bool(set_option(_MMAP_THRESHOLD, _LARGE))
 
 
 def _is_chosen() -> bool:

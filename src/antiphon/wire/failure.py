@@ -23,7 +23,7 @@ from antiphon.errors import (
 )
 from antiphon.wire.envelope import ErrorObject
 
-__all__ = ["cause_of", "from_wire", "to_wire"]
+__all__ = ["cause_of", "drop_frames", "from_wire", "to_wire"]
 
 _BY_CODE: dict[int, type[PeerError]] = {
     kind.CODE: kind
@@ -52,6 +52,24 @@ def cause_of(error: Exception) -> Exception:
             return error
         cause = members[0]
     return cause
+
+
+def drop_frames(error: BaseException) -> None:
+    """Let go of what an exception keeps alive, now that it was told and logged: the frames it was raised through.
+
+    They hold the request, its arguments and often the exception itself: garbage that only a collection finds, which
+    can be long in coming. The exceptions behind it and in it let go as well.
+    """
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.__traceback__ = None
+        waiting += [behind for behind in (one.__cause__, one.__context__) if behind is not None]
+        if isinstance(one, BaseExceptionGroup):
+            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
 
 
 def to_wire(error: BaseException) -> ErrorObject:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from antiphon.server.calls.call_weight import OVERHEAD
 from antiphon.server.calls.kept_calls import EndedCall, KeptCalls
 from antiphon.server.calls.parked_call import RoundCall
 
@@ -28,8 +29,9 @@ def parked(owner: str | None = None, weight: int = 1) -> Any:
     """Make a call that is parked: for the table, one with an owner and a weight."""
     call = RoundCall.__new__(RoundCall)
     call.owner = owner
-    call._held = weight
-    call.first = SimpleNamespace(raw=b"")
+    call._held = weight - OVERHEAD
+    call.generation = 1
+    call._pending = {}
     return call
 
 
@@ -111,7 +113,7 @@ async def test_one_timer_serves_all(monkeypatch: pytest.MonkeyPatch, left: list[
         return call_later(*arguments, **options)
 
     monkeypatch.setattr(loop, "call_later", counted)
-    kept = table(left, limit=1_000)
+    kept = table(left, limit=1_000, room=1_000_000)
     for number in range(500):
         kept.keep(number.to_bytes(2, "big"), ended())
     assert (timers.made, len(kept)) == (1, 500)

@@ -25,6 +25,9 @@ __all__ = ["EndedCall", "KeptCalls", "repeat"]
 _SHARE = 4
 """A client that has proven who it is may have a quarter of the table and of its room; beyond, its own oldest go."""
 
+_ENDED = 1024
+"""Bytes of what is left of a call beside its reply: its ids, its place in the tables."""
+
 
 class EndedCall(msgspec.Struct, gc=False, frozen=True):
     """What is left of a call: ``reply`` is the JSON of its result, or of its error."""
@@ -39,7 +42,7 @@ class EndedCall(msgspec.Struct, gc=False, frozen=True):
     @property
     def weight(self) -> int:
         """Bytes it holds, nearly."""
-        return len(self.reply)
+        return _ENDED + len(self.reply)
 
 
 def repeat(call: EndedCall, connection: Connection[ServerSession], request: Request) -> None:

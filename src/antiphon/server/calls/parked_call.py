@@ -21,6 +21,7 @@ from antiphon.errors import CallTimeout, InternalError, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Call, Handled
+from antiphon.server.calls.call_weight import OVERHEAD, SMALL, weight_of
 from antiphon.server.calls.client_answers import Answer, read_answer, read_given
 from antiphon.server.calls.outcomes import UNSENDABLE, deliver, unsendable
 from antiphon.server.calls.quiescence import Quiescence
@@ -71,7 +72,7 @@ class RoundCall(Call):
     """A call that may be parked. It goes on where it is, or not at all."""
 
     __slots__ = (
-        "_asked", "_ending", "_held", "_keeper", "_legs", "_pending", "_quiescence", "bound_to", "expires",
+        "_asked", "_ending", "_held", "_is_over", "_keeper", "_legs", "_pending", "_quiescence", "bound_to", "expires",
         "generation", "given", "handled", "id", "last", "owner", "task",
     )  # fmt: skip
 
@@ -106,9 +107,12 @@ class RoundCall(Call):
         """What waits for an answer, by its name on the wire."""
         self._quiescence = Quiescence()
         self._asked = 0
-        self._held = len(request.raw or b"")
+        self._held: int | None = None
+        """Bytes of what came, and of what was read from it; not counted until somebody asks."""
         self._ending: str | None = None
         """Why the body was cancelled."""
+        self._is_over = False
+        """Whether the body has ended."""
 
     def start(self) -> None:
         """Run the body, in a task of its own that lives from the first round to the last."""
@@ -127,8 +131,17 @@ class RoundCall(Call):
 
     @property
     def weight(self) -> int:
-        """Bytes of requests that it holds, nearly: the first, the answers since, and the one served last."""
-        return self._held + len(self.first.raw or b"")
+        """Bytes that it holds, nearly: what came with the first request and as answers, the last request, the asks."""
+        if self._held is None:
+            # The first round: no other request has come. Not sooner, since most calls are never kept.
+            raw = self.first.raw or b""
+            self._held = 2 * len(raw) if len(raw) <= SMALL else weight_of(raw)
+        weight = OVERHEAD + self._held
+        if self.generation > 1:
+            weight += len(self.first.raw or b"")
+        for ask in self._pending.values():
+            weight += 2 * len(ask.params)
+        return weight
 
     @property
     def is_parked(self) -> bool:
@@ -148,7 +161,9 @@ class RoundCall(Call):
 
     def _is_lost(self) -> bool:
         """Tell whether nobody can answer any more."""
-        return self._ending is not None or self._keeper.closed or (self.task is not None and self.task.done())
+        if self._ending is not None or self._keeper.closed or self._is_over:
+            return True
+        return self.task is not None and self.task.done()
 
     async def _raise_lost(self) -> NoReturn:
         await asyncio.sleep(_ANOTHER_TRY)
@@ -218,7 +233,8 @@ class RoundCall(Call):
         for key, answer in answers.items():
             ask = self._pending.pop(key)
             if not ask.answer.done():
-                self._held += len(answer.raw)
+                size = len(answer.raw)
+                self._held = (self._held or 0) + (2 * size if size <= SMALL else weight_of(answer.raw))
                 ask.answer.set_result(answer)
         self.attach(connection, request)
 
@@ -257,8 +273,9 @@ class RoundCall(Call):
         legs, self._legs, self.request = self._legs, [], None
         for connection, request in legs:
             deliver(connection, request, outcome)
-            # It leads here, and we to the request: without this both would be garbage that only a collection finds.
-            request.on_cancel = None
+            # The one leads here, and we to the request: without this both would be garbage that only a collection
+            # finds. The other leads to an HTTP request that is over.
+            request.on_cancel = request.on_wait = None
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -282,6 +299,7 @@ class RoundCall(Call):
 
     def _finish(self, outcome: Wire | BaseException) -> None:
         """Tell whoever waits what the call came to."""
+        self._is_over = True
         for ask in self._pending.values():
             ask.answer.cancel()
         reply: Wire | Raw | BaseException = outcome
@@ -295,4 +313,5 @@ class RoundCall(Call):
             reply, kept = unsendable(outcome, error)
         self._deliver(reply)
         self._keeper.ended(self, kept, is_error=isinstance(reply, BaseException))
-        self.first.on_cancel, self.last = None, None
+        # Each of these leads back here: the call would be garbage that only a collection finds, with all it was given.
+        self.first.on_cancel, self.last, self.task = None, None, None
