@@ -41,7 +41,7 @@ def test_a_python_file_is_run_by_this_python(folder: Path):
 def test_a_server_in_a_file_is_served(folder: Path):
     """FILE:NAME needs no call of run() in the file."""
     named = f"{Path('shop.py').absolute()}:first"
-    assert resolve_target("shop.py:first") == [sys.executable, "-m", "antiphon", "serve", named]
+    assert resolve_target("shop.py:first") == [sys.executable, "-P", "-m", "antiphon", "serve", named]
 
 
 def test_several_words_are_a_command_line(folder: Path):

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from antiphon.errors import Rejected
 from antiphon.host import Host
 from antiphon.host.review.review import Answer, Approve, Decision, ElicitItem, ReviewItem, ToolItem, digest
+from antiphon.identity import identity_of
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.origin import Origin, OriginCall, identify
+from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
 CHOICES = frozenset({"approve", "edit", "deny", "answer", "grant"})
@@ -20,7 +21,7 @@ def origin(ask: str = "1", *, call: str | None = "call-1", command: list[str] | 
     """Say who asks: by default a server of ours, for a call of ours."""
     target = command or SERVER
     made = None if call is None else OriginCall(id=call, method="tools/call", name="describe", arguments={"sku": 7})
-    return Origin(id=ask, identity=identify(target), target=" ".join(target), call=made, **more)
+    return Origin(id=ask, identity=identity_of(target), target=" ".join(target), call=made, **more)
 
 
 def says(text: str, role: str = "user") -> SamplingMessage:

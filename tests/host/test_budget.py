@@ -12,6 +12,7 @@ from antiphon.host.budget import (
     DOLLAR,
     Amount,
     Budget,
+    Cap,
     Price,
     accounts_for,
     brief_dollars,
@@ -24,6 +25,7 @@ from antiphon.host.budget import (
 )
 from antiphon.host.providers.base import Usage, text_answer
 from antiphon.wire.content import AudioContent, ImageContent
+from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import SamplingMessage
 from tests.host.asks import origin, request
 
@@ -133,3 +135,13 @@ def test_money_is_written_for_people(money: int, text: str):
 def test_money_that_is_looked_at_has_the_digits_that_matter(money: int, text: str):
     """Two of them below a dollar, and cents above."""
     assert brief_dollars(money) == text
+
+
+@pytest.mark.parametrize(("together", "capped"), [(True, "coarse:1"), (False, "own")])
+def test_servers_alike_share_an_account(together: bool, capped: str):
+    """Its cap bounds them together, or each alone where it is configured by itself; it is charged in both cases."""
+    asked = Origin(id="1", identity="own", target="shop", coarser=("coarse:1", "command:1"))
+    budget = Budget(server=Cap(money=7), together=together)
+    accounts = {each.key: each.cap.money for each in accounts_for(budget, asked, host="h", day="d")}
+    assert {key for key in accounts if key.startswith("server:")} == {"server:own", "server:coarse:1"}
+    assert [key for key, money in accounts.items() if money == 7] == [f"server:{capped}"]

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from antiphon.errors import ConfigError, Rejected
@@ -10,6 +12,7 @@ from antiphon.host.config import Budget, Caps, Config, ServerEntry, Settings
 from antiphon.host.config.shape import STANDARD, over
 from antiphon.host.configured_host import Configured
 from antiphon.host.store import MemoryStore
+from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import ModelHint, ModelPreferences
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import SERVER, Person, approve, origin, request
@@ -149,3 +152,44 @@ async def test_calls_of_tools_are_decided_by_the_host_of_their_server():
     assert await host.confirm(call, origin("1", command=["other"]))
     with pytest.raises(Rejected):
         await host.confirm(call, origin("2"))
+
+
+ALIKE = ("coarse:1", "command:1")
+
+
+def placed(ask: str, identity: str, **more) -> Origin:
+    """An origin of a server that is like others."""
+    return Origin(id=ask, identity=identity, target="shop", coarser=ALIKE, **more)
+
+
+async def test_what_is_denied_and_bounded_holds_for_servers_alike():
+    """And nothing of what is allowed: another folder is another server."""
+    refusing = configured(ServerEntry(identity="coarse:1", review="refuse"), person=Person(approve))
+    with pytest.raises(Rejected):
+        await refusing(request(), placed("1", "moved"))
+    allowing = configured(ServerEntry(identity="command:1", review="never"), person=Person(approve))
+    await allowing(request(), placed("1", "moved"))
+    assert len(allowing.reviewer.shown) == 1
+
+
+async def test_a_change_of_folder_begins_no_new_count(tmp_path: Path):
+    """Caps count servers alike together with the configured one."""
+    shop = ServerEntry(target=("python", "shop.py"), cwd=str(tmp_path), review="never", caps=Caps(per_minute=2))
+    host = configured(shop, person=Person(approve))
+    await host(request(), Origin(id="1", identity=shop.known_as, target="shop", coarser=shop.coarser))
+    moved = Origin(id="2", identity="command:2.moved", target="shop", coarser=shop.coarser)
+    await host(request(), moved)
+    with pytest.raises(Rejected) as refused:
+        await host(request(), moved)
+    assert refused.value.data["reason"] == "limit"
+
+
+def test_a_server_that_is_configured_itself_is_bound_by_its_own_entry(tmp_path: Path):
+    """Not by that of another one alike."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    one, two = (ServerEntry(target=("python", "shop.py"), cwd=str(each)) for each in folders)
+    assert one.known_as != two.known_as and one.coarser == two.coarser
+    strict = msgspec.structs.replace(one, review="refuse")
+    config = configured(strict, two).config
+    assert config.for_server(two.known_as, *two.coarser).review != "refuse"
+    assert config.for_server("elsewhere", *two.coarser).review == "refuse"

@@ -153,7 +153,7 @@ class Answering:
         except Rejected as error:
             self._teller.say(f"sampling request refused ({_reason(error)})", "yellow")
             raise
-        records = self.host.host(origin.identity).audit.records(origin.id)
+        records = self.host.host(*origin.identities).audit.records(origin.id)
         self._teller.say(f"sampling request answered by {result.model!r}{_taken(records)}", "green")
         return result
 

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.cli.targets import resolve_target
-from antiphon.client.connection.targets import Address, Command, resolve
-from antiphon.errors import ConfigError
+from antiphon.client.connection.targets import located, resolve
 from antiphon.host.config import Config
-from antiphon.wire.origin import describe_target, identify
+from antiphon.wire.origin import Origin, coarser, describe_target, identify
 
-__all__ = ["identity_of", "names_of"]
+__all__ = ["identities_of", "identity_of", "names_of", "origin_at"]
 
-_IDENTITY = re.compile(r"(?:url|command):\w*")
+_IDENTITY = re.compile(r"(?:url|command|memory|coarse):[\w.]*")
 
 
 def identity_of(target: str, servers: Path | None = None) -> str:
@@ -28,17 +27,30 @@ def identity_of(target: str, servers: Path | None = None) -> str:
     Raises:
         ConfigError: it means nothing.
     """
+    return identities_of(target, servers)[0]
+
+
+def identities_of(target: str, servers: Path | None = None) -> tuple[str, ...]:
+    """Return the identity of a server and those coarser than it, in the order of ``Origin.identities``.
+
+    Raises:
+        ConfigError: it means nothing.
+    """
+    return origin_at(target, servers).identities
+
+
+def origin_at(target: str, servers: Path | None = None) -> Origin:
+    """Return what a host would know of a server before anything is said.
+
+    Raises:
+        ConfigError: it means nothing.
+    """
     if _IDENTITY.fullmatch(target):
-        return target
-    where = resolve(resolve_target(target, servers))
-    if isinstance(where, Command):
-        return identify(list(where.argv))
-    if isinstance(where, Address):
-        return identify(where.url)
-    raise ConfigError(f"{target}: is no server that has an identity")
+        return Origin(id="named", identity=target, target=target)
+    found = located(resolve(resolve_target(target, servers)))
+    return Origin(id="named", identity=identify(found), coarser=coarser(found), target=describe_target(found))
 
 
 def names_of(config: Config) -> Mapping[str, str]:
     """Name the servers that are configured, by identity."""
-    named = {entry.known_as: entry.target for entry in config.servers if entry.target is not None}
-    return {identity: describe_target(target) for identity, target in named.items()}
+    return {entry.known_as: said for entry in config.servers if (said := entry.described) is not None}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from antiphon.cli.config_files import Entry, config_paths, find_entry
 from antiphon.errors import ConfigError
+from antiphon.identity import command_of
 
 __all__ = ["resolve_target"]
 
@@ -30,7 +31,8 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
     named = _OBJECT.fullmatch(text)
     if named is not None and Path(named["file"]).is_file():
         # In full, here and below: the same name in another folder is another server, with no grants of this one's.
-        return [sys.executable, "-m", "antiphon", "serve", f"{Path(named['file']).absolute()}:{named['name']}"]
+        # -P: nothing of the current folder is imported, so that it is the same server from every folder.
+        return [sys.executable, "-P", "-m", "antiphon", "serve", f"{Path(named['file']).absolute()}:{named['name']}"]
     if words[0].endswith(".py"):
         return _program(words)
     return words if len(words) > 1 else _named(text, words, config)
@@ -60,7 +62,7 @@ def _words(text: str) -> list[str]:
 def _program(words: list[str]) -> list[str]:
     if not Path(words[0]).is_file():
         raise ConfigError(f"no such file: {words[0]}")
-    return [sys.executable, str(Path(words[0]).absolute()), *words[1:]]
+    return [*command_of(words[0]), *words[1:]]
 
 
 def _entry(entry: Entry, place: str) -> str | Mapping[str, object]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers
 from antiphon.client.connection.handshake import open_session
-from antiphon.client.connection.targets import Address, Command, Opened, Serves, reach, speaks_oldest
+from antiphon.client.connection.targets import Address, Command, Opened, Serves, located, reach, speaks_oldest
 from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.notifications import Notices
 from antiphon.client.requests.calls import Calls
@@ -223,12 +223,13 @@ class Link:
             raise cause
         await self._leave()
         wanted = self._settings
+        target = located(wanted.where)
         self._opened = await reach(wanted.where, errlog=wanted.errlog, inherit_env=wanted.inherit_env, oldest=oldest)
         wanted.headers.attach(self._opened.channel)
         channel = wanted.wrap(self._opened.channel) if wanted.wrap is not None else self._opened.channel
         session = ClientSession(wanted.info, wanted.answers.capabilities())
         session.set_log_level(wanted.log_level)
-        calls = Calls(session, wanted.answers, wanted.where, wanted.limits)
+        calls = Calls(session, wanted.answers, target, wanted.limits)
         calls.watch = self._watch = told = _watch(wanted.where, channel)
         if told is not None:
             session.carries = told.carries

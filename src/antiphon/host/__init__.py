@@ -36,7 +36,7 @@ from antiphon.host.review.review import (
     digest,
 )
 from antiphon.host.store import MemoryStore, Store, open_store
-from antiphon.wire.origin import identify
+from antiphon.identity import identity_of
 
 __all__ = [
     "ALLOW_ALL",
@@ -89,7 +89,7 @@ __all__ = [
     "decide",
     "digest",
     "explain",
-    "identify",
+    "identity_of",
     "open_host",
     "open_store",
 ]

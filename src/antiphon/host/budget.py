@@ -110,11 +110,13 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     call: Cap = Cap(money=DOLLAR)
     """By all asks of one call of ours together."""
     server: Cap = Cap()
-    """By one server identity, ever."""
+    """By one server, ever; by all that differ in folder, version or variables only, together."""
     day: Cap = Cap(money=10 * DOLLAR)
     """By all in one day (UTC)."""
     total: Cap = Cap()
     """By all, ever."""
+    together: bool = True
+    """Whether ``server`` bounds what servers alike spend together; false where this one is configured by itself."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,9 +175,18 @@ def accounts_for(budget: Budget, origin: Origin, *, host: str, day: str) -> tupl
     return (
         Account(key=f"call:{host}:{call}", cap=budget.call),
         Account(key=f"day:{day}", cap=budget.day),
-        Account(key=f"server:{origin.identity}", cap=budget.server),
+        *_of_server(budget, origin),
         Account(key="total", cap=budget.total),
     )
+
+
+def _of_server(budget: Budget, origin: Origin) -> tuple[Account, ...]:
+    """Name a server's own account, and the one it shares with servers alike; the cap is on one of them."""
+    own = f"server:{origin.identity}"
+    if origin.alike == origin.identity:
+        return (Account(key=own, cap=budget.server),)
+    caps = (Cap(), budget.server) if budget.together else (budget.server, Cap())
+    return (Account(key=own, cap=caps[0]), Account(key=f"server:{origin.alike}", cap=caps[1]))
 
 
 def nano(amount: Decimal) -> int:

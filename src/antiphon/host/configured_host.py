@@ -6,12 +6,13 @@ Owns how settings become the parts of a ``Host``. What happens to a request is i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
+from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Policy
-from antiphon.host.config.shape import Config, Settings
+from antiphon.host.config.shape import Config, ServerEntry, Settings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host
 from antiphon.host.models.choice import chooser
 from antiphon.host.models.models import Models
@@ -27,6 +28,14 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["Configured"]
+
+
+class _CountedHost(Host):
+    """A host that may count its asks together with another."""
+
+    def __init__(self, provider: Provider, *, gate: Gate, **parts: Any) -> None:
+        super().__init__(provider, **parts)
+        self._desk = msgspec.structs.replace(self._desk, gate=gate)
 
 
 class Configured:
@@ -68,31 +77,33 @@ class Configured:
         self._closes_store = closes_store
         self._others = self._made(config.for_server(""), reviewer)
         self.reviewer = self._others.reviewer
-        entries = (*config.servers, *config.tightened_servers)
-        self._hosts = {
-            entry.known_as: self._made(config.for_server(entry.known_as), self.reviewer) for entry in entries
-        }
+        self._hosts: dict[str, Host] = {}
+        self._alike: dict[str, Host] = {}
+        """For servers that are alike to a configured one: what is denied and bounded there is so for them, too."""
+        for entry in (*config.servers, *config.tightened_servers):
+            self._add(entry)
 
     @property
     def capabilities(self) -> ClientCapabilities:
         """What a client with this host can declare."""
         return self._others.capabilities
 
-    def host(self, identity: str) -> Host:
-        """Return the host that answers a server."""
-        return self._hosts.get(identity, self._others)
+    def host(self, *identities: str) -> Host:
+        """Return the host that answers a server: ``origin.identities``, or its identity alone."""
+        found = self._hosts.get(identities[0])
+        return found or next((self._alike[name] for name in identities if name in self._alike), self._others)
 
     async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
         """Answer a sampling request; see ``Host``."""
-        return await self.host(origin.identity)(params, origin)
+        return await self.host(*origin.identities)(params, origin)
 
     async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
         """Answer an elicitation; see ``Host.elicit``."""
-        return await self.host(origin.identity).elicit(params, origin)
+        return await self.host(*origin.identities).elicit(params, origin)
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
         """Decide whether a tool may be called; see ``Host.confirm``."""
-        return await self.host(origin.identity).confirm(params, origin)
+        return await self.host(*origin.identities).confirm(params, origin)
 
     async def __aenter__(self) -> Self:
         """Use it for a block; it is closed at the end."""
@@ -111,11 +122,30 @@ class Configured:
         if self._closes_store:
             await self.store.aclose()
 
-    def _made(self, settings: Settings, reviewer: Reviewer | Literal["terminal"] | None) -> Host:
+    def _add(self, entry: ServerEntry) -> None:
+        """Make the host of an entry, and that of the servers alike; they count as one."""
+        own = self.config.for_server(entry.known_as)
+        gate = Gate(own.limits())
+        self._hosts[entry.known_as] = self._made(own, self.reviewer, gate, together=False)
+        # An entry may also name a server by what it has in common with others, or as earlier releases did.
+        for name in (entry.known_as, *entry.coarser):
+            if name not in self._alike:
+                bounds = self.config.for_server("", name)
+                self._alike[name] = self._made(bounds, self.reviewer, gate.within(bounds.limits()))
+
+    def _made(
+        self,
+        settings: Settings,
+        reviewer: Reviewer | Literal["terminal"] | None,
+        gate: Gate | None = None,
+        *,
+        together: bool = True,
+    ) -> Host:
         # Whoever answers without asking (``--yes``) does not thereby answer whom they refuse.
         review = "refuse" if settings.review == "refuse" else self._review or settings.review or "ask"
-        return Host(
+        return _CountedHost(
             self.provider,
+            gate=gate or Gate(settings.limits()),
             policy=Policy(default="deny") if review == "refuse" else self.config.policy,
             reviewer=reviewer,
             review="never" if review == "never" else "ask",
@@ -123,8 +153,7 @@ class Configured:
             review_timeout=self.config.review_timeout or REVIEW_TIMEOUT,
             generate_timeout=self.config.generate_timeout or GENERATE_TIMEOUT,
             store=self.store,
-            limits=settings.limits(),
-            budget=settings.spending(),
+            budget=msgspec.structs.replace(settings.spending(), together=together),
             choose=chooser(self.provider, _allowed(settings.models)),
         )
 

@@ -96,7 +96,7 @@ async def server_names(site: Site, identities: Iterable[str] = ()) -> dict[str, 
     """Find out where servers are found: those that are configured or wait, and these, if they ever asked."""
     config = site.config
     entries = [*config.servers, *config.tightened_servers] if config else []
-    found = {entry.known_as: _target(entry.target) for entry in entries if entry.target is not None}
+    found = {entry.known_as: mask(said) for entry in entries if (said := entry.described) is not None}
     for question in await site.queue.pending():
         if question.item is not None:
             found[question.identity] = mask(question.item.origin.target)
@@ -108,10 +108,6 @@ async def server_names(site: Site, identities: Iterable[str] = ()) -> dict[str, 
             if row.server:
                 found[identity] = row.server
     return found
-
-
-def _target(target: str | tuple[str, ...]) -> str:
-    return mask(target if isinstance(target, str) else " ".join(target))
 
 
 def _spent(lines: Iterable[SpentRow], day: str) -> int:

@@ -271,9 +271,9 @@ async def test_a_host_with_prices_is_summed_up(tmp_path: Path, audit: Callable[.
 
 async def test_a_configured_server_is_named(kept, audit: Callable[..., Done], tmp_path: Path):
     """By its command line, not by its hash."""
-    from antiphon.wire.origin import identify
+    from antiphon.identity import identity_of
 
-    await kept(spent(0.0, 1, server=identify(SERVER)))
+    await kept(spent(0.0, 1, server=identity_of(SERVER)))
     file = tmp_path / "own.toml"
     file.write_text(f'[servers.shop]\ntarget = ["{SERVER[0]}", "{SERVER[1]}"]\n', encoding="utf-8")
     assert audit("spend", "--by", "server", "--config", str(file)).out.startswith("python catalogue.py\t")

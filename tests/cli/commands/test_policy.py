@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.host.store.base import BlockRow
-from antiphon.wire.origin import identify
+from antiphon.identity import identity_of
 from tests.cli.conftest import Cli
 from tests.cli.program import SHOP
 from tests.cli.waiting import Waiting
@@ -179,7 +179,7 @@ async def test_grants_are_listed_and_revoked(desk: Waiting):
     await asked
     await desk.host(request(), origin("9"))
     row = (await desk.run("policy", "grants")).out.rstrip("\n").split("\t")
-    assert (row[2], row[3:6]) == (identify(SERVER), ["up to 100 tokens", "always", "1 of 3"])
+    assert (row[2], row[3:6]) == (identity_of(SERVER), ["up to 100 tokens", "always", "1 of 3"])
     assert row[6].endswith(" of $2.00")
     [listed] = (await desk.run("policy", "grants", "list", "--json")).objects
     assert (listed["id"], listed["used"]) == (row[0], 1)
@@ -197,10 +197,10 @@ async def test_a_server_is_blocked_and_may_ask_again(desk: Waiting):
     with pytest.raises(Exception, match="rejected"):
         await asked
     [blocked] = (await desk.run("policy", "blocks", "--json")).objects
-    assert (blocked["identity"], blocked["target"]) == (identify(SERVER), "python catalogue.py")
+    assert (blocked["identity"], blocked["target"]) == (identity_of(SERVER), "python catalogue.py")
     with pytest.raises(Exception, match="rejected"):
         await desk.host(request(), origin("9"))
-    assert (await desk.run("policy", "blocks", "lift", identify(SERVER)[:14])).code == 0
+    assert (await desk.run("policy", "blocks", "lift", identity_of(SERVER)[:14])).code == 0
     assert not (await desk.ask()).done()
 
 

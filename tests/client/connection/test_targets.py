@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Server
-from antiphon.client.connection.targets import Address, Command, named, reach, resolve, speaks_oldest
+from antiphon.client.connection.targets import Address, Command, located, reach, resolve, speaks_oldest
 from antiphon.errors import ConfigError, ConnectionClosed, MethodNotFound, PeerError
+from antiphon.identity import launch_of
 from antiphon.server.network import server_app
 from tests.support.asgi import running
 
@@ -161,6 +162,6 @@ def test_a_file_in_another_folder_is_another_server(tmp_path: Path, monkeypatch:
 
 def test_a_host_knows_a_server_by_what_the_user_configured() -> None:
     """A URL, a command line, or the name of a server in memory."""
-    assert named(resolve("https://example.com/mcp")) == "https://example.com/mcp"
-    assert named(resolve(["uvx", "shop"])) == ["uvx", "shop"]
-    assert named(resolve(Server("shop"))) == ["memory:", "shop"]
+    assert located(resolve("https://example.com/mcp")) == "https://example.com/mcp"
+    assert located(resolve(["uvx", "shop"])) == launch_of(["uvx", "shop"])
+    assert located(resolve(Server("shop"))) == ["memory:", "shop"]

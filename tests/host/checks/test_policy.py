@@ -156,3 +156,12 @@ def test_rules_about_tools_leave_the_rest_alone():
     """A name is no name of sampling."""
     assert mismatch(Rule(effect="deny", name="*"), request(), origin()) == "it is sampling"
     assert mismatch(Rule(effect="deny", read_only=False), FORM, origin()) == "it is an elicitation"
+
+
+def test_a_denial_goes_by_coarser_identities_and_a_permission_does_not():
+    """A change of folder escapes no rule that denies or asks, and inherits none that allows."""
+    moved = origin(coarser=("coarse:1", "command:old"))
+    for effect, default in (("deny", "allow"), ("ask", "allow"), ("allow", "deny")):
+        for name in moved.coarser:
+            policy = Policy(rules=(Rule(effect=effect, server=name),), default=default)
+            assert decide(policy, request(), moved).effect == ("deny" if effect == "allow" else effect), (effect, name)

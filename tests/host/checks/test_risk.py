@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host.checks.risk import assess, assess_elicitation
+from antiphon.host.checks.risk import assess, assess_elicitation, assess_tool
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageResult, SamplingMessage
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin, request, says
 
+FORM = ElicitRequestParams.form("Who?", {"type": "object", "properties": {}})
+TOOL = CallToolRequestParams.of("buy", {})
 PICTURE = SamplingMessage(role="user", content=ImageContent(data="AA==", mime_type="image/png"))
 
 
@@ -78,3 +80,11 @@ def test_a_form_that_asks_for_a_secret_is_pointed_out(name: str, flagged: bool):
 def test_a_strange_address_is_pointed_out(url: str, risks: int):
     """Plain http, look-alike letters, a user name that looks like a host."""
     assert len(assess_elicitation(ElicitRequestParams.visit("Pay", url), origin())) == risks
+
+
+def test_a_version_that_is_not_pinned_is_pointed_out():
+    """For requests, forms and tools."""
+    unpinned = origin(pinned=False)
+    found = (assess(request(), unpinned), assess_elicitation(FORM, unpinned), assess_tool(TOOL, unpinned))
+    assert all("unpinned" in [risk.kind for risk in risks] for risks in found)
+    assert "unpinned" not in [risk.kind for risk in assess(request(), origin())]

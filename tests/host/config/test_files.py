@@ -7,6 +7,7 @@ import pytest
 from antiphon.errors import ConfigError
 from antiphon.host.config import config_paths, load_config
 from antiphon.host.config.files import MAX_CONFIG
+from antiphon.identity import identity_of
 
 TWO = "[models.a]\nprovider='echo'\nmodel='echo'\n[models.b]\nprovider='openai'\nmodel='gpt-5-mini'\n"
 
@@ -171,3 +172,15 @@ def test_a_file_that_cannot_be_read_does_not_pass_for_nothing(
         monkeypatch.setattr(Path, "lstat", locked)
     with pytest.raises(ConfigError, match=r"antiphon\.toml: (is no file|Permission denied)"):
         place.load()
+
+
+def test_a_relative_target_is_one_of_the_files_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Wherever the program runs: another folder's file of the same name is another server."""
+    for name in ("mine", "other"):
+        (tmp_path / name).mkdir()
+    file = tmp_path / "mine" / "antiphon.toml"
+    file.write_text('[servers.a]\ntarget = ["python", "shop.py"]\n[servers.b]\ntarget = "shop.py"\ncwd = "sub"\n')
+    monkeypatch.chdir(tmp_path / "other")
+    first, second = load_config({}, file=file).servers
+    assert first.known_as == identity_of(["python", "shop.py"], cwd=str(tmp_path / "mine"))
+    assert second.known_as == identity_of(str(tmp_path / "mine" / "sub" / "shop.py"))

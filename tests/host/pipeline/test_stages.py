@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,20 @@ import pytest
 from antiphon.errors import InternalError, InvalidParams, Rejected
 from antiphon.host import Deny, Host, MemoryStore, Queue, Scripted, open_store
 from antiphon.host.pipeline.stages import place_of
+from antiphon.host.store.base import BlockRow
 from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, approve, origin, request
+from tests.host.store.stores import KINDS, Place
 
 FORM = ElicitRequestParams.form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """One kind of store."""
+    async with Place(request.param, tmp_path) as place:
+        yield place
 
 
 def test_the_place_is_before_the_colon():
@@ -93,3 +104,30 @@ async def test_what_is_withdrawn_is_recorded():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert host.audit.records()[-1].step == "withdrawn"
+
+
+async def test_a_block_holds_for_servers_alike(place: Place):
+    """A change of folder escapes it, for requests, tools and forms, and so does the form of earlier releases."""
+    async with place.open() as store:
+        host = Host(reviewer=Person(lambda item: Deny(reach="server")), store=store)
+        with pytest.raises(Rejected):
+            await host(request(), origin("1", coarser=("coarse:1", "command:1")))
+        moved = origin("2", command=["moved"], coarser=("coarse:1", "command:2"))
+        open_to_all = Host(review="never", reviewer=None, store=store)
+        for asked in (open_to_all(request(), moved), open_to_all.confirm(CallToolRequestParams.of("buy", {}), moved)):
+            with pytest.raises(Rejected) as caught:
+                await asked
+            assert caught.value.data == {"reason": "policy"}
+        other = origin("3", command=["other"], coarser=("coarse:2", "command:3"))
+        assert (await open_to_all(request(), other)).model == "echo"
+
+
+async def test_a_block_of_an_earlier_release_holds(place: Place):
+    """It knew the server by the words of its command line."""
+    async with place.open() as store:
+        await store.block(BlockRow(identity="command:1", target="python shop.py", since=0.0))
+        with pytest.raises(Rejected) as caught:
+            await Host(review="never", reviewer=None, store=store)(
+                request(), origin("1", coarser=("coarse:1", "command:1"))
+            )
+        assert caught.value.data == {"reason": "policy"}

@@ -119,3 +119,10 @@ async def test_a_grant_for_a_sum_is_an_account():
     assert grant.accounts == (Account(key=f"grant:{grant.id}", cap=Cap(money=5)),)
     [plain] = await (await given()).all()
     assert plain.accounts == ()
+
+
+def test_a_permission_for_what_is_not_pinned_ends_with_the_process():
+    """Whichever version is fetched next may be another program."""
+    given = Grant.give(request(), origin(pinned=False), "always")
+    assert given.scope == "session"
+    assert not Grant.give(request(), origin(), "always").covers(request(), origin(pinned=False))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import ssl as tls
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -19,6 +18,8 @@ from msgspec import Struct, ValidationError, convert, structs
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
+from antiphon.identity import command_of, launch_of
+from antiphon.wire.origin import MEMORY, Launch
 
 __all__ = [
     "Address",
@@ -26,7 +27,7 @@ __all__ = [
     "Opened",
     "Serves",
     "Target",
-    "named",
+    "located",
     "reach",
     "resolve",
     "speaks_oldest",
@@ -75,8 +76,7 @@ def resolve(target: Target) -> Serves | Command | Address:
     if isinstance(target, Path) or (isinstance(target, str) and target.endswith(".py") and Path(target).is_file()):
         if not Path(target).is_file():
             raise ConfigError(f"no such file: {target}")
-        # In full: by its command line a host knows it, and the same name in another folder is another server.
-        return Command(argv=[sys.executable, str(Path(target).absolute())])
+        return Command(argv=command_of(target))
     if isinstance(target, str):
         scheme, mark, rest = target.partition("://")
         if mark and scheme.lower() in _SCHEMES:
@@ -109,11 +109,16 @@ def with_options(
     return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
 
 
-def named(where: Serves | Command | Address) -> str | list[str]:
-    """Return what the user configured: by it a host knows a server."""
+def located(where: Serves | Command | Address) -> str | list[str] | Launch:
+    """Return what a host knows a server by: its URL, what its command line would run, or its name in memory.
+
+    To be called before the server is started: what runs then could change the files that are looked at.
+    """
     if isinstance(where, Address):
         return where.url
-    return list(where.argv) if isinstance(where, Command) else ["memory:", str(getattr(where, "name", ""))]
+    if isinstance(where, Command):
+        return launch_of(where.argv, env=where.env, cwd=where.cwd)
+    return [MEMORY, str(getattr(where, "name", ""))]
 
 
 def _split(line: str) -> list[str]:

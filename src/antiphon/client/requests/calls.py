@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
@@ -16,7 +16,6 @@ from msgspec import Raw, structs
 
 from antiphon.client.answers.answerers import Answers, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
-from antiphon.client.connection.targets import Address, Command, Serves, named
 from antiphon.client.requests.attempts import Sending
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
@@ -30,7 +29,7 @@ from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import DiscoverResult
 from antiphon.wire.methods import METHODS, MethodSpec
-from antiphon.wire.origin import Origin, Round, describe_target, identify
+from antiphon.wire.origin import Launch, Origin, Round, coarser, describe_target, identify
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
@@ -45,10 +44,10 @@ _asks = count(1)
 
 
 class Calls:
-    """The calls of one connection. ``peer`` is set once the connection exists."""
+    """The calls of one connection. ``peer`` is set once the connection exists; ``target`` is who the server is."""
 
     def __init__(
-        self, session: ClientSession, answers: Answers, where: Serves | Command | Address, limits: RoundLimits
+        self, session: ClientSession, answers: Answers, target: str | Sequence[str] | Launch, limits: RoundLimits
     ) -> None:
         self.session = session
         self.peer: Connection[ClientSession]
@@ -58,8 +57,9 @@ class Calls:
         """Those that wait for their result."""
         self._answers = answers
         self._limits = limits
-        target = named(where)
         self._identity = identify(target)
+        self._coarser = coarser(target)
+        self._pinned = target.pinned if isinstance(target, Launch) else True
         self._target = describe_target(target)
 
     @property
@@ -289,6 +289,8 @@ class Calls:
         return Origin(
             id=str(next(_asks)),
             identity=self._identity,
+            coarser=self._coarser,
+            pinned=self._pinned,
             target=self._target,
             server=self.session.server_info,
             call=call.origin() if call is not None else None,

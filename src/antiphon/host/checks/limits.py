@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from copy import copy
 
 import msgspec
 
@@ -48,6 +49,7 @@ class Pass(msgspec.Struct, frozen=True):
     """An ask that was let in; hand it back to ``Gate.leave`` or ``Gate.end_review``."""
 
     server: str
+    """What all servers alike have in common: a change of folder begins no new count."""
     call: str
 
 
@@ -63,13 +65,19 @@ class Gate:
         self._reviews: Counter[str] = Counter()
         self._stopped: OrderedDict[str, None] = OrderedDict()
 
+    def within(self, limits: Limits) -> Gate:
+        """Return a gate with other bounds and the same counts."""
+        other = copy(self)
+        other.limits = limits
+        return other
+
     def enter(self, origin: Origin, max_tokens: int = 0) -> Pass:
         """Let an ask in, and count it.
 
         Raises:
             LimitReached: nothing was counted.
         """
-        admitted = Pass(origin.identity, _chain(origin))
+        admitted = Pass(origin.alike, _chain(origin))
         limits, recent = self.limits, self._window(admitted.server)
         for name, count, most in (
             ("max_tokens", max_tokens, limits.max_tokens),

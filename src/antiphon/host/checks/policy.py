@@ -31,7 +31,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     effect: Effect
     server: str = "*"
-    """Glob over the server's *identity* (``url:<sha256>``, ``command:<sha256>``), never over what it calls itself."""
+    """Glob over the server's *identity* (``url:<sha256>``, ``command:2.<sha256>``), never over what it calls itself. A
+    deny or an ask also matches by a coarser identity (``coarse:<sha256>``), so that no change of folder escapes it."""
     kind: Kind | None = None
     """Only sampling, only elicitation, or only calls of tools (where the client has them confirmed)."""
     tools: bool | None = None
@@ -94,7 +95,8 @@ def explain(policy: Policy, params: Asked, origin: Origin, *, headless: bool = F
 
 def mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
     """Say which condition of the rule does not hold, or ``None`` if it matches."""
-    if not fnmatchcase(origin.identity, rule.server):
+    names = (origin.identity,) if rule.effect == "allow" else origin.identities
+    if not any(fnmatchcase(name, rule.server) for name in names):
         return f"the server is {origin.identity}"
     if rule.background is not None and rule.background != (origin.call is None):
         return "the ask belongs to a call" if rule.background else "the ask belongs to no call"

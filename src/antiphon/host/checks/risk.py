@@ -38,6 +38,7 @@ RiskKind = Literal[
     "field",
     "destructive",
     "unlisted",
+    "unpinned",
 ]
 
 LARGE_TOKENS = 4_000
@@ -78,7 +79,7 @@ def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk
 def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
     """List what is remarkable in the call of a tool before it is sent."""
     contents = [params.name, bytes(params.arguments).decode("utf-8", "replace")]
-    risks = [*_size(contents), *_hidden(contents), *_secrets(contents), *_tool(origin)]
+    risks = [*_size(contents), *_hidden(contents), *_secrets(contents), *_tool(origin), *_version(origin)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
@@ -96,6 +97,12 @@ def _risk(kind: RiskKind, level: Level, text: str) -> Risk:
 def _origin(origin: Origin) -> Iterator[Risk]:
     if origin.call is None:
         yield _risk("background", "warning", "asked in the background: it belongs to no call of yours")
+    yield from _version(origin)
+
+
+def _version(origin: Origin) -> Iterator[Risk]:
+    if not origin.pinned:
+        yield _risk("unpinned", "note", "not pinned: whichever version is newest runs, so no permission is kept")
 
 
 def _request(params: CreateMessageRequestParams) -> Iterator[Risk]:

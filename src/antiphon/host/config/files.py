@@ -82,9 +82,12 @@ def _document(path: Path) -> Document:
     if len(data) > MAX_CONFIG:
         raise ConfigError(f"{path}: larger than {MAX_CONFIG} bytes")
     try:
-        return read(data.decode(), str(path))
+        said = read(data.decode(), str(path))
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8") from None
+    # A folder that depended on where a program happens to be started would let another server pass for this one.
+    folder = path.absolute().parent
+    return msgspec.structs.replace(said, servers=tuple(entry.within(folder) for entry in said.servers))
 
 
 def _combined(said: Document, project: Document | None, files: tuple[Path, ...]) -> Config:

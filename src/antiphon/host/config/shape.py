@@ -5,7 +5,9 @@ Owns names, types and defaults, and how a server's settings follow from the gene
 
 from __future__ import annotations
 
+import os
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +19,8 @@ from antiphon.host.budget import Budget as Spending
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import Policy
-from antiphon.wire.origin import identify
+from antiphon.identity import command_of, launch_of
+from antiphon.wire.origin import Launch, coarser, describe_target, identify
 
 __all__ = [
     "STANDARD",
@@ -115,20 +118,62 @@ class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The settings of one server, known by where it is found and never by what it calls itself."""
 
     target: str | tuple[str, ...] | None = None
-    """Its URL, or its command line as a list of words."""
+    """Its URL, its command line as a list of words, or the path of its ``.py`` file."""
     identity: str | None = None
     """Instead of ``target``: its identity, as reviews and records show it."""
+    env: dict[str, str] = {}
+    """Variables that its entry sets: those that choose code are part of what it is known by."""
+    cwd: str | None = None
+    """The folder it is started in; by default that of the file this is written in."""
 
     def __post_init__(self) -> None:
         if (self.target is None) == (self.identity is None):
             raise ValueError("needs either target or identity")
-        if isinstance(self.target, str) and "://" not in self.target:
-            raise ValueError('target is a URL, or a command line as a list of words: ["python", "shop.py"]')
+        is_file = isinstance(self.target, str) and self.target.endswith(".py") and " " not in self.target
+        if isinstance(self.target, str) and "://" not in self.target and not is_file:
+            raise ValueError('target is a URL, a .py file, or a command line as a list of words: ["python", "shop.py"]')
+        if not self.target and self.identity is None:
+            raise ValueError("target is empty: name the program first")
+        if (self.env or self.cwd) and (self.identity is not None or "://" in str(self.target)):
+            raise ValueError("env and cwd belong to a command line in target")
+
+    def within(self, folder: Path) -> ServerEntry:
+        """Return the entry with its folder written out in full; ``folder`` is that of its file."""
+        if self.target is None or (isinstance(self.target, str) and "://" in self.target):
+            return self
+        return msgspec.structs.replace(self, cwd=str(folder / Path(self.cwd or ".").expanduser()))
 
     @property
     def known_as(self) -> str:
         """Its identity."""
-        return self.identity or identify(self.target or "")
+        return self.identity or identify(self._located)
+
+    @property
+    def coarser(self) -> tuple[str, ...]:
+        """The identities that it shares with servers alike; see ``Origin.coarser``."""
+        return () if self.identity is not None else coarser(self._located)
+
+    @property
+    def described(self) -> str | None:
+        """Its URL or command line as it is configured, for people; ``None`` where that is only its identity."""
+        if self.target is None:
+            return None
+        is_url = isinstance(self.target, str) and "://" in self.target
+        return describe_target(self.target if is_url or not isinstance(self.target, str) else [self.target])
+
+    @property
+    def _located(self) -> str | Launch:
+        target = self.target or ""
+        if isinstance(target, str) and "://" in target:
+            return target
+        argv = tuple(command_of(Path(self.cwd or ".", target))) if isinstance(target, str) else target
+        return _launched(argv, tuple(self.env.items()), self.cwd, os.environ.get("PATH", ""))
+
+
+@lru_cache(maxsize=1024)
+def _launched(argv: tuple[str, ...], env: tuple[tuple[str, str], ...], cwd: str | None, path: str) -> Launch:
+    """Look once at the files of an entry: its identity is compared with that of every request."""
+    return launch_of(argv, env=dict(env), cwd=cwd)
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -193,17 +238,35 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """
         return Catalogue(self.models, default=self.default, order=self.order)
 
-    def for_server(self, identity: str) -> Settings:
-        """Return what holds for a server: the general settings, its own over them, and whatever makes both stricter."""
+    def for_server(self, *identities: str) -> Settings:
+        """Return what holds for a server: the general settings, its own over them, and whatever makes both stricter.
+
+        ``identities`` are its own and those coarser than it, if any. Where no entry is of the server itself, what the
+        entries of servers alike deny and bound holds for it, and nothing of what they allow.
+        """
         found = self.settings
-        for entry in self.servers:
-            if entry.known_as == identity:
-                found = over(entry, found)
+        entries = self.entries_of(*identities)
+        for entry in entries:
+            found = over(entry, found) if entry.known_as == identities[0] else stricter(found, _bounds(entry))
         found = stricter(found, self.tightened)
         for entry in self.tightened_servers:
-            if entry.known_as == identity:
+            if entry.known_as in identities or not {*entry.coarser}.isdisjoint(identities):
                 found = stricter(found, entry)
         return found
+
+    def entries_of(self, *identities: str) -> list[ServerEntry]:
+        """Return the user's entries of a server; where there is none, those of servers alike."""
+        own = [entry for entry in self.servers if entry.known_as == identities[0]]
+        return own or [
+            entry
+            for entry in self.servers
+            if entry.known_as in identities or not {*entry.coarser}.isdisjoint(identities)
+        ]
+
+
+def _bounds(entry: Settings) -> Settings:
+    """Return what an entry denies and bounds, without its choice of models."""
+    return Settings(review=entry.review, review_response=entry.review_response, caps=entry.caps, budget=entry.budget)
 
 
 def over(particular: Settings, general: Settings) -> Settings:

@@ -153,7 +153,8 @@ async def _reached(case: Case, denial: Deny, by: str | None) -> None:
     if denial.reach == "call":
         case.desk.gate.stop(origin)
     elif denial.reach == "server":
-        row = BlockRow(identity=origin.identity, target=origin.target, since=time.time(), by=by)
+        alike = origin.coarser[0] if origin.coarser else None
+        row = BlockRow(identity=origin.identity, target=origin.target, since=time.time(), by=by, coarse=alike)
         await case.desk.store.block(row)
 
 

@@ -126,6 +126,7 @@ class Case:
             id=token_hex(8),
             ask=self.origin.id,
             identity=self.origin.identity,
+            coarser=self.origin.coarser,
             accounts=accounts,
             amount=amount,
             sent=sent,

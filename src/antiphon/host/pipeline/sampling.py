@@ -260,7 +260,7 @@ async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
         case.note("invalid", place_of(error))
         raise
     desk = case.desk
-    if await desk.store.blocks(case.origin.identity):
+    if await desk.store.blocks(*case.origin.identities):
         return case.declined("policy")
     verdict = decide(desk.policy, params, case.origin, headless=desk.headless)
     case.note("policy", verdict.effect, digest(params), content=case.content(params))

@@ -78,7 +78,7 @@ async def refuse_blocked(case: Case) -> None:
     Raises:
         Rejected: it is blocked.
     """
-    if await case.desk.store.blocks(case.origin.identity):
+    if await case.desk.store.blocks(*case.origin.identities):
         raise case.refusal("policy", "blocked")
 
 

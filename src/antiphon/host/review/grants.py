@@ -53,6 +53,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     def give(cls, params: Asked, origin: Origin, scope: GrantScope, terms: Terms | None = None) -> Grant:
         """Make the grant that a person gives who approves this request for more than once."""
         is_tool = isinstance(params, CallToolRequestParams)
+        if scope == "always" and not origin.pinned:
+            # Whichever version is fetched next may be another program: no permission outlasts the process.
+            scope = "session"
         return cls(
             identity=origin.identity,
             scope=scope,

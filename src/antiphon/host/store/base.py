@@ -55,6 +55,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     amount: Amount
     sent: bool
     """Whether the provider may have been called: what a killed process had not sent is given back, the rest counts."""
+    coarser: tuple[str, ...] = ()
+    """The coarser identities of the server: a block of one of them stands in the way as well."""
 
 
 class HoldRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +144,12 @@ class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     """Seconds since the epoch."""
     by: str | None = None
+    coarse: str | None = None
+    """What it has in common with servers alike: they are blocked as well."""
+
+    def covers(self, identities: Sequence[str]) -> bool:
+        """Tell whether a server with these identities is blocked by it."""
+        return self.identity in identities or (self.coarse is not None and self.coarse in identities)
 
 
 class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,8 +295,8 @@ class Store(Protocol):
         """Let a server ask again. Returns whether it was blocked."""
         ...
 
-    async def blocks(self, identity: str | None = None) -> list[BlockRow]:
-        """Return the servers that are blocked, oldest first; of one server, none or one."""
+    async def blocks(self, *identities: str) -> list[BlockRow]:
+        """Return the blocks, oldest first: all, or those that cover a server with one of these identities."""
         ...
 
     async def put_review(self, row: ReviewRow) -> ReviewRow:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
 
@@ -46,7 +48,8 @@ def revoke(connection: Connection, id: str) -> bool:
 
 def block(connection: Connection, row: BlockRow) -> None:
     """Block a server, unless it is."""
-    if not blocked(connection, row.identity):
+    # Another one alike may be blocked: then this row is still needed when that block is lifted.
+    if not connection.execute(select(blocks.c.identity).where(blocks.c.identity == row.identity)).first():
         connection.execute(blocks.insert(), msgspec.structs.asdict(row))
 
 
@@ -55,10 +58,11 @@ def unblock(connection: Connection, identity: str) -> bool:
     return connection.execute(delete(blocks).where(blocks.c.identity == identity)).rowcount == 1
 
 
-def blocked(connection: Connection, identity: str | None) -> list[BlockRow]:
-    """Return the servers that are blocked, all or this one."""
+def blocked(connection: Connection, identities: Sequence[str]) -> list[BlockRow]:
+    """Return all blocks, or those that cover a server with one of these identities."""
     chosen = select(blocks).order_by(blocks.c.since, blocks.c.identity)
-    found = chosen if identity is None else chosen.where(blocks.c.identity == identity)
+    covering = or_(blocks.c.identity.in_(identities), blocks.c.coarse.in_(identities))
+    found = chosen.where(covering) if identities else chosen
     return [BlockRow(**dict(row)) for row in connection.execute(found).mappings()]
 
 

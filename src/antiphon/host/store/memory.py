@@ -161,9 +161,9 @@ class MemoryStore:
         """See ``base.Store.unblock``."""
         return self._blocks.pop(identity, None) is not None
 
-    async def blocks(self, identity: str | None = None) -> list[BlockRow]:
+    async def blocks(self, *identities: str) -> list[BlockRow]:
         """See ``base.Store.blocks``."""
-        return [row for row in self._blocks.values() if identity in (None, row.identity)]
+        return [row for row in self._blocks.values() if not identities or row.covers(identities)]
 
     async def put_review(self, row: ReviewRow) -> ReviewRow:
         """See ``base.Store.put_review``. Nothing of a killed process is here to be taken over."""
@@ -245,7 +245,8 @@ class MemoryStore:
 
     def _refusal(self, change: Change) -> str | None:
         if change.hold is not None:
-            if change.hold.identity in self._blocks:
+            names = (change.hold.identity, *change.hold.coarser)
+            if any(row.covers(names) for row in self._blocks.values()):
                 return "block"
             for account in change.hold.accounts:
                 if not _fits(self._accounts.get(account.key), account, change.hold.amount):

@@ -36,12 +36,17 @@ from antiphon.host.store.schema import accounts, blocks, holds, swept
 
 __all__ = ["Refused", "balances", "balances_of", "find_holds", "send", "settle", "settle_late", "sweep", "take"]
 
+
+def _is(name: str) -> ColumnElement[bool]:
+    return or_(blocks.c.identity == bindparam(name, type_=Text()), blocks.c.coarse == bindparam(name, type_=Text()))
+
+
 # Not if the server is blocked: with the reservation, so that no request needs a look of its own.
 _KEEP = Prepared(
     insert(holds).from_select(
         list(holds.c),
         select(*(bindparam(f"new_{column.name}", type_=column.type) for column in holds.c)).where(
-            ~select(blocks.c.identity).where(blocks.c.identity == bindparam("new_identity", type_=Text())).exists()
+            ~select(blocks.c.identity).where(or_(*(_is(name) for name in ("new_identity", "alike", "former")))).exists()
         ),
     )
 )
@@ -83,6 +88,9 @@ def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
         "new_money": hold.amount.money,
         "new_tokens": hold.amount.tokens,
         "new_sent": hold.sent,
+        # A server has one or two coarser identities, or none.
+        "alike": hold.coarser[0] if hold.coarser else hold.identity,
+        "former": hold.coarser[-1] if hold.coarser else hold.identity,
     }
     if _KEEP.count(connection, kept) != 1:
         raise Refused("block")

@@ -26,7 +26,7 @@ __all__ = [
     "swept",
 ]
 
-REVISION = "v0004"
+REVISION = "v0005"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 metadata = MetaData()
@@ -98,6 +98,7 @@ blocks = Table(
     Column("target", Text, nullable=False),
     Column("since", Double, nullable=False),
     Column("by", Text),
+    Column("coarse", Text),
 )
 """The servers that a person has blocked."""
 

@@ -167,9 +167,9 @@ class SqlStore:
         """See ``base.Store.unblock``."""
         return await self._write(partial(permits.unblock, identity=identity))
 
-    async def blocks(self, identity: str | None = None) -> list[BlockRow]:
+    async def blocks(self, *identities: str) -> list[BlockRow]:
         """See ``base.Store.blocks``."""
-        return await self._read(partial(permits.blocked, identity=identity))
+        return await self._read(partial(permits.blocked, identities=identities))
 
     async def put_review(self, row: ReviewRow) -> ReviewRow:
         """See ``base.Store.put_review``."""

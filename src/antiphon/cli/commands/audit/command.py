@@ -22,7 +22,7 @@ from antiphon.cli.host_options import configuration
 from antiphon.cli.options import Json
 from antiphon.cli.output import write_line
 from antiphon.cli.quantities import past
-from antiphon.cli.servers import identity_of, names_of
+from antiphon.cli.servers import identities_of, names_of
 from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, opened_store
 from antiphon.host.store.chain import Step
@@ -65,7 +65,7 @@ def list_(
     """List the latest records, the newest last; the usual command."""
     wanted = Wanted(
         since=past(since, time.time()),
-        server=None if server is None else identity_of(server),
+        servers=() if server is None else identities_of(server),
         step=step,
         outcome=outcome,
         call=call,

@@ -29,8 +29,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which records are listed; ``None`` for any."""
 
     since: float | None = None
-    server: str | None = None
-    """An identity, or its beginning."""
+    servers: tuple[str, ...] = ()
+    """Identities of one server, or their beginnings; earlier releases recorded another one."""
     step: str | None = None
     outcome: str | None = None
     """Or its beginning."""
@@ -39,7 +39,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def __contains__(self, record: Record) -> bool:
         return (
             (self.since is None or record.at >= self.since)
-            and (self.server is None or record.identity.startswith(self.server))
+            and (not self.servers or record.identity.startswith(self.servers))
             and (self.step is None or record.step == self.step)
             and (self.outcome is None or record.outcome.startswith(self.outcome))
             and (self.call is None or record.call == self.call)

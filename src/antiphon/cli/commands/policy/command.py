@@ -19,7 +19,7 @@ from antiphon.cli.groups import ListGroup, ShowGroup, group
 from antiphon.cli.host_options import configuration
 from antiphon.cli.options import Json
 from antiphon.cli.requests import read_ask
-from antiphon.cli.servers import identity_of, names_of
+from antiphon.cli.servers import identities_of, names_of, origin_at
 from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, opened_store
 from antiphon.host.store import Store
@@ -43,7 +43,7 @@ Server = Annotated[
 @commands.command("show")
 def show_(*, server: Server = None, as_json: Json = False, config: ConfigFile = None) -> int:
     """Show the rules and what holds for each server; the usual command."""
-    show(configuration(config, os.environ), None if server is None else identity_of(server), as_json=as_json)
+    show(configuration(config, os.environ), () if server is None else identities_of(server), as_json=as_json)
     return 0
 
 
@@ -69,9 +69,9 @@ def explain(
     Exit code 1 if it would be denied.
     """
     asked = read_ask(request)
-    identity = "command:" if server is None else identity_of(server)
-    policy = effective(configuration(config, os.environ), identity)
-    origin = origin_of(identity, server or "", background=background)
+    known = origin_at("command:" if server is None else server)
+    policy = effective(configuration(config, os.environ), *known.identities)
+    origin = origin_of(known, background=background)
     code = tell(policy, asked, origin, headless=headless, as_json=as_json)
     if code:
         raise SystemExit(code)

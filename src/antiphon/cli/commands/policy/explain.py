@@ -17,10 +17,10 @@ from antiphon.wire.origin import Origin, OriginCall
 __all__ = ["origin_of", "tell"]
 
 
-def origin_of(identity: str, target: str, *, background: bool) -> Origin:
+def origin_of(known: Origin, *, background: bool) -> Origin:
     """Make an origin: an ask of this server, for a call of ours or for none."""
     call = None if background else OriginCall(id="explained", method="tools/call")
-    return Origin(id="explained", identity=identity, target=target, call=call)
+    return msgspec.structs.replace(known, id="explained", call=call)
 
 
 def tell(policy: Policy, asked: Asked, origin: Origin, *, headless: bool, as_json: bool) -> int:

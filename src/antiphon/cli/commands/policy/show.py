@@ -24,21 +24,21 @@ __all__ = ["effective", "ranked", "show"]
 _RANK: tuple[Effect, ...] = ("deny", "ask", "allow")
 
 
-def show(config: Config, identity: str | None, *, as_json: bool) -> None:
+def show(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
     """Show the policy and the settings: of one server, or the general ones and those of all servers named."""
-    if identity is not None:
-        policy = effective(config, identity)
-        _print(config, policy, {identity: config.for_server(identity)}, as_json=as_json)
+    if identities:
+        policy = effective(config, *identities)
+        _print(config, policy, {identities[0]: config.for_server(*identities)}, as_json=as_json)
         return
     entries = dict.fromkeys(entry.known_as for entry in (*config.servers, *config.tightened_servers))
     servers = {"": config.for_server(""), **{known_as: config.for_server(known_as) for known_as in entries}}
     _print(config, config.policy or Policy(), servers, as_json=as_json)
 
 
-def effective(config: Config, identity: str) -> Policy:
+def effective(config: Config, *identities: str) -> Policy:
     """Return the policy that holds for a server, its review mode worked in."""
     # Nothing is asked of the provider: the host is made for its policy.
-    return Configured(config, {}, provider=named("echo"), reviewer=None).host(identity).policy
+    return Configured(config, {}, provider=named("echo"), reviewer=None).host(*identities).policy
 
 
 def ranked(policy: Policy) -> list[Rule]:

@@ -1,0 +1,405 @@
+"""What a command line would run: program, script, arguments, the variables and the folder that choose code.
+
+Owns the reading of a command line as the operating system and the usual interpreters read it, so that a server is
+known by what runs and not by how it is spelled. It looks at files and starts none. The hashes of the result are made by
+``wire.origin``; whether a package has an exact version is ``pins``' business.
+
+Where a command line cannot be read with certainty (an option that is not known, a wrapper), the folder counts: the
+worst that follows is one question more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from antiphon.identity.pins import is_pinned, runner_of, without_version
+from antiphon.wire.origin import Launch, identify
+
+__all__ = ["command_of", "identity_of", "launch_of"]
+
+_CHOOSES_CODE = re.compile(
+    r"(PATH|PATHEXT|HOME|USERPROFILE|APPDATA|LOCALAPPDATA|COMSPEC|SHELL|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|IFS|ZDOTDIR"
+    r"|PYTHON\w*|VIRTUAL_ENV|CONDA\w*|PYENV\w*|UV_\w+|PIP_\w+|PIPX_\w+|POETRY_\w+|PDM_\w+|HATCH_\w+|__PYVENV_LAUNCHER__"
+    r"|NODE_\w+|NPM_CONFIG_.*|NPX_\w+|NVM_\w+|FNM_\w+|VOLTA_\w+|YARN_\w+|PNPM_\w+|COREPACK_\w+|TS_NODE_\w+|TSX_\w+"
+    r"|BUN_\w+|DENO_\w+"
+    r"|LD_\w+|DYLD_\w+|GCONV_PATH|LIBPATH|SHLIB_PATH|OPENSSL_CONF|OPENSSL_MODULES|OPENSSL_ENGINES"
+    r"|JAVA_\w+|_JAVA_OPTIONS|JDK_\w+|CLASSPATH|RUBY\w*|GEM_\w+|BUNDLE_\w+|RBENV_\w+|PERL\w*|LUA_\w+|PHPRC|PHP_\w+"
+    r"|GO\w+|CARGO_\w+|RUST\w+|DOTNET_\w+|COMPLUS_\w+|CORECLR_\w+|COR_\w+|R_\w+|JULIA_\w+"
+    r"|XDG_CONFIG_HOME|XDG_CONFIG_DIRS|XDG_DATA_HOME|XDG_DATA_DIRS|XDG_CACHE_HOME|GIT_\w+|DOCKER_\w+|ASDF_\w+|MISE_\w+)",
+    re.IGNORECASE if os.name == "nt" else 0,
+)
+"""Variables that make a loader, an interpreter, a package runner or a shell run something else."""
+_LOWER = re.compile(r"npm_config_.*", re.IGNORECASE)
+_INTERPRETER = re.compile(
+    r"(?P<name>python|pythonw|pypy|node|nodejs|ruby|perl|php|lua|java|bash|sh|zsh|dash|ksh|fish|pwsh|powershell|Rscript"
+    r"|tsx|ts-node|bun|deno)-?(?P<major>\d*)(?:\.\d+)*t?(?:\.exe)?$"
+)
+_VERSION = re.compile(r"(?<![0-9.])(?P<major>v?\d+)(?:\.\d+){1,2}(?![0-9.])")
+"""The version in a folder of a version manager: ``v22.11.0``, ``cpython-3.12.1-linux``."""
+_FOLDER_RUNNERS = frozenset(
+    [
+        "make",
+        "just",
+        "task",
+        "npm",
+        "yarn",
+        "pnpm",
+        "bun",
+        "deno",
+        "cargo",
+        "go",
+        "uv",
+        "poetry",
+        "pipenv",
+        "pdm",
+        "hatch",
+        "rye",
+        "pixi",
+        "bundle",
+        "rake",
+        "gradle",
+        "gradlew",
+        "mvn",
+        "mix",
+        "dotnet",
+        "nix",
+        "nix-shell",
+        "devbox",
+        "flox",
+        "direnv",
+        "mise",
+        "asdf",
+        "tox",
+        "nox",
+        "docker-compose",
+    ]
+)
+"""Programs that look into the current folder for what to run."""
+_SHIMS = (".python-version", ".node-version", ".nvmrc", ".ruby-version", ".tool-versions", "mise.toml", ".mise.toml")
+"""Where pyenv and its like find the version that their stand-ins run."""
+_NODE_FILES = ("node_modules", ".npmrc", "bunfig.toml", ".yarnrc.yml", "pnpm-workspace.yaml")
+"""By these a folder says where packages of Node come from."""
+_FLAGS: Mapping[str, frozenset[str]] = {
+    "node": frozenset(
+        [
+            "--no-warnings",
+            "--enable-source-maps",
+            "--trace-warnings",
+            "--no-deprecation",
+            "--trace-deprecation",
+            "--inspect",
+            "--experimental-strip-types",
+            "--experimental-transform-types",
+            "--use-system-ca",
+            "--use-openssl-ca",
+        ]
+    ),
+    "python": frozenset(),
+}
+"""Options that take no word after them and choose no code."""
+
+
+class _Place(Struct, frozen=True):
+    """Where and with which variables a command line is read."""
+
+    folder: str
+    path: str
+    env: Mapping[str, str]
+
+    def absolute(self, word: str) -> str:
+        """Return the file a word names, links followed, whether it is there or not."""
+        return os.path.realpath(Path(self.folder, word))
+
+
+class _Read(Struct, frozen=True):
+    """What the arguments of a program say."""
+
+    arguments: tuple[str, ...]
+    alike: tuple[str, ...]
+    folder: str | None
+    pinned: bool = True
+
+
+def command_of(file: str | Path) -> list[str]:
+    """Return the command line that runs a Python file: this interpreter, and the file's whole path."""
+    return [sys.executable, str(Path(file).absolute())]
+
+
+def identity_of(target: str | Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> str:
+    """Compute the identity of a server: what its grants go by, and rules, blocks and settings.
+
+    Args:
+        target: its URL, its command line as a list of words, or the path of its ``.py`` file.
+        env: variables that its entry sets; by default none.
+        cwd: the folder it is started in; by default the current one.
+    """
+    if isinstance(target, str):
+        return identify(target) if "://" in target else identify(launch_of(command_of(target), env=env, cwd=cwd))
+    return identify(launch_of(target, env=env, cwd=cwd))
+
+
+def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None) -> Launch:
+    """Find out what a command line would run.
+
+    Args:
+        argv: the program and its arguments, at least one word.
+        env: variables that are set for it, beside the usual ones; by default none.
+        cwd: the folder it is started in; by default the current one.
+    """
+    given = dict(env or {})
+    if any("\0" in word for word in (*argv, *given, *given.values(), str(cwd or ""))):
+        # No operating system starts this.
+        return Launch(program=argv[0], arguments=tuple(argv[1:]), alike=tuple(argv), typed=tuple(argv))
+    folder = os.path.realpath(cwd or ".")
+    words, given, is_certain = _unwrapped(list(argv), given)
+    place = _Place(folder, given.get("PATH", os.environ.get("PATH", os.defpath)), given)
+    found = _find(words[0], place)
+    program, name = _named(found)
+    read = _arguments(name, found, words[1:], place)
+    variables = tuple(sorted((key, value) for key, value in given.items() if _chooses_code(key)))
+    counts = not is_certain or any(_is_relative(key, value) for key, value in variables)
+    return Launch(
+        program=program,
+        arguments=read.arguments,
+        variables=variables,
+        folder=folder if counts else read.folder,
+        alike=(name, *read.alike),
+        typed=tuple(argv),
+        # Without what was only added to tell modules apart, and with what was taken away.
+        shown=(*argv[: len(argv) - len(words) + 1], *read.arguments[: len(words) - 1]),
+        pinned=read.pinned and not any(map(_runs_unpinned, words[1:])),
+    )
+
+
+def _chooses_code(name: str) -> bool:
+    return bool(_CHOOSES_CODE.fullmatch(name) or _LOWER.fullmatch(name))
+
+
+def _is_relative(name: str, value: str) -> bool:
+    """Tell whether a variable that chooses code chooses it relative to the folder: an empty entry of a path does."""
+    if name in ("PATH", "PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB"):
+        return any(not Path(part).is_absolute() for part in value.split(os.pathsep))
+    return any(part.startswith(("./", "../", ".\\", "..\\")) for part in re.split(r"[\s=:,;]", value))
+
+
+def _unwrapped(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str], bool]:
+    """Take away ``env NAME=VALUE...`` and ``cmd /c``, which only start another program.
+
+    Returns the words that are left, the variables, and whether all of it was understood.
+    """
+    while len(words) > 1:
+        name = _plain_name(words[0])
+        if name == "cmd" and words[1].lower() == "/c" and len(words) > 2:
+            words = words[2:]
+        elif name == "env" and not words[1].startswith("-"):
+            at = 1
+            while at < len(words) - 1 and "=" in words[at]:
+                key, _, value = words[at].partition("=")
+                env = {**env, key: value}
+                at += 1
+            words = words[at:]
+        else:
+            return words, env, name != "env"
+    return words, env, True
+
+
+def _plain_name(program: str) -> str:
+    return re.sub(r"\.(exe|cmd|bat|ps1)$", "", re.split(r"[/\\]", program)[-1], flags=re.IGNORECASE)
+
+
+def _find(program: str, place: _Place) -> str:
+    """Return the file of a program as it would be found, links of folders followed; its name if it is not there."""
+    if os.sep in program or (os.altsep and os.altsep in program):
+        candidates = [program]
+    else:
+        candidates = [str(Path(part, program)) for part in place.path.split(os.pathsep)]
+    endings = [""] if os.name != "nt" else ["", *os.environ.get("PATHEXT", ".EXE;.CMD;.BAT").split(";")]
+    for candidate in candidates:
+        file = Path(place.folder, candidate)
+        for ending in endings:
+            whole = file.with_name(file.name + ending)
+            if whole.is_file() and os.access(whole, os.X_OK):
+                return str(Path(os.path.realpath(whole.parent), whole.name))
+    return str(Path(place.folder, program)) if candidates == [program] else program
+
+
+def _named(found: str) -> tuple[str, str]:
+    """Return how a program is known exactly, and its plain name.
+
+    An interpreter of a virtual environment is that environment. Any other is known without its minor version, so that
+    an upgrade loses no grant; so is what comes with it, such as ``npx``.
+    """
+    path = Path(found)
+    name = _plain_name(found)
+    matched = _INTERPRETER.fullmatch(name)
+    if matched is None:
+        is_runner = runner_of([name]) is not None
+        return (_VERSION.sub(r"\g<major>", found) if is_runner else found), name
+    plain = {"pythonw": "python", "nodejs": "node"}.get(matched["name"], matched["name"])
+    if plain in ("python", "pypy") and (path.parent.parent / "pyvenv.cfg").is_file():
+        return f"environment:{path.parent.parent}", plain
+    major = matched["major"] or ("3" if plain in ("python", "pypy") else "")
+    folder = _VERSION.sub(r"\g<major>", str(path.parent)) if path.is_absolute() else ""
+    return str(Path(folder, f"{plain}{major}")), plain
+
+
+def _arguments(name: str, found: str, words: Sequence[str], place: _Place) -> _Read:
+    runner = runner_of([name, *words])
+    if runner is not None:
+        alike = tuple(_plain(without_version(word), place) for word in words)
+        return _Read(tuple(words), alike, _package_folder(runner, words, place), is_pinned([name, *words]))
+    read = _READERS.get(name)
+    if read is None and _INTERPRETER.fullmatch(name):
+        read = _script
+    seen = (read or _any_program)(name, words, place)
+    if seen.folder is None and "shims" in Path(found).parent.name:
+        return replace(seen, folder=_above(place.folder, _SHIMS))
+    return seen
+
+
+def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
+    """Read what Python makes of its words (``python --help``): one letter may follow another in an option."""
+    is_safe = bool(place.env.get("PYTHONSAFEPATH"))
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        word = words[at]
+        if word.startswith("--"):
+            at += 2 if word == "--check-hash-based-pycs" else 1
+            continue
+        for index, letter in enumerate(word[1:], 1):
+            is_safe = is_safe or letter in "IP"
+            if letter in "cm":
+                joined = word[index + 1 :]
+                what = joined or (words[at + 1] if at + 1 < len(words) else "")
+                return _without_file(letter, what, words, words[at + (1 if joined else 2) :], place, is_safe=is_safe)
+            if letter in "WX":
+                at += not word[index + 1 :]
+                break
+        at += 1
+    if at >= len(words) or words[at] == "-":
+        return _Read(tuple(words), tuple(words), place.folder)
+    return _with_file(words, at, place)
+
+
+def _without_file(
+    letter: str, what: str, words: Sequence[str], rest: Sequence[str], place: _Place, *, is_safe: bool
+) -> _Read:
+    """Read ``-m MODULE`` and ``-c CODE``: both import from the current folder first, unless that is switched off."""
+    alike = (f"-{letter}", what, *(_plain(word, place) for word in rest))
+    if is_safe:
+        return _Read(tuple(words), alike, None)
+    arguments = tuple(words)
+    if letter == "m":
+        stem = Path(place.folder, *what.split("."))
+        files = (stem.with_name(f"{stem.name}.py"), stem / "__main__.py", stem / "__init__.py")
+        # A module that appears in the folder is another server than the installed one of the same name.
+        arguments += tuple(f"module:{os.path.realpath(file)}" for file in files if file.is_file())
+    return _Read(arguments, alike, place.folder)
+
+
+def _node(name: str, words: Sequence[str], place: _Place) -> _Read:
+    """Read what Node makes of its words. What it preloads is looked for from the current folder."""
+    at, folder = 0, None
+    while at < len(words) and words[at].startswith("-"):
+        word = words[at]
+        option, equals, value = word.partition("=")
+        if option in ("-r", "--require", "--import", "--loader", "--experimental-loader"):
+            value = value if equals else "".join(words[at + 1 : at + 2])
+            folder = folder if Path(value).is_absolute() else place.folder
+            at += not equals
+        elif option not in _FLAGS["node"] and not option.startswith("--max-"):
+            # Code in the option itself, or an option that may take the next word: everything counts as it stands.
+            return _Read(tuple(words), tuple(words), place.folder)
+        at += 1
+    if at >= len(words):
+        return _Read(tuple(words), tuple(words), place.folder)
+    return replace(_with_file(words, at, place), folder=folder)
+
+
+def _script(name: str, words: Sequence[str], place: _Place) -> _Read:
+    """Read the words of an interpreter whose first word that is no option is a script."""
+    if words and not words[0].startswith("-") and Path(place.folder, words[0]).is_file():
+        return _with_file(words, 0, place)
+    return _Read(tuple(words), tuple(_plain(word, place) for word in words), place.folder)
+
+
+def _with_file(words: Sequence[str], at: int, place: _Place) -> _Read:
+    file = place.absolute(words[at])
+    alike = (Path(words[at]).name, *(_plain(word, place) for word in words[at + 1 :]))
+    return _Read((*words[:at], file, *words[at + 1 :]), alike, None)
+
+
+def _any_program(name: str, words: Sequence[str], place: _Place) -> _Read:
+    """Read the words of a program that is not known: whatever may name a file of the folder makes the folder count."""
+    alike = tuple(_plain(word, place) for word in words)
+    folder = place.folder if name in _FOLDER_RUNNERS else None
+    if name == "uv" and "--directory" in words[:-1]:
+        # What it says after this counts from there.
+        folder = place.absolute(words[words.index("--directory") + 1])
+    elif any(_may_name_file(word, place) for word in words):
+        folder = place.folder
+    return _Read(tuple(words), alike, folder, _all_pinned(words))
+
+
+def _may_name_file(word: str, place: _Place) -> bool:
+    """Tell whether a word, or what stands after a ``=`` or before a ``:`` in it, names something in the folder."""
+    parts = {word, word.partition("=")[2], word.partition(":")[0], *word.split()} - {""}
+    return any(
+        part.startswith(("./", "../", ".\\", "..\\"))
+        or (not Path(part).is_absolute() and len(part) < 256 and os.path.lexists(Path(place.folder, part)))
+        for part in parts
+    )
+
+
+def _plain(word: str, place: _Place) -> str:
+    """Take the folders out of a word: of a file its name is left, of a folder nothing."""
+    option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    if not value or len(value) > 4096 or "\0" in value:
+        return word
+    path = Path(place.folder, value)
+    is_path = os.sep in value or value in (".", "..") or value.startswith("~")
+    if not is_path and not os.path.lexists(path):
+        return word
+    return f"{option}{equals}<folder>" if path.is_dir() else f"{option}{equals}{path.name}"
+
+
+def _package_folder(runner: str, words: Sequence[str], place: _Place) -> str | None:
+    """Return the folder that a package runner takes its package, or the address of its registry, from."""
+    if any(_may_name_file(word, place) for word in words):
+        return place.folder
+    # uvx and pipx look at no file of a project; those of Node do.
+    return None if runner in ("uvx", "pipx") else _above(place.folder, _NODE_FILES)
+
+
+def _above(folder: str, names: Sequence[str]) -> str | None:
+    """Return the nearest folder, from this one upwards, that has a file or folder with one of these names."""
+    for each in (Path(folder), *Path(folder).parents):
+        if any(os.path.lexists(each / name) for name in names):
+            return str(each)
+    return None
+
+
+def _runs_unpinned(word: str) -> bool:
+    """Tell whether a word is a line for a shell that runs a package of no stated version."""
+    return " " in word and not _all_pinned(re.split(r"[\s;&|()'\"]+", word))
+
+
+def _all_pinned(words: Sequence[str]) -> bool:
+    """Tell whether no runner of packages is among these words, or each with an exact version."""
+    return all(is_pinned([_plain_name(word), *words[at + 1 :]]) for at, word in enumerate(words))
+
+
+_READERS: Mapping[str, Callable[[str, Sequence[str], _Place], _Read]] = {
+    "python": _python,
+    "pypy": _python,
+    "node": _node,
+    "bun": _any_program,
+    "deno": _any_program,
+}

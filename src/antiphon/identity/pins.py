@@ -1,0 +1,117 @@
+"""Which version of a package would run: whether the command line of a package runner names it exactly.
+
+Owns how ``npx``, ``uvx`` and their like are written. What a command line runs otherwise is ``command_lines``'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+__all__ = ["is_pinned", "runner_of", "without_version"]
+
+_RUNNERS: dict[tuple[str, ...], str] = {
+    ("npx",): "npx",
+    ("npm", "exec"): "npx",
+    ("npm", "x"): "npx",
+    ("pnpx",): "npx",
+    ("pnpm", "dlx"): "npx",
+    ("pnpm", "exec"): "npx",
+    ("yarn", "dlx"): "npx",
+    ("bunx",): "npx",
+    ("bun", "x"): "npx",
+    ("uvx",): "uvx",
+    ("uv", "tool", "run"): "uvx",
+    ("pipx", "run"): "pipx",
+}
+"""The words that begin a run of a package that may first be fetched, and by whose rules the rest is read."""
+_ALONE = {
+    "npx": frozenset(
+        ["-y", "--yes", "-q", "--quiet", "-s", "--silent", "--prefer-offline", "--prefer-online", "--offline", "--bun"]
+    ),
+    "uvx": frozenset(
+        [
+            "-q",
+            "--quiet",
+            "-v",
+            "--verbose",
+            "--refresh",
+            "--isolated",
+            "--offline",
+            "--no-cache",
+            "-n",
+            "--no-progress",
+            "--native-tls",
+            "--no-build",
+            "--no-config",
+            "--no-env-file",
+        ]
+    ),
+    "pipx": frozenset(["-q", "--quiet", "-v", "--verbose", "--no-cache"]),
+}
+"""Options that take no word after them."""
+_WITH_PACKAGE = {
+    "npx": frozenset({"-p", "--package"}),
+    "uvx": frozenset({"--from", "--with", "-w"}),
+    "pipx": frozenset({"--spec", "--with"}),
+}
+"""Options whose word is a package; all but ``--with`` say what to fetch instead of the command's own name."""
+_WITH_WORD = {
+    "npx": frozenset[str](),
+    "uvx": frozenset({"-p", "--python", "--cache-dir", "--python-preference", "--exclude-newer"}),
+    "pipx": frozenset({"--python"}),
+}
+"""Options that take a word which is no package."""
+_EXACT = {
+    "npx": re.compile(r"(?:@[\w.~-]+/)?[\w.~-]+@\d+\.\d+\.\d+(?:[-+][\w.+-]+)?|.*#[0-9a-f]{40}"),
+    "uvx": re.compile(r"[\w.-]+(?:\[[\w,.-]*\])?(?:==|@)\d[\w.!+]*|git\+.*@[0-9a-f]{40}(?:#.*)?"),
+    "pipx": re.compile(r"[\w.-]+(?:\[[\w,.-]*\])?==\d[\w.!+]*|git\+.*@[0-9a-f]{40}(?:#.*)?"),
+}
+"""A package with exactly one version: of npm ``name@1.2.3``, of Python ``name==1.2.3``, or a commit in full."""
+_LOCAL = re.compile(r"(?:\.{0,2}[/\\]|~|[A-Za-z]:[/\\]|file:).*")
+"""A package on this disk: its place is part of the identity."""
+_VERSIONED = re.compile(r"(?P<name>(?:@[\w.~-]+/)?[\w.~-]+(?:\[[\w,.-]*\])?)(?:@|==|>=|<=|~=|>|<|!=)[^/]*")
+
+
+def runner_of(words: Sequence[str]) -> str | None:
+    """Return whose rules a package runner follows (npx, uvx or pipx), or ``None`` if these words start none."""
+    for beginning, kind in _RUNNERS.items():
+        if tuple(words[: len(beginning)]) == beginning:
+            return kind
+    return None
+
+
+def is_pinned(words: Sequence[str]) -> bool:
+    """Tell whether each package that these words fetch has an exact version; ``True`` if they fetch none.
+
+    An option that is not known may hide what is fetched: then it is not pinned.
+    """
+    kind = runner_of(words)
+    if kind is None:
+        return True
+    start = next(len(beginning) for beginning in _RUNNERS if tuple(words[: len(beginning)]) == beginning)
+    packages: list[str] = []
+    is_named = False
+    at = start
+    while at < len(words):
+        option, equals, value = words[at].partition("=")
+        if option in _WITH_PACKAGE[kind]:
+            at += not equals
+            packages.append(value if equals else "".join(words[at : at + 1]))
+            is_named = is_named or (option != "--with" and not (kind == "uvx" and option == "-w"))
+        elif option in _WITH_WORD[kind]:
+            at += not equals
+        elif words[at].startswith("-") and words[at] != "--":
+            if words[at] not in _ALONE[kind]:
+                return False
+        elif words[at] != "--":
+            packages += [] if is_named else [words[at]]
+            break
+        at += 1
+    return bool(packages) and all(_EXACT[kind].fullmatch(one) or _LOCAL.fullmatch(one) for one in packages)
+
+
+def without_version(word: str) -> str:
+    """Take the version from a word that may name a package."""
+    found = _VERSIONED.fullmatch(word)
+    return found["name"] if found else word
