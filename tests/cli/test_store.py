@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy.exc import DBAPIError
@@ -9,7 +13,9 @@ from sqlalchemy.exc import DBAPIError
 from antiphon.cli.failures import Failed
 from antiphon.cli.store import opened_store
 from antiphon.errors import ConfigError
-from antiphon.host.store.base import StoreStalled
+from antiphon.host.store.base import Change, StoreStalled
+from antiphon.host.store.chain import Record
+from tests.cli.program import environment
 
 
 async def test_the_usual_store_is_in_the_state_folder(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -78,3 +84,43 @@ def test_a_server_that_cannot_be_reached_is_named(cli):
     assert done.code == 1
     assert "postgresql://me:***@127.0.0.1:1/x: cannot be reached: " in done.err
     assert "hunter22" not in done.err
+
+
+PROGRAM = """
+import contextlib, io, os, sys
+from antiphon.cli.main import main
+
+def run(store):
+    return [main([*command.split(","), "--store", store]) for command in sys.argv[3:]]
+
+with contextlib.redirect_stdout(io.StringIO()):
+    # Everything is imported now: whoever is not root may not be able to read the interpreter's own files.
+    run(sys.argv[1])
+if os.geteuid() == 0:
+    os.setuid(65534)
+print(run(sys.argv[2]))
+"""
+
+
+async def test_what_only_reads_needs_no_store_that_can_be_written():
+    """A copy on a disc that is mounted for reading is listed, checked and summed up."""
+    with TemporaryDirectory() as folder:
+        places = [Path(folder, name) for name in ("own", "read-only")]
+        for place in places:
+            async with opened_store(str(place / "host.db"), None, make=True) as store:
+                record = Record(at=1.0, ask="1", identity="command:x", method="tools/call", step="received")
+                await store.commit(Change(records=(record,)))
+        for path in (places[1] / "host.db", places[1], Path(folder)):
+            path.chmod({".db": 0o400}.get(path.suffix, 0o500))
+            if os.geteuid() == 0:
+                os.chown(path, 65534, 65534)
+        stores = [str(place / "host.db") for place in places]
+        commands = ["review,list", "audit,list", "audit,verify", "audit,export", "audit,spend"]
+        command = [sys.executable, "-c", PROGRAM, *stores, *commands]
+        done = subprocess.run(
+            command, capture_output=True, check=False, text=True, timeout=60, cwd=folder, env=environment()
+        )
+        for path in (Path(folder), places[1]):
+            path.chmod(0o700)
+        assert done.stdout.splitlines()[-1] == "[0, 0, 0, 0, 0]", done.stderr
+        assert "command:x" in done.stdout

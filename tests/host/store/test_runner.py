@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import Connection, text
@@ -141,3 +143,93 @@ async def test_what_is_begun_at_a_server_is_finished_before_it_is_closed(tmp_pat
         assert await again.run(numbers, write=False) == [1]
         await again.aclose()
         assert begun.cancelled()
+
+
+def rights(path: Path) -> int:
+    """Return who may do what with a file."""
+    return path.stat().st_mode & 0o777
+
+
+async def test_a_file_that_others_could_read_is_kept_from_them(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """With those that SQLite keeps beside it; and it is said."""
+    path = tmp_path / "host.db"
+    first = SqliteRunner(path)
+    await first.run(lambda connection: connection.execute(text("CREATE TABLE t (n INTEGER)")))
+    files = [path, tmp_path / "host.db-wal", tmp_path / "host.db-shm"]
+    for file in files:
+        file.chmod(0o666)
+    second = SqliteRunner(path)
+    assert await second.run(numbers, write=False) == []
+    assert [rights(file) for file in files] == [0o600] * 3
+    assert "others could read or write it" in caplog.text
+    await first.aclose()
+    await second.aclose()
+
+
+async def test_a_file_made_at_the_end_of_a_link_is_nobody_elses(tmp_path: Path):
+    """Also where nothing was there, and others may usually read what is made."""
+    before = os.umask(0)
+    try:
+        (tmp_path / "link.db").symlink_to(tmp_path / "elsewhere" / "host.db")
+        runner = SqliteRunner(tmp_path / "link.db")
+        await runner.run(lambda connection: connection.execute(text("CREATE TABLE t (n INTEGER)")))
+        made = tmp_path / "elsewhere"
+        assert {file.name: rights(file) for file in made.iterdir()} == {
+            "host.db": 0o600,
+            "host.db-wal": 0o600,
+            "host.db-shm": 0o600,
+        }
+        await runner.aclose()
+    finally:
+        os.umask(before)
+
+
+READER = """
+import asyncio, os, sys
+from pathlib import Path
+from sqlalchemy import text
+from antiphon.host.store.runner import SqliteRunner
+
+async def main(path):
+    runner = SqliteRunner(Path(path))
+    numbers = await runner.run(lambda connection: list(connection.scalars(text("SELECT n FROM t"))), write=False)
+    print(numbers, runner.read_only)
+    await runner.aclose()
+
+asyncio.run(main(sys.argv[1]))
+if os.geteuid() == 0:
+    os.setuid(65534)
+asyncio.run(main(sys.argv[2]))
+"""
+WRITER = """
+import os, sqlite3, sys
+made = sqlite3.connect(sys.argv[1], isolation_level=None)
+made.execute("PRAGMA journal_mode=WAL")
+made.execute("CREATE TABLE t (n INTEGER)")
+made.execute("INSERT INTO t VALUES (1)")
+if sys.argv[2] == "merged":
+    made.close()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("how", ["merged", "killed"])
+def test_a_file_that_cannot_be_written_is_read(how: str, tmp_path: Path):
+    """Also what a process that was killed had written and not merged; everything stays as it was."""
+    with TemporaryDirectory() as folder:
+        there = Path(folder, "host.db")
+        for path in (tmp_path / "host.db", there):
+            subprocess.run([sys.executable, "-c", WRITER, str(path), how], check=True, timeout=60)
+        Path(folder, "host.db-shm").unlink(missing_ok=True)
+        before = {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+        for file in (*Path(folder).iterdir(), Path(folder)):
+            file.chmod(0o500 if file.is_dir() else 0o400)
+            if os.geteuid() == 0:
+                # Root may write everything: the reader becomes somebody else.
+                os.chown(file, 65534, 65534)
+        command = [sys.executable, "-c", READER, str(tmp_path / "host.db"), str(there)]
+        done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+        if os.geteuid() != 0:
+            Path(folder).chmod(0o700)
+        assert done.stdout == "[1] False\n[1] True\n", done.stderr
+        assert {file.name: file.read_bytes() for file in Path(folder).iterdir()} == before

@@ -8,21 +8,28 @@ each statement, which takes longer than the statement.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar, cast
+from urllib.parse import quote
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
+
+from antiphon.errors import ConfigError
 
 __all__ = ["CLOSING", "IDLE", "LOCKED", "STATEMENT", "TRANSACTION", "PostgresRunner", "Runner", "SqliteRunner"]
 
@@ -56,6 +63,7 @@ _SETTINGS = {
     "tcp_keepalives_interval": 5,
     "tcp_keepalives_count": 3,
 }
+_log = logging.getLogger("antiphon.host")
 _BOUND = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 
 
@@ -71,6 +79,11 @@ class Runner(Protocol):
         """
         ...
 
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written there."""
+        ...
+
     async def aclose(self) -> None:
         """Close all connections, within a bounded time."""
         ...
@@ -84,6 +97,13 @@ class SqliteRunner:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
         self._closing = False
+        self._copy: TemporaryDirectory[str] | None = None
+
+    @property
+    def read_only(self) -> bool:
+        """See ``Runner.read_only``: a file that is there, on a system of files that is mounted so or without a right."""
+        path = self._path.resolve()
+        return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
     def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
         """See ``Runner.run``. It is begun at once."""
@@ -132,17 +152,48 @@ class SqliteRunner:
         return result
 
     def _open(self) -> Connection:
-        engine = create_engine(URL.create("sqlite", database=str(self._path)), poolclass=NullPool, hide_parameters=True)
-        event.listen(engine, "connect", _prepare)
+        # A link is followed here, not by SQLite: it would make the file that is missing at its end for all to read.
+        path = self._path.resolve()
         with _OPENING:
-            _make(self._path)
-            self._connection = engine.connect()
+            if self.read_only:
+                self._connection = self._open_to_read(path)
+            else:
+                _make(path)
+                _keep_from_others(path)
+                self._connection = _connected(URL.create("sqlite", database=str(path)), _set_up)
         return self._connection
+
+    def _open_to_read(self, path: Path) -> Connection:
+        try:
+            return _connected(_reading(path, mode="ro"), _set_up_to_read)
+        except DBAPIError:
+            # What a host that was killed has not merged yet can be read only where it can be merged.
+            log = path.with_name(f"{path.name}-wal")
+            if not log.exists() or not log.stat().st_size:
+                return _connected(_reading(path, immutable="1"), _set_up_to_read)
+            self._copy = TemporaryDirectory(prefix="antiphon-store-")
+            copy = Path(self._copy.name) / path.name
+            for file in (path, log):
+                copyfile(file, copy.with_name(file.name))
+            return _connected(URL.create("sqlite", database=str(copy)), _set_up)
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
+
+
+def _connected(url: URL, set_up: Callable[[sqlite3.Connection], None]) -> Connection:
+    engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+    event.listen(engine, "connect", partial(_prepare, set_up))
+    return engine.connect()
+
+
+def _reading(path: Path, **how: str) -> URL:
+    return URL.create("sqlite", database=f"file:{quote(str(path))}", query={**how, "uri": "true"})
 
 
 def _make(path: Path) -> None:
@@ -156,8 +207,29 @@ def _make(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
+def _keep_from_others(path: Path) -> None:
+    """Take every right to the files of a store from everybody but its owner.
+
+    Raises:
+        ConfigError: that cannot be done.
+    """
+    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with suppress(FileNotFoundError):
+            rights = stat.S_IMODE(file.stat().st_mode)
+            # Elsewhere the bits say nothing of others.
+            if os.name != "posix" or not rights & 0o077:
+                continue
+            try:
+                file.chmod(rights & 0o700)
+            except OSError as error:
+                raise ConfigError(f"{file}: others may read or write it: chmod 600 ({error.strerror})") from None
+            _log.warning("%s: others could read or write it; they cannot any more", file)
+
+
 class PostgresRunner:
     """A few connections to a server."""
+
+    read_only = False
 
     def __init__(self, url: URL) -> None:
         # Here, because whoever has a file need not load it.
@@ -276,13 +348,20 @@ def _fail(done: asyncio.Future[T], error: BaseException) -> None:
         done.set_exception(error)
 
 
-def _prepare(connection: sqlite3.Connection, record: Any) -> None:
+def _prepare(set_up: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection, record: Any) -> None:
     try:
-        _set_up(connection)
+        set_up(connection)
     except sqlite3.Error:
         # Nobody else has it yet.
         connection.close()
         raise
+
+
+def _set_up_to_read(connection: sqlite3.Connection) -> None:
+    connection.isolation_level = None
+    connection.execute(f"PRAGMA busy_timeout={_BUSY}")
+    # Only now the file is opened.
+    connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall()
 
 
 def _set_up(connection: sqlite3.Connection) -> None:

@@ -17,6 +17,7 @@ from typing import Literal, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from antiphon.errors import ConfigError
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
@@ -97,6 +98,7 @@ class SqlStore:
         self._stalled = False
         self._opening = asyncio.Lock()
         self._heart: asyncio.Task[None] | None = None
+        self._only_read = False
 
     async def commit(self, change: Change) -> str | None:
         """See ``base.Store.commit``."""
@@ -272,10 +274,12 @@ class SqlStore:
         return result
 
     async def _open(self) -> None:
-        if self._heart is not None:
+        if self._heart is not None or self._only_read:
             return
         async with self._opening:
-            if self._heart is None:
+            if self._runner.read_only:
+                self._only_read = await self._within(self._runner.run(_readable, write=False), LISTING)
+            elif self._heart is None:
                 if not process.is_own(self.host):
                     self.host = process.named()
                 await self._within(self._runner.run(self._prepared), LISTING)
@@ -354,3 +358,10 @@ class SqlStore:
         late = questions.decide(connection, decisions, self._clock())
         if late is not None:
             raise money.Refused(late)
+
+
+def _readable(connection: Connection) -> bool:
+    """Check that a store that cannot be written to can be read as it is."""
+    if not migrations.is_current(connection):
+        raise ConfigError("the store is of another release, and cannot be brought up to date where it is read-only")
+    return True
