@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import subprocess
@@ -102,6 +103,13 @@ print(run(sys.argv[2]))
 """
 
 
+def read(command: list[str], folder: str) -> subprocess.CompletedProcess[str]:
+    """Run commands in a folder."""
+    return subprocess.run(
+        command, capture_output=True, check=False, text=True, timeout=60, cwd=folder, env=environment()
+    )
+
+
 async def test_what_only_reads_needs_no_store_that_can_be_written():
     """A copy on a disc that is mounted for reading is listed, checked and summed up."""
     with TemporaryDirectory() as folder:
@@ -117,9 +125,7 @@ async def test_what_only_reads_needs_no_store_that_can_be_written():
         stores = [str(place / "host.db") for place in places]
         commands = ["review,list", "audit,list", "audit,verify", "audit,export", "audit,spend"]
         command = [sys.executable, "-c", PROGRAM, *stores, *commands]
-        done = subprocess.run(
-            command, capture_output=True, check=False, text=True, timeout=60, cwd=folder, env=environment()
-        )
+        done = await asyncio.to_thread(read, command, folder)
         for path in (Path(folder), places[1]):
             path.chmod(0o700)
         assert done.stdout.splitlines()[-1] == "[0, 0, 0, 0, 0]", done.stderr

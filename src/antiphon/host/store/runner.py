@@ -101,7 +101,7 @@ class SqliteRunner:
 
     @property
     def read_only(self) -> bool:
-        """See ``Runner.read_only``: a file that is there, on a system of files that is mounted so or without a right."""
+        """See ``Runner.read_only``: a file that is there, mounted so or without the right to write."""
         path = self._path.resolve()
         return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
