@@ -64,6 +64,27 @@ async def test_with_a_carrier_on_its_way_nothing_is_dropped_and_without_it_the_o
         assert stream.is_carried is expected
 
 
+async def test_what_nobody_reads_is_told_once_and_then_counted(caplog):
+    """A client that never reads cannot fill the log either; the count is told when it reads again, or at the end."""
+    ended, read = Stream(), Stream()
+    for stream in (ended, read):
+        for _ in range(50_000):
+            stream.put(b"1")
+    assert [record.message for record in caplog.records] == [
+        "nobody reads a stream: its oldest messages are dropped"
+    ] * 2
+    caplog.clear()
+    ended.finish()
+    read.put(b"2", last=True)
+    _, response, task = carry(read)
+    await task
+    assert [record.message for record in caplog.records] == [
+        "49000 messages of a stream that nobody read were dropped",
+        "49001 messages of a stream that nobody read were dropped",
+    ]
+    assert data_of(response)[-1] == b"2"
+
+
 async def test_after_the_last_frame_nothing_goes_in():
     """The reply ends a stream."""
     stream = Stream()

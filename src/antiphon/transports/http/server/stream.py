@@ -29,7 +29,7 @@ _DETACHED_FRAMES = 1000
 class Stream:
     """Frames in order, and at most one carrier that takes them to the client."""
 
-    __slots__ = ("_backlog", "_carrier", "_frames", "_room", "_slow_down", "complete", "cursor")
+    __slots__ = ("_backlog", "_carrier", "_dropped", "_frames", "_room", "_slow_down", "complete", "cursor")
 
     def __init__(self, cursor: Cursor | None = None) -> None:
         self.cursor = cursor
@@ -38,6 +38,7 @@ class Stream:
         # A list: a stream mostly holds nothing, and an empty deque is ten times as large.
         self._frames: list[bytes] = []
         self._backlog = 0
+        self._dropped = 0
         self._carrier: Carrier | None = None
         self._slow_down: Callable[[], object] | None = None
         """Given while frames are passed on without a task: has one made, for ``carry_on``."""
@@ -69,6 +70,7 @@ class Stream:
     def finish(self) -> None:
         """Let it end without a last frame."""
         self.complete = True
+        self._count_dropped()
         if self._slow_down is not None and self._carrier is not None and self._carrier.pass_on(b"", last=True):
             self._carrier = self._slow_down = None
             return
@@ -157,6 +159,7 @@ class Stream:
         await self._ending(carrier, self._take_over(before, carrier, after))
 
     async def _take_over(self, before: Carrier | None, carrier: Carrier, after: int | None) -> None:
+        self._count_dropped()
         if before is not None and before is not carrier:
             self.slow_down()
             before.stop()
@@ -210,7 +213,18 @@ class Stream:
         """Keep what waits for a client within bounds; what answers a request is last, and so stays."""
         while len(self._frames) > 1 and (self._backlog > _DETACHED_BYTES or len(self._frames) > _DETACHED_FRAMES):
             self._backlog -= len(self._frames.pop(0))
-            log.warning("nobody reads a stream: its oldest message is dropped")
+            self._dropped += 1
+            if self._dropped == 1:
+                # Not for each: a client that never reads would fill the log instead of the memory.
+                log.warning("nobody reads a stream: its oldest messages are dropped")
+        if self.complete:
+            self._count_dropped()
+
+    def _count_dropped(self) -> None:
+        """Say how much was dropped, once it is known: somebody reads again, or nothing more will come."""
+        dropped, self._dropped = self._dropped, 0
+        if dropped > 1:
+            log.warning("%d messages of a stream that nobody read were dropped", dropped)
 
     def _full(self) -> Awaitable[None] | None:
         if self._room is None:
