@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from antiphon.host.checks.redact import find_secrets, mask
@@ -39,13 +37,3 @@ def test_ordinary_text_has_none(text: str):
     """A word about secrets is not one."""
     assert find_secrets(text) == []
     assert mask(text) == text
-
-
-@pytest.mark.parametrize(
-    "piece", ["sk-", "eyJaaaaaaaa.", "-----BEGIN ", "Bearer   ", "a://b:", "password=", "?key=", "AKIA"]
-)
-def test_searching_stays_quick_on_hostile_text(piece: str):
-    """A text made to confuse a pattern costs no more than another of its length."""
-    start = time.perf_counter()
-    find_secrets(piece * 20_000)
-    assert time.perf_counter() - start < 3

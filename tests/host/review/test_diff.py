@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.host.checks.visible import hidden
-from antiphon.host.review.diff import Line, differences, editable, edited_text, pretty
+from antiphon.host.review.diff import Line, compared, differences, editable, edited_text, pretty
 from antiphon.wire.content import ImageContent
 from antiphon.wire.sampling import SamplingMessage
 from tests.host.asks import request
@@ -67,3 +67,34 @@ def test_what_is_too_long_is_not_compared():
 def test_json_is_what_would_be_sent():
     """By its wire names."""
     assert '"maxTokens": 100' in pretty(request())
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=60), st.lists(st.sampled_from("abcdefgh"), max_size=60))
+def test_both_sides_can_be_read_off_a_comparison(old: list[str], new: list[str]):
+    """With what stays, the lines that go are the one text, and those that come are the other."""
+    apart = [f"line {at}" for at in range(3)]
+    lines = compared([*old, *apart, *new], [*new, *apart, *old])
+    kept = [line.text for line in lines if line.sign != "+"]
+    come = [line.text for line in lines if line.sign != "-"]
+    assert is_within(kept, [*old, *apart, *new])
+    assert is_within(come, [*new, *apart, *old])
+    assert (lines == []) == (old == new)
+
+
+def is_within(part: list[str], whole: list[str]) -> bool:
+    """Tell whether these lines stand in the other ones, in this order."""
+    rest = iter(whole)
+    return all(line in rest for line in part)
+
+
+def test_lines_that_are_all_masked_are_compared_at_once():
+    """Thousands of lines of which each differs a little: the work grows with their number, not with its square."""
+    old = [f"key {at % 7} = secret {at % 3}" for at in range(2_400)]
+    lines = compared(old, [f"key {at % 7} = [key]" for at in range(2_400)])
+    assert [line.sign for line in lines] == ["-"] * 2_400 + ["+"] * 2_400
+
+
+def test_a_line_that_moved_is_taken_out_and_put_in():
+    """What stands once on either side holds the rest together."""
+    old, new = [str(at) for at in range(100)], [*map(str, range(50)), "x", *map(str, range(50, 100))]
+    assert [f"{line.sign}{line.text}" for line in compared(old, new)] == [" 48", " 49", "+x", " 50", " 51"]

@@ -5,12 +5,12 @@ Owns the patterns, and what masking means. Whether a direction is masked, blocke
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from antiphon.host.checks.contents import texts
+from antiphon.host.checks.secret_forms import FORMS
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -38,60 +38,18 @@ class Finding(NamedTuple):
     end: int
 
 
-class _Form(NamedTuple):
-    kind: str
-    signs: tuple[str, ...]
-    """In lower case; a text without any of them cannot match, and that is found out much faster."""
-    pattern: re.Pattern[str]
-
-
-# Each from the vendor's public description of its key format; lengths are minima, so that a cut key is still found.
-_FORMS = (
-    _Form(
-        "private key",
-        ("private key",),
-        re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY-----(?:[^-]{0,20000}-----END)?"),
-    ),
-    _Form("AWS access key", ("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
-    _Form("API key", ("sk-",), re.compile(r"\bsk-[A-Za-z0-9_-]{16,}")),
-    _Form("Google API key", ("aiza",), re.compile(r"\bAIza[0-9A-Za-z_-]{35}")),
-    _Form(
-        "GitHub token",
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-        re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
-    ),
-    _Form("Slack token", ("xox",), re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
-    _Form(
-        "JSON web token",
-        (".eyj",),
-        re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
-    ),
-    _Form("bearer token", ("bearer",), re.compile(r"\b[Bb]earer\s{1,4}[A-Za-z0-9._~+/=-]{16,}")),
-    _Form(
-        "password in a URL",
-        ("://",),
-        re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:[^\s/@]{1,200}@"),
-    ),
-    _Form(
-        "key in a URL",
-        ("key=", "token=", "secret=", "password="),
-        re.compile(r"(?i)[?&](?:api_?key|access_token|token|key|secret|password)=[^\s&#]{8,}"),
-    ),
-    _Form(
-        "password",
-        ("passw", "secret", "key"),
-        re.compile(r"(?i)\b(?:password|passwd|secret|api[_-]?key)\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?[^\s\"']{6,}"),
-    ),
-)
-
-
 def find_secrets(text: str) -> list[Finding]:
     """Return the places that look like secrets, in order, without overlaps (the one that starts first wins)."""
     lowered = text.lower()
-    possible = [form for form in _FORMS if any(sign in lowered for sign in form.signs)]
-    matches = [Finding(form.kind, *match.span()) for form in possible for match in form.pattern.finditer(text)]
+    possible = [form for form in FORMS if any(sign in lowered for sign in form.signs)]
+    matches = [
+        Finding(form.kind, *match.span())
+        for form in possible
+        for match in form.pattern.finditer(text)
+        if form.fits is None or form.fits(match.groupdict().get("value") or match[0])
+    ]
     found: list[Finding] = []
-    # The sort is stable: of two that start together, the earlier pattern, which is the more particular, is kept.
+    # The sort is stable: of two that start together, the earlier form, which is the more particular, is kept.
     for finding in sorted(matches, key=lambda match: match.start):
         if not found or finding.start >= found[-1].end:
             found.append(finding)

@@ -1,7 +1,11 @@
 """Text from a stranger as inert text: everything a terminal would obey, or an eye would miss, becomes a visible mark.
 
-Owns which characters are invisible and how they are marked. It knows nothing of messages, colours or widths.
-A mark is ``⟦U+202E⟧``; the opening bracket itself is marked too, so that a text cannot forge one.
+Owns which characters are invisible, how they are marked, and how blank room is folded. It knows nothing of messages
+or colours; how wide a line is, ``lines`` tells. A mark is ``⟦U+202E⟧``; what looks like its opening bracket is marked
+too, so that a text cannot forge one.
+
+Whatever the text, the work grows with its length and no faster, and is done by a few passes of the interpreter's own
+loops: a text may have millions of characters that are to be marked.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-__all__ = ["Hidden", "hidden", "inert", "inert_line", "replace_hidden"]
+__all__ = ["Hidden", "blank_runs", "hidden", "inert", "inert_line", "replace_hidden"]
 
 Hidden = Literal["control", "bidi", "zero-width", "tag", "variation", "filler", "private", "stacked"]
 """Why a character is marked."""
@@ -23,13 +27,14 @@ _FILLERS = frozenset([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x
 _VARIATION = frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 _TAGS = range(0xE0000, 0xE0080)
 _OPEN, _CLOSE = "\u27e6", "\u27e7"
+_FORGERIES = frozenset(map(ord, "\u27e6\u301a\u2045\u298b\u298d\u298f\u27ec\u2997\u2772\ufe5d"))
+"""The bracket that opens our marks, and those that a reader could take for it. Prose has none of them."""
 _LONGEST_STACK = 4
 """Combining marks on one letter that are shown: living scripts stay below, text that smears over lines does not."""
 _JOINERS: dict[str, Hidden] = {"\ufe0f": "variation", "\u200d": "zero-width"}
 """Marked unless they are part of an emoji."""
-_REPEATED = re.compile(rf"({_OPEN}U\+[0-9A-F]+){_CLOSE}(?:\1{_CLOSE}){{3,}}")
-_EMPTY_LINES = re.compile(r"\n{6,}")
-_SPACES = re.compile(r" {81,}")
+_STAND_INS = range(0xF0000, 0xFFFFE)
+"""Private characters, which stand in a text for what is decided by its context while the rest is translated."""
 _CATEGORIES: dict[str, Hidden] = {
     "Cc": "control",
     "Zl": "control",
@@ -39,19 +44,28 @@ _CATEGORIES: dict[str, Hidden] = {
     "Co": "private",
     "Cn": "private",
 }
+_BLANK = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+"""Characters that are room and nothing else."""
+_ROOM = 80
+"""Cells of room within a line, above which it is folded: a line of a terminal."""
+_EMPTY_LINES = re.compile(rf"\n(?:[{_BLANK}]*+\n){{5,}}+")
+_BLANKS = re.compile(rf"[{_BLANK}]{{21,}}+")
+_MANY_SPACES = " " * 21
+_REPEATED = re.compile(rf"({_OPEN}U\+[0-9A-F]++){_CLOSE}(?:\1{_CLOSE}){{3,}}+")
+_TAGGED = re.compile(rf"(?:{_OPEN}U\+E00[0-7][0-9A-F]{_CLOSE}){{2,}}+")
+_CODE = re.compile(r"U\+([0-9A-F]++)")
 
 
 def inert(text: str) -> str:
     """Return the text with every character that is not plainly visible replaced by its mark.
 
-    Line ends stay, a tab becomes four spaces. The same mark more than three times in a row, more than four empty
-    lines and more than eighty spaces are written as a count, so that nothing can be pushed out of sight.
-    Nothing is ever left out.
+    Line ends stay, a tab becomes four spaces. The same mark more than three times in a row, more than four lines with
+    nothing on them and more than eighty cells of room within a line are written as a count, so that nothing can be
+    pushed out of sight. Tag characters, which repeat ASCII where nobody sees it, are read out. Nothing is left out.
     """
-    text = _EMPTY_LINES.sub(
-        lambda run: f"\n{_OPEN}{len(run[0]) - 1} empty lines{_CLOSE}\n", replace_hidden(text, _mark)
-    )
-    return _one_line(text)
+    text = replace_hidden(text.replace("\r\n", "\n"), _mark)
+    # A line end before it all: lines at the very beginning are found like those in the middle.
+    return _one_line(_EMPTY_LINES.sub(_count_lines, f"\n{text}")[1:])
 
 
 def inert_line(text: str) -> str:
@@ -60,26 +74,54 @@ def inert_line(text: str) -> str:
 
 
 def hidden(text: str) -> dict[Hidden, int]:
-    """Count the characters that are marked, by kind. An honest text has none."""
-    kinds = _kinds(text)
+    """Count the characters that are marked, by kind. An honest text has none; line ends of Windows are none."""
+    if _is_plain(text):
+        return {}
     counted: Counter[Hidden] = Counter()
-    if kinds:
-        for char, count in Counter(text).items():
-            if char in kinds and char != _OPEN:
-                counted[kinds[char]] += count
-    counted.update(kind for _, kind in _in_context(text))
-    return dict(counted)
+    present = Counter(text)
+    for char, count in present.items():
+        kind = _JOINERS.get(char) or _kind(char)
+        if kind is not None and ord(char) not in _FORGERIES:
+            counted[kind] += count
+    if "\r" in present:
+        counted["control"] -= text.count("\r\n")
+    for joiner, joined in _joined(present):
+        counted[_JOINERS[joiner]] -= sum(1 for _ in joined.finditer(text))
+    stacks = _stacks(present)
+    if stacks is not None:
+        counted["stacked"] = sum(len(run[0]) - _LONGEST_STACK for run in stacks.finditer(text))
+    return {kind: count for kind, count in counted.items() if count > 0}
+
+
+def blank_runs(text: str) -> int:
+    """Count the places where a text pushes what follows out of sight: room that ``inert`` folds."""
+    lines = sum(1 for _ in _EMPTY_LINES.finditer(f"\n{text}"))
+    return lines + (sum(_cells(run[0]) > _ROOM for run in _BLANKS.finditer(text)) if _may_have_room(text) else 0)
 
 
 def replace_hidden(text: str, replacement: Callable[[str], str]) -> str:
     """Return the text with every character that is not plainly visible replaced as the function says."""
-    table = str.maketrans({char: replacement(char) for char in _kinds(text)})
-    parts: list[str] = []
-    end = 0
-    for at, _ in _in_context(text):
-        parts += [text[end:at].translate(table), replacement(text[at])]
-        end = at + 1
-    return "".join(parts) + text[end:].translate(table)
+    if _is_plain(text):
+        return text
+    present = Counter(text)
+    table: dict[int, str] = {
+        ord(char): replacement(char) for char in present if char in _JOINERS or _kind(char) is not None
+    }
+    free = (code for code in _STAND_INS if chr(code) not in present)
+    for joiner, joined in _joined(present):
+        code = next(free)
+        table[code] = joiner
+        text = joined.sub(chr(code), text)
+    stacks = _stacks(present)
+    if stacks is not None:
+        above = {ord(char): next(free) for char in _combining(present)}
+        table.update({code: replacement(chr(char)) for char, code in above.items()})
+        text = stacks.sub(lambda run: run[0][:_LONGEST_STACK] + run[0][_LONGEST_STACK:].translate(above), text)
+    return text.translate(table)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
 
 
 def _mark(char: str) -> str:
@@ -87,35 +129,73 @@ def _mark(char: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    text = _REPEATED.sub(lambda run: f"{run[1]} \u00d7{run[0].count(_CLOSE)}{_CLOSE}", text)
-    return _SPACES.sub(lambda run: f" {_OPEN}{len(run[0]) - 2} spaces{_CLOSE} ", text).replace("\t", "    ")
+    if _OPEN in text:
+        text = _TAGGED.sub(_read_out, text)
+        text = _REPEATED.sub(lambda run: f"{run[1]} \u00d7{run[0].count(_CLOSE)}{_CLOSE}", text)
+    if _may_have_room(text):
+        text = _BLANKS.sub(_count_room, text)
+    return text.replace("\t", "    ")
 
 
-def _kinds(text: str) -> dict[str, Hidden]:
-    """Return the characters of a text that are marked wherever they stand, each with its kind."""
-    return {char: kind for char in set(text) if char not in _JOINERS and (kind := _kind(char))}
+def _may_have_room(text: str) -> bool:
+    """Tell quickly of most texts that there is no room to fold in them."""
+    return _MANY_SPACES in text or "\t" in text or not text.isascii()
 
 
-def _in_context(text: str) -> Iterator[tuple[int, Hidden]]:
-    """Yield the place and kind of every character that is marked only because of where it stands."""
-    alphabet = set(text)
-    combining = {char for char in alphabet if unicodedata.category(char) in ("Mn", "Me") and not _kind(char)}
-    sought = combining | (_JOINERS.keys() & alphabet)
-    if not sought:
-        return
-    for match in re.finditer(f"[{''.join(map(re.escape, sorted(sought)))}]", text):
-        at = match.start()
-        stack = text[max(0, at - _LONGEST_STACK) : at]
-        if match[0] in _JOINERS:
-            if not _joins_emoji(text, at):
-                yield at, _JOINERS[match[0]]
-        elif len(stack) == _LONGEST_STACK and combining.issuperset(stack):
-            yield at, "stacked"
+def _count_lines(run: re.Match[str]) -> str:
+    lines = run[0].removeprefix("\n").count("\n")
+    what = "empty" if not run[0].strip("\n") else "blank"
+    return f"\n{_OPEN}{lines} {what} lines{_CLOSE}\n"
+
+
+def _count_room(run: re.Match[str]) -> str:
+    cells = _cells(run[0])
+    return f" {_OPEN}{cells - 2} spaces{_CLOSE} " if cells > _ROOM else run[0]
+
+
+def _cells(blanks: str) -> int:
+    """Count the cells of blank room: a tab is drawn as four, an ideographic space as two."""
+    return len(blanks) + 3 * blanks.count("\t") + blanks.count("\u3000")
+
+
+def _read_out(run: re.Match[str]) -> str:
+    """Write marks of tag characters as what they say: U+E0020 to U+E007E repeat ASCII."""
+    codes = _CODE.findall(run[0])
+    said = "".join(chr(code) for each in codes if 0x20 <= (code := int(each, 16) - 0xE0000) < 0x7F)
+    return f'{_OPEN}{len(codes)} tags U+{codes[0]} to U+{codes[-1]}: "{said}"{_CLOSE}'
+
+
+def _joined(present: Counter[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Yield the joiner and the selector with what finds those of them that are part of an ordinary emoji.
+
+    The selector stands behind a symbol, or a digit of a key cap; the joiner between two symbols. Selectors first: the
+    joiner may stand behind one, which is then replaced already, so that any private character will do for it.
+    """
+    # So: emoji; Sk: the skin tones; Sm and Po: a few arrows and marks that have an emoji form.
+    symbols = "".join(re.escape(char) for char in present if _is_symbol(char))
+    if "\ufe0f" in present:
+        yield "\ufe0f", re.compile(f"(?<=[{symbols}0-9#*])\ufe0f")
+    if "\u200d" in present and symbols:
+        stand_ins = f"{chr(_STAND_INS.start)}-{chr(_STAND_INS.stop - 1)}"
+        yield "\u200d", re.compile(f"(?<=[{symbols}\ufe0f{stand_ins}])\u200d(?=[{symbols}])")
+
+
+def _stacks(present: Counter[str]) -> re.Pattern[str] | None:
+    """Return what finds runs of more combining marks than are shown on one letter; ``None`` if there are none."""
+    combining = _combining(present)
+    if sum(present[char] for char in combining) <= _LONGEST_STACK:
+        return None
+    return re.compile(f"[{''.join(map(re.escape, combining))}]{{{_LONGEST_STACK + 1},}}+")
+
+
+def _combining(present: Counter[str]) -> list[str]:
+    return [char for char in present if unicodedata.category(char) in ("Mn", "Me") and not _kind(char)]
 
 
 def _kind(char: str) -> Hidden | None:
+    """Return why a character is marked wherever it stands."""
     code = ord(char)
-    if 0x20 <= code < 0x7F or char in "\n\t":
+    if 0x20 <= code < 0x7F or char in "\n\t" or char in _JOINERS:
         return None
     for codes, kind in _SPECIAL:
         if code in codes:
@@ -128,19 +208,9 @@ _SPECIAL: tuple[tuple[frozenset[int] | range, Hidden], ...] = (
     (_BIDI, "bidi"),
     (_VARIATION, "variation"),
     (_FILLERS, "filler"),
-    (frozenset([ord(_OPEN)]), "control"),
+    (_FORGERIES, "control"),
 )
 
 
-def _joins_emoji(text: str, at: int) -> bool:
-    """Tell whether the selector or joiner at this place is part of an ordinary emoji."""
-    before = text[at - 1] if at else " "
-    after = text[at + 1] if at + 1 < len(text) else " "
-    if text[at] == "\ufe0f":
-        return _is_symbol(before) or before in "0123456789#*"
-    return text[at] == "\u200d" and (_is_symbol(before) or before == "\ufe0f") and _is_symbol(after)
-
-
 def _is_symbol(char: str) -> bool:
-    # So: emoji; Sk: the skin tones; Sm and Po: a few arrows and marks that have an emoji form.
     return ord(char) > 0x7F and unicodedata.category(char) in ("So", "Sk", "Sm", "Po") and ord(char) not in _FILLERS

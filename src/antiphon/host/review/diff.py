@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -17,11 +19,19 @@ from antiphon.wire.content import AudioContent, ImageContent, TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Line", "differences", "editable", "edited_text", "pretty"]
+__all__ = ["Line", "compared", "differences", "editable", "edited_text", "pretty"]
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
 _MOST_LINES = 5_000
 """Lines that are compared; beyond, comparing takes longer than a person waits."""
+
+
+_CONTEXT = 2
+"""Lines before and after a change that are shown with it."""
+_SHORT = 20
+"""Lines that are compared each with each."""
+_MOST_LEVELS = 8
+"""How often what is between lines that stay is looked at in the same way."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -48,13 +58,83 @@ def differences(before: CreateMessageRequestParams, after: CreateMessageRequestP
     old, new = list(_lines(before)), list(_lines(after))
     if len(old) + len(new) > _MOST_LINES:
         return None
-    compared = difflib.unified_diff(old, new, n=2, lineterm="")
-    return [Line(line[0], line[1:]) for line in compared if not line.startswith(("---", "+++", "@@"))]
+    return compared(old, new)
+
+
+def compared(old: Sequence[str], new: Sequence[str]) -> list[Line]:
+    """Compare lines: those that differ, with two on either side that do not.
+
+    Lines that stand once on either side, in the same order, are held for the same (the idea of "patience diff"), and
+    what is between them is compared likewise. Only what is short is compared line with line: that takes the square of
+    its length, or worse.
+    """
+    whole: list[Line] = []
+    _compare(whole, old, new, 0)
+    kept = [False] * len(whole)
+    for at, line in enumerate(whole):
+        if line.sign != " ":
+            for near in range(max(0, at - _CONTEXT), min(len(whole), at + _CONTEXT + 1)):
+                kept[near] = True
+    return [line for line, keep in zip(whole, kept, strict=True) if keep]
 
 
 def pretty(value: object) -> str:
     """Write a value as the JSON that would be sent, indented."""
     return msgspec.json.format(encode(value), indent=2).decode("utf-8", "replace")
+
+
+def _compare(found: list[Line], old: Sequence[str], new: Sequence[str], level: int) -> None:
+    """Add the lines of a comparison, those that stay as well."""
+    first = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    last, shorter = 0, min(len(old), len(new)) - first
+    while last < shorter and old[-1 - last] == new[-1 - last]:
+        last += 1
+    found += [Line(" ", line) for line in old[:first]]
+    inner_old, inner_new = old[first : len(old) - last], new[first : len(new) - last]
+    anchors = _anchors(inner_old, inner_new) if level < _MOST_LEVELS else []
+    if anchors:
+        a = b = 0
+        for next_a, next_b in [*anchors, (len(inner_old), len(inner_new))]:
+            _compare(found, inner_old[a:next_a], inner_new[b:next_b], level + 1)
+            found += [Line(" ", line) for line in inner_old[next_a : next_a + 1]]
+            a, b = next_a + 1, next_b + 1
+    else:
+        found += _line_with_line(inner_old, inner_new)
+    found += [Line(" ", line) for line in old[len(old) - last :]]
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the places of lines that stand once in both, the longest series in which both go up."""
+    counts = Counter(old), Counter(new)
+    places = {line: at for at, line in enumerate(new) if counts[1][line] == 1}
+    pairs = [(at, places[line]) for at, line in enumerate(old) if counts[0][line] == 1 and line in places]
+    ends: list[int] = []
+    chain: list[tuple[tuple[int, int], int]] = []
+    tops: list[int] = []
+    for pair in pairs:
+        at = bisect_left(ends, pair[1])
+        ends[at : at + 1] = [pair[1]]
+        tops[at : at + 1] = [len(chain)]
+        chain.append((pair, tops[at - 1] if at else -1))
+    longest: list[tuple[int, int]] = []
+    at = tops[-1] if tops else -1
+    while at >= 0:
+        pair, at = chain[at]
+        longest.append(pair)
+    return longest[::-1]
+
+
+def _line_with_line(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
+    """Compare what is short; what is long is told as left out and put in."""
+    matches = [(len(old), len(new), 0)]
+    if len(old) <= _SHORT and len(new) <= _SHORT:
+        matches = list(difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks())
+    a = b = 0
+    for at_a, at_b, size in matches:
+        yield from (Line("-", line) for line in old[a:at_a])
+        yield from (Line("+", line) for line in new[b:at_b])
+        yield from (Line(" ", line) for line in old[at_a : at_a + size])
+        a, b = at_a + size, at_b + size
 
 
 def _mark(char: str) -> str:

@@ -6,7 +6,6 @@ editor is ``editor``'s business.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
@@ -15,6 +14,7 @@ import msgspec
 
 from antiphon.host.checks.contents import AnyBlock
 from antiphon.host.checks.visible import replace_hidden
+from antiphon.host.review.diff import compared
 from antiphon.wire.content import SamplingContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
@@ -72,7 +72,7 @@ def difference(before: CreateMessageRequestParams, after: CreateMessageRequestPa
     old, new = to_form(before).splitlines(), to_form(after).splitlines()
     if len(old) + len(new) > _MOST_LINES:
         return ["(too long to be compared; the whole request is shown again)"]
-    return [line for line in difflib.unified_diff(old, new, n=2, lineterm="") if not line.startswith(("---", "+++"))]
+    return [f"{line.sign}{line.text}" for line in compared(old, new)]
 
 
 def _quoted(text: str) -> str:

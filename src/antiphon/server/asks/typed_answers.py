@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,7 +19,10 @@ from antiphon.wire.envelope import encode, too_deep
 
 __all__ = ["TypedAnswer"]
 
-_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
+_FENCE = "```"
+_OPENING = re.compile(r"```[a-zA-Z]*+[ \t]*+\n")
+_MOST_FENCES = 8
+"""Code fences of an answer that are looked into."""
 
 _ASK = "Answer with one JSON value and nothing else: no words around it, no code fence. It must fit this JSON Schema:\n"
 
@@ -83,8 +87,7 @@ def _candidates(text: str) -> Iterator[str]:
     if _is_json(stripped):
         yield stripped
         return
-    fenced = [match[1].strip() for match in _FENCE.finditer(text)]
-    yield from (part for part in fenced[:8] if _is_json(part))
+    yield from (part for part in islice(_fenced(text), _MOST_FENCES) if _is_json(part))
     starts = [at for at in (stripped.find("{"), stripped.find("[")) if at >= 0]
     if starts:
         start = min(starts)
@@ -94,6 +97,19 @@ def _candidates(text: str) -> Iterator[str]:
             yield part
     # Bare words: the name of a choice without its quotes.
     yield stripped
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """Yield what stands in code fences. Once no fence is closed any more, there is nothing further to look for."""
+    at = text.find(_FENCE)
+    while at >= 0:
+        opening = _OPENING.match(text, at)
+        end = at if opening is None else text.find(_FENCE, opening.end())
+        if end < 0:
+            return
+        if opening is not None:
+            yield text[opening.end() : end].strip()
+        at = text.find(_FENCE, end + len(_FENCE))
 
 
 def _is_json(text: str) -> bool:
