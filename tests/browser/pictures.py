@@ -235,13 +235,15 @@ async def fill(made: Scene) -> dict[str, str]:
         id = await made.ask(params, origin)
         question = await made.queue.get(id)
         shown = approved(question)
-        await made.queue.decide(id, Deny(reason="Not ours") if number == 2 else shown, by="Ada")
+        decision = Deny(reason="Not ours") if number == 2 else shown
+        await made.queue.decide(id, decision, hash=(await made.queue.get(id)).hash, by="Ada")
         await asyncio.gather(*made.tasks[-1:], return_exceptions=True)
     params, origin = product(9, "wool scarf", "29.00", "warm, soft")
     params = msgspec.structs.replace(params, system_prompt="You translate product names into French")
     granted = asks(9, target=SHOP, call="earlier", name="describe_new_products", count=9)
     id = await made.ask(params, granted)
-    await made.queue.decide(id, approved(await made.queue.get(id), uses=5), by="Ada")
+    last = await made.queue.get(id)
+    await made.queue.decide(id, approved(last, uses=5), hash=last.hash, by="Ada")
     await asyncio.gather(*made.tasks[-1:], return_exceptions=True)
     ids = {"request": await made.ask(*summary())}
     for number, (name, price, words) in enumerate(NEW, 10):

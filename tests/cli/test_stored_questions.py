@@ -66,7 +66,7 @@ async def test_somebody_else_decides(place: Path, approves: bool, code: int, sai
         question = await asked(queue)
         assert question.item.params.messages[0].text == "Describe tea"
         decision = Approve(digest=digest(question.item.params)) if approves else Deny()
-        await queue.decide(question.id, decision, by="somebody")
+        await queue.decide(question.id, decision, by="somebody", hash=question.hash)
         out, err = await asyncio.to_thread(called.communicate, timeout=60)
     assert (called.returncode, said in out) == (code, True), err
     assert "antiphon review" in err
@@ -85,7 +85,7 @@ async def test_what_is_decided_after_the_process_was_killed_counts_when_it_asks_
     later = SqlStore(SqliteRunner(place))
     [left] = await Queue(later).pending()
     assert (left.id, left.waited_for) == (question.id, False)
-    await Queue(later).decide(left.id, Approve(digest=digest(left.item.params)), by="somebody")
+    await Queue(later).decide(left.id, Approve(digest=digest(left.item.params)), by="somebody", hash=left.hash)
     with calling(place) as called:
         out, err = await asyncio.to_thread(called.communicate, timeout=60)
     assert (called.returncode, out.strip()) == (0, "echo: [echo] Describe tea"), err

@@ -133,7 +133,7 @@ async def test_reviews_outlive_a_restart_of_the_database(postgres: Postgres, sto
     await asked(queue, 10)
     await restarted(postgres)
     for question in await asked(queue, 10):
-        await queue.decide(question.id, Approve(digest=digest(question.item.params)))
+        await queue.decide(question.id, Approve(digest=digest(question.item.params)), hash=question.hash)
     answers = await asyncio.gather(*calls)
     assert sorted(answer.text for answer in answers) == [str(number) for number in range(10)]
     assert [question.state for question in await queue.history()] == ["done"] * 10

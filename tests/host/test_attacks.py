@@ -195,7 +195,7 @@ async def test_an_approval_of_another_request_in_the_queue():
         await anext(changes)
     [question] = pending
     with pytest.raises(Mismatch):
-        await queue.decide(question.id, Approve(digest=digest(request("something else"))))
+        await queue.decide(question.id, Approve(digest=digest(request("something else"))), hash=question.hash)
     assert (await queue.get(question.id)).state == "pending"
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

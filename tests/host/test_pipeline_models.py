@@ -200,10 +200,12 @@ async def test_the_queue_takes_these_decisions():
         for question in await queue.pending():
             if question.kind == "request":
                 with pytest.raises(Mismatch):
-                    await queue.decide(question.id, Approve(digest=digest(question.item.params), model="gpt-9"))
+                    await queue.decide(
+                        question.id, Approve(digest=digest(question.item.params), model="gpt-9"), hash=question.hash
+                    )
                 with pytest.raises(Mismatch):
-                    await queue.decide(question.id, Regenerate())
-            await queue.decide(question.id, next(decisions)(question.item), by="me")
+                    await queue.decide(question.id, Regenerate(), hash=question.hash)
+            await queue.decide(question.id, next(decisions)(question.item), by="me", hash=question.hash)
         if len(provider.asked) == 2 and task.done():
             break
     assert (await task).text == "dear 2"
@@ -218,7 +220,7 @@ async def test_a_denial_in_the_queue_may_block():
     changes = queue.changes()
     while not (pending := await queue.pending()):
         await anext(changes)
-    await queue.decide(pending[0].id, Deny(reach="server"), by="me")
+    await queue.decide(pending[0].id, Deny(reach="server"), by="me", hash=pending[0].hash)
     with pytest.raises(Rejected):
         await task
     assert [row.by for row in await store.blocks()] == ["me"]

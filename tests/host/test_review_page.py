@@ -48,7 +48,7 @@ async def decided(queue: Queue, wanted: int = 1) -> None:
         for question in pending:
             form = question.kind == "elicitation"
             decision = ElicitResult(action="accept", content={"name": "Ada"}) if form else approve(question.item)
-            await queue.decide(question.id, decision)
+            await queue.decide(question.id, decision, hash=question.hash)
         return
 
 

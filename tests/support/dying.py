@@ -76,7 +76,7 @@ async def approve(queue: Queue) -> None:
                 scope="always" if granted else "once",
                 terms=Terms(uses=3) if granted else None,
             )
-            await queue.decide(question.id, decision, by="the child")
+            await queue.decide(question.id, decision, by="the child", hash=question.hash)
 
 
 async def live(store: SqlStore, seed: int, log: int) -> None:

@@ -57,7 +57,15 @@ class Desk:
     async def post(self, path: str, data: Any = None, **headers: str) -> httpx.Response:
         """Do something, as the page's own script does."""
         sent = {"X-CSRF-Token": self.csrf, "Origin": self.running.origin, **headers}
-        return await self.client.post(path, data=data or {}, headers=sent)
+        return await self.client.post(path, data={**await self._hashes(path), **(data or {})}, headers=sent)
+
+    async def _hashes(self, path: str) -> dict[str, str]:
+        """Name what the page shows, as its forms do."""
+        questions = await self.queue.pending()
+        if path == "/alike":
+            return {f"hash-{question.id}": question.hash for question in questions}
+        shown = next((question.hash for question in questions if f"/review/{question.id}/" in path), "")
+        return {"hash": shown}
 
     async def enter(self) -> None:
         """Open the page by a fresh address."""

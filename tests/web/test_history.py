@@ -169,7 +169,7 @@ async def test_what_was_kept_is_shown_with_what_was_changed():
     async with desk(store=store, keep_content=True, provider=Scripted(["Wool it is"])) as page:
         question, task = await page.asked(text="Describe a sweater", max_tokens=100)
         edited = request("Describe a scarf", max_tokens=50)
-        await Queue(store).decide(question.id, Edit(params=edited, digest=digest(edited)))
+        await Queue(store).decide(question.id, Edit(params=edited, digest=digest(edited)), hash=question.hash)
         await task
         shown = await opened(page)
         for text in ("Describe a scarf", "Describe a sweater", "removed:", "Wool it is", "approved with changes"):

@@ -18,7 +18,7 @@ from antiphon.host.open import open_host
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
 from antiphon.host.providers.base import Usage
 from antiphon.host.review.grants import Given, Grant, Grants
-from antiphon.host.review.queue import AlreadyDecided, Question, Queue
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Outcome, Question, Queue
 from antiphon.host.review.review import (
     Answer,
     Approve,
@@ -26,6 +26,7 @@ from antiphon.host.review.review import (
     Deny,
     Edit,
     ElicitItem,
+    Filled,
     NoReviewer,
     Regenerate,
     Reviewer,
@@ -57,6 +58,7 @@ __all__ = [
     "Edit",
     "ElicitItem",
     "Facts",
+    "Filled",
     "Given",
     "Grant",
     "Grants",
@@ -64,7 +66,10 @@ __all__ = [
     "Limits",
     "Manual",
     "MemoryStore",
+    "Mismatch",
     "NoReviewer",
+    "NotShown",
+    "Outcome",
     "Policy",
     "Price",
     "Priced",

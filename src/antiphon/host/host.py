@@ -19,6 +19,7 @@ from antiphon.host.models.choice import Choose, chooser
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
+from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import Reviewer
@@ -119,6 +120,7 @@ class Host:
             gate=Gate(limits or Limits()),
             budget=budget or Budget(),
             redaction=redaction or Redaction(),
+            waiting=Waiting(),
             choose=choose or chooser(self.provider),
         )
 

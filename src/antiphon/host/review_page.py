@@ -15,9 +15,8 @@ from antiphon.errors import ConfigError
 from antiphon.host.config.shape import Config
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
-from antiphon.host.review.review import Decision, ElicitItem, NoReviewer, ReviewItem, ToolItem
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
 from antiphon.host.store.base import Store
-from antiphon.wire.elicitation import ElicitResult
 
 __all__ = ["OpenedPage", "Opener", "PageReviewer", "page_opener"]
 
@@ -108,7 +107,7 @@ class PageReviewer:
         await self._open()
         return await self._queue.confirm(item)
 
-    async def elicit(self, item: ElicitItem) -> ElicitResult:
+    async def elicit(self, item: ElicitItem) -> Filled | Deny:
         """Ask the person; see ``Queue``."""
         await self._open()
         return await self._queue.elicit(item)

@@ -35,8 +35,9 @@ async def decide(site: Site, request: Request) -> Response:
 
     async def act() -> Response:
         found = await site.queue.get(request.path_params["id"])
-        decision = _decision(found, action, Form(form_of(request)), site.clock())
-        await site.queue.decide(found.id, decision, by=site.by(request))
+        form = Form(form_of(request))
+        decision = _decision(found, action, form, site.clock())
+        await site.queue.decide(found.id, decision, hash=form("hash"), by=site.by(request))
         return site.done(request, f"done.{action}")
 
     return await _acting(site, request, act)
@@ -81,7 +82,8 @@ async def together(site: Site, request: Request) -> Response:
         chosen: dict[str, Decision | ElicitResult] = {
             id: approval(Form([("digest", form(f"digest-{id}"))]), now) for id in ids
         }
-        await site.queue.decide_all(chosen, by=site.by(request))
+        hashes = {id: form(f"hash-{id}") for id in ids}
+        await site.queue.decide_all(chosen, hashes, by=site.by(request))
         return site.done(request, "done.together")
 
     return await _acting(site, request, act)
@@ -123,7 +125,7 @@ def _decision(question: Question, action: str, form: Form, now: float) -> Decisi
     if item is None or question.state != "pending":
         raise AlreadyDecided(question)
     if isinstance(item, ElicitItem):
-        return filled(form, item)
+        return denial(form) if action == "deny" else filled(form, item)
     match action:
         case "approve":
             return approval(form, now)

@@ -172,7 +172,7 @@ async def test_the_second_is_told_who_was_first(desk: Waiting):
     """Whether it waits, is carried out, or over."""
     asked = await desk.ask()
     id = (await desk.pending()).id
-    await desk.queue.decide(id, Answer(result="mine"), by="bob")
+    await desk.queue.decide(id, Answer(result="mine"), hash=(await desk.queue.get(id)).hash, by="bob")
     done = await desk.run("review", "approve", id)
     assert (done.code, done.err) == (1, f"antiphon: {id}: already decided by bob\n")
     assert (await asked).text == "mine"

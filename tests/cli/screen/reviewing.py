@@ -103,8 +103,8 @@ class Reviewing:
         """What was decided here, in this order."""
         decide = self.stage.queue.decide_all
 
-        async def decide_all(decisions: dict[str, Any], *, by: str | None = None) -> None:
-            await decide(decisions, by=by)
+        async def decide_all(decisions: dict[str, Any], hashes: dict[str, str], *, by: str | None = None) -> None:
+            await decide(decisions, hashes, by=by)
             self.decisions += decisions.values()
 
         self.stage.queue.decide_all = decide_all

@@ -89,7 +89,7 @@ async def test_what_is_shown_stays_when_somebody_else_decides_it():
         first = await desk.newest()
         await desk.ask("Second")
         async with reviewing(desk.store) as review:
-            await desk.queue.decide(first.id, Approve(digest=digest(request("First"))), by="bob")
+            await desk.queue.decide(first.id, Approve(digest=digest(request("First"))), by="bob", hash=first.hash)
             await asked
             await review.sees("Decided. By bob.")
             assert "a Approve" not in review.text

@@ -143,7 +143,7 @@ async def test_the_queue_keeps_the_question():
         await anext(changes)
     [question] = pending
     assert (question.kind, question.item.params.name, question.item.origin.tool) == ("tool", "order", TOOL)
-    await queue.decide(question.id, approve(question.item), by="me")
+    await queue.decide(question.id, approve(question.item), by="me", hash=question.hash)
     assert await task
     assert (await queue.get(question.id)).state == "done"
 

@@ -61,7 +61,7 @@ def test_what_may_be_decided(item, decision):
         (ITEM, ElicitResult(action="decline"), "ElicitResult"),
         (TOOL, Answer(result="x"), "answer is not to be chosen"),
         (TOOL, Approve(digest=digest(CALL), scope="always"), "grant is not to be chosen"),
-        (FORM, Deny(), "ElicitResult"),
+        (FORM, Answer(result="x"), "ElicitResult"),
         (FORM, ElicitResult(action="accept", content={"n": "seven"}), "n"),
     ],
 )

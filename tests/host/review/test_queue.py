@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Approve, Deny, Edit, Host, ReviewItem, Scripted, Terms, digest
-from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
-from antiphon.host.store.base import Change, ReviewRow
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Question, Queue
+from antiphon.host.review.review import hash_of
+from antiphon.host.store.base import Change, Decided, ReviewRow
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
+from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import Person, origin, request
 from tests.host.store.stores import KINDS, Place
 
@@ -36,6 +40,18 @@ async def first(queue: Queue, count: int = 1) -> list[Question]:
     raise AssertionError
 
 
+def hashes(*questions: Question) -> dict[str, str]:
+    """Name what was shown of each."""
+    return {question.id: question.hash for question in questions}
+
+
+async def ended(asking: asyncio.Task[object]) -> None:
+    """Give up what is asked, and wait until that is recorded."""
+    asking.cancel()
+    with suppress(asyncio.CancelledError):
+        await asking
+
+
 def approval(question: Question, **more) -> Approve:
     """Approve what a question shows."""
     return Approve(digest=digest(question.item.params), **more)
@@ -50,7 +66,7 @@ async def test_another_process_decides(place: Place):
         queue = Queue(other, clock=place.clock)
         [question] = await first(queue)
         assert (question.kind, question.item.params, question.waited_for) == ("request", request(), True)
-        await queue.decide(question.id, approval(question), by="ada")
+        await queue.decide(question.id, approval(question), by="ada", hash=question.hash)
         assert (await task).text == "ok"
         assert [(record.outcome, record.by) for record in host.audit.records() if record.step == "review"] == [
             ("approve", "ada")
@@ -69,8 +85,8 @@ async def test_the_second_is_told_who_was_first(place: Place):
         task = asyncio.create_task(Host(Scripted([]), reviewer=queue, store=store)(request(), origin()))
         [question] = await first(queue)
         outcomes = await asyncio.gather(
-            queue.decide(question.id, Answer(result="by ada"), by="ada"),
-            queue.decide(question.id, Answer(result="by bob"), by="bob"),
+            queue.decide(question.id, Answer(result="by ada"), by="ada", hash=question.hash),
+            queue.decide(question.id, Answer(result="by bob"), by="bob", hash=question.hash),
             return_exceptions=True,
         )
         [late] = [outcome for outcome in outcomes if outcome is not None]
@@ -96,7 +112,7 @@ async def test_a_reviewer_that_disconnects_changes_nothing(place: Place):
             await looking.aclose()
         [question] = await Queue(store, clock=place.clock).pending()
         assert (question.id, question.waited_for, task.done()) == (seen.id, True, False)
-        await Queue(store, clock=place.clock).decide(question.id, approval(question))
+        await Queue(store, clock=place.clock).decide(question.id, approval(question), hash=question.hash)
         assert (await task).text == "ok"
 
 
@@ -112,9 +128,9 @@ async def test_a_round_is_decided_together(place: Place):
         one, two = await first(queue, 2)
         assert one.group == two.group
         with pytest.raises(Mismatch):
-            await queue.decide_all({one.id: approval(one), two.id: Approve(digest="0")})
+            await queue.decide_all({one.id: approval(one), two.id: Approve(digest="0")}, hashes(one, two))
         assert len(await queue.pending()) == 2
-        await queue.decide_all({one.id: approval(one), two.id: approval(two)})
+        await queue.decide_all({one.id: approval(one), two.id: approval(two)}, hashes(one, two))
         assert sorted(result.text for result in await asyncio.gather(*tasks)) == ["1", "2"]
 
 
@@ -131,10 +147,10 @@ async def test_what_was_not_shown_cannot_be_approved(place: Place):
             ElicitResult(action="decline"),
         ):
             with pytest.raises(Mismatch):
-                await queue.decide(question.id, decision)
+                await queue.decide(question.id, decision, hash=question.hash)
         with pytest.raises(LookupError):
-            await queue.decide("other", Deny())
-        await queue.decide(question.id, Deny(reason="no"))
+            await queue.decide("other", Deny(), hash=question.hash)
+        await queue.decide(question.id, Deny(reason="no"), hash=question.hash)
         with pytest.raises(Rejected):
             await task
 
@@ -146,9 +162,9 @@ async def test_a_form_is_checked_before_it_is_kept(place: Place):
         task = asyncio.create_task(Host(reviewer=queue, store=store).elicit(FORM, origin()))
         [question] = await first(queue)
         with pytest.raises(Mismatch, match="name"):
-            await queue.decide(question.id, ElicitResult(action="accept", content={}))
+            await queue.decide(question.id, ElicitResult(action="accept", content={}), hash=question.hash)
         filled = ElicitResult(action="accept", content={"name": "Ada"})
-        await queue.decide(question.id, filled)
+        await queue.decide(question.id, filled, hash=question.hash)
         assert await task == filled
         assert [done.state for done in await queue.history()] == ["done"]
 
@@ -164,7 +180,7 @@ async def test_a_withdrawn_ask_takes_its_question_back(place: Place):
             await task
         assert await queue.pending() == []
         with pytest.raises(AlreadyDecided, match="withdrawn"):
-            await queue.decide(question.id, approval(question))
+            await queue.decide(question.id, approval(question), hash=question.hash)
         assert (await store.holds(), [balance.held.tokens for balance in await store.balances()]) == ([], [0] * 4)
 
 
@@ -188,7 +204,8 @@ async def test_the_history_is_of_the_latest(place: Place):
             place.clock.now += 1
             row = await queue._put("request", item, origin(str(number)), [str(number)], None)
             ids.append(row.id)
-            await queue.decide(row.id, approval(await queue.get(row.id)))
+            question = await queue.get(row.id)
+            await queue.decide(row.id, approval(question), hash=question.hash)
             if number < 3:
                 assert await store.commit(Change(finish=row.id)) is None
         found = [(question.id, question.state) for question in await queue.history(3)]
@@ -203,12 +220,12 @@ async def test_a_grant_that_is_given_in_the_queue(place: Place):
         host = Host(Scripted(["1", "2", "3", "4"]), reviewer=queue, store=store)
         task = asyncio.create_task(host(request(), origin("1")))
         [question] = await first(queue)
-        await queue.decide(question.id, approval(question, scope="always", terms=Terms(uses=2)))
+        await queue.decide(question.id, approval(question, scope="always", terms=Terms(uses=2)), hash=question.hash)
         assert [(await task).text, (await host(request(), origin("2"))).text] == ["1", "2"]
         assert (await host(request(), origin("3"))).text == "3"
         task = asyncio.create_task(host(request(), origin("4")))
         [question] = await first(queue)
-        await queue.decide(question.id, Deny())
+        await queue.decide(question.id, Deny(), hash=question.hash)
         with pytest.raises(Rejected):
             await task
 
@@ -226,7 +243,7 @@ async def test_a_question_of_a_killed_process_is_asked_once(place: Place):
     await place.outlast(alive)
     [left] = await queue.pending()
     assert (left.id, left.waited_for) == (question.id, False)
-    await queue.decide(left.id, approval(left))
+    await queue.decide(left.id, approval(left), hash=left.hash)
     host = Host(Scripted(["ok"]), reviewer=queue, store=alive)
     assert (await host(request(), origin("after"))).text == "ok"
     assert [done.id for done in await queue.history()] == [question.id]
@@ -248,7 +265,7 @@ async def test_who_was_taken_for_dead_and_waits_says_so(place: Place):
             [question] = await queue.pending()
             if question.waited_for:
                 break
-        await queue.decide(question.id, approval(question))
+        await queue.decide(question.id, approval(question), hash=question.hash)
         assert (await task).text == "ok"
 
 
@@ -272,7 +289,7 @@ async def test_who_waits_goes_on_waiting_where_the_store_cannot_be_reached(
         await broken.wait()
         queue = Queue(store, clock=place.clock)
         [question] = await first(queue)
-        await queue.decide(question.id, approval(question))
+        await queue.decide(question.id, approval(question), hash=question.hash)
         assert (await task).text == "ok"
         assert caplog.text.count("reviews wait for the store") == 1
 
@@ -283,3 +300,121 @@ async def shown() -> ReviewItem:
     with pytest.raises(Rejected):
         await Host(Scripted([]), reviewer=person)(request(), origin())
     return person.shown[0]
+
+
+async def test_a_decision_names_what_was_shown(place: Place):
+    """Another hash is refused, whatever the decision is, and nothing is decided; the right one is taken."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock)
+        task = asyncio.create_task(Host(Scripted(["ok"]), reviewer=queue, store=store)(request(), origin()))
+        other = asyncio.create_task(Host(Scripted([]), reviewer=queue, store=store).elicit(FORM, origin("2")))
+        one, two = sorted(await first(queue, 2), key=lambda question: question.kind, reverse=True)
+        with pytest.raises(NotShown):
+            await queue.decide(one.id, approval(one), hash=two.hash)
+        with pytest.raises(NotShown):
+            await queue.decide_all({one.id: approval(one), two.id: Deny()}, {one.id: one.hash, two.id: one.hash})
+        with pytest.raises(NotShown):
+            await queue.decide(two.id, ElicitResult(action="decline"), hash="")
+        assert len(await queue.pending()) == 2
+        await queue.decide(one.id, approval(one), hash=one.hash)
+        assert (await task).text == "ok"
+        await ended(other)
+
+
+async def test_a_question_that_changes_between_look_and_decision_is_not_decided(place: Place):
+    """Asked again after a crash, for another model: who has seen the old one decides nothing about the new one."""
+    if place.kind == "memory":
+        return
+    async with place.open() as killed:
+        queue = Queue(killed, clock=place.clock)
+        item = await shown()
+        row = await queue._put("request", item, item.origin, [digest(item.params), ""], None)
+        seen = await queue.get(row.id)
+        async with place.open() as store:
+            await place.outlast(store)
+            await Queue(store, clock=place.clock).decide(row.id, Answer(result="early"), hash=seen.hash)
+            changed = msgspec.structs.replace(item, model="dearer")
+            again = await Queue(store, clock=place.clock)._put(
+                "request", changed, origin("7"), [digest(item.params), ""], None
+            )
+            assert (again.id, again.hash, again.decision) == (row.id, hash_of(changed), None)
+        with pytest.raises(NotShown):
+            await queue.decide(row.id, Answer(result="yes"), hash=seen.hash)
+        late = await killed.decide([Decided(id=row.id, decision="1", hash=seen.hash)])
+        assert late is not None
+
+
+async def test_the_hash_is_of_all_that_is_shown():
+    """Model, risks, server and request are in it; the time that is left and the number of the ask are not."""
+    item = await shown()
+    same = msgspec.structs.replace(item, expires_in=3.0, origin=origin("99", call="another"))
+    assert hash_of(same) == hash_of(item)
+    for other in (
+        msgspec.structs.replace(item, model="dearer"),
+        msgspec.structs.replace(item, params=request("Describe a hat")),
+        msgspec.structs.replace(item, origin=msgspec.structs.replace(item.origin, target="evil")),
+        msgspec.structs.replace(item, choices=item.choices - {"edit"}),
+    ):
+        assert hash_of(other) != hash_of(item)
+
+
+async def test_a_block_withdraws_all_that_waits_from_the_server(place: Place):
+    """Requests, forms and calls of tools in two processes end at once; what another server asks waits on."""
+    async with place.open() as store:
+        elsewhere = store if place.kind == "memory" else place.make()
+        queue = Queue(store, clock=place.clock)
+        here = Host(Scripted([]), reviewer=queue, store=store)
+        there = Host(Scripted([]), reviewer=Queue(elsewhere, clock=place.clock), store=elsewhere)
+        call = CallToolRequestParams.of("describe", {})
+        asked = [
+            asyncio.create_task(here(request("One"), origin("1", call="a"))),
+            asyncio.create_task(there(request("Two"), origin("2", call="b"))),
+            asyncio.create_task(there.elicit(FORM, origin("3", call="c"))),
+            asyncio.create_task(there.confirm(call, origin("4", call="d"))),
+        ]
+        innocent = asyncio.create_task(here(request(), origin("5", command=["other"])))
+        waiting = await first(queue, 5)
+        chosen = next(question for question in waiting if question.item.params == request("One"))
+        await queue.decide(chosen.id, Deny(reach="server", reason="spam"), hash=chosen.hash, by="ada")
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        reasons = [getattr(outcome, "data", outcome) for outcome in outcomes]
+        refused = {"reason": "policy"}
+        assert reasons == [{"reason": "user"}, refused, ElicitResult(action="decline"), refused]
+        [left] = await queue.pending()
+        assert left.item.origin.target == "other"
+        over = {question.id: question for question in await queue.history()}
+        assert [over[each.id].state for each in waiting if each.id not in (left.id, chosen.id)] == ["withdrawn"] * 3
+        blocked = {each.outcome.became for each in over.values() if each.outcome is not None}
+        assert blocked == {"blocked"}
+        assert [block.by for block in await store.blocks()] == ["ada"]
+        await ended(innocent)
+        if elsewhere is not store:
+            await elsewhere.aclose()
+
+
+async def test_blocking_counts_even_where_nobody_waits_any_more(place: Place):
+    """The process that asked was killed: the block is in force all the same, at once."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock)
+        row = await queue._put("request", await shown(), origin(), ["x"], None)
+        question = await queue.get(row.id)
+        await queue.decide(row.id, Deny(reach="server"), hash=question.hash)
+        assert [block.identity for block in await store.blocks()] == [question.identity]
+
+
+async def test_a_form_can_be_denied_as_far_as_any_question(place: Place):
+    """To stop its call: the server hears a decline, and what else waits of the call ends."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock)
+        host = Host(Scripted([]), reviewer=queue, store=store)
+        form = asyncio.create_task(host.elicit(FORM, origin("1")))
+        beside = asyncio.create_task(host(request(), origin("2")))
+        waiting = await first(queue, 2)
+        asked = next(question for question in waiting if question.kind == "elicitation")
+        await queue.decide(asked.id, Deny(reach="call", reason="enough"), hash=asked.hash, by="ada")
+        assert await form == ElicitResult(action="decline")
+        with pytest.raises(Rejected) as caught:
+            await beside
+        assert caught.value.data == {"reason": "user"}
+        noted = [record for record in host.audit.records() if record.step == "review"]
+        assert [(record.outcome, record.reason, record.by) for record in noted] == [("deny:call", "enough", "ada")]

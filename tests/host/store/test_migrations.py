@@ -11,6 +11,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, func, select, text
 
 from antiphon.host.store import migrations
+from antiphon.host.store import reviews as questions
 from antiphon.host.store.chain import GENESIS
 from antiphon.host.store.schema import REVISION, audit_head, metadata, reviews_head
 from tests.host.store.stores import DURABLE, Place
@@ -65,3 +66,26 @@ def test_the_newest_is_the_one_the_schema_names():
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     assert ScriptDirectory.from_config(config).get_heads() == [REVISION]
+
+
+async def test_what_was_kept_before_is_kept(place: Place):
+    """A question of the first tables is there after the newest migration, with nothing in the new columns."""
+    from alembic import command
+    from alembic.config import Config
+
+    def first(connection: Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "v0001")
+        old = {"id": "old", "kind": "request", "fingerprint": "f", "g": "g", "identity": "command:x", "created": 1.0}
+        names = 'id, kind, fingerprint, "group", identity, created, state, item'
+        values = ":id, :kind, :fingerprint, :g, :identity, :created, 'pending', NULL"
+        connection.execute(text(f"INSERT INTO reviews ({names}) VALUES ({values})"), old)
+
+    runner = place.runner()
+    await runner.run(first)
+    await runner.run(migrations.upgrade)
+    [row] = await runner.run(lambda connection: questions.in_states(connection, ("pending",), 10))
+    assert (row.id, row.hash, row.release, row.outcome, row.held) == ("old", None, None, None, False)
+    await runner.aclose()

@@ -65,6 +65,8 @@ class Acting:
     def __init__(self, stage: Stage, by: str) -> None:
         self._stage = stage
         self._by = by
+        self._hashes: dict[str, str] = {}
+        """Of what is drawn, by question: decisions name them."""
         """Who decides, for the record."""
         self._acts: Mapping[str, Callable[[Shown, Question], Awaitable[None]]] = {
             "a": self._approve,
@@ -83,6 +85,7 @@ class Acting:
 
     async def act(self, key: str, shown: Shown, question: Question) -> None:
         """Do what a key stands for, about what is shown."""
+        self._hashes = {shown.id: shown.hash}
         await self._acts[key](shown, question)
 
     async def _approve(self, shown: Shown, question: Question) -> None:
@@ -196,6 +199,7 @@ class Acting:
         sheet = Sheet(
             words("alike.title"), _each(pages, words), offers, back=words("edit.back"), armed="a", dead=stage.dead
         )
+        self._hashes |= {page.id: page.hash for page in pages}
         if await stage.ask(sheet) == "a":
             now = stage.clock()
             made = {page.id: approval(Form([("digest", page.digest)]), now) for page in pages}
@@ -206,7 +210,7 @@ class Acting:
         stage, words = self._stage, self._stage.words
         decided = False
         try:
-            await stage.queue.decide_all(decisions, by=self._by)
+            await stage.queue.decide_all(decisions, self._hashes, by=self._by)
         except LookupError:
             stage.say(words("problem.gone"))
         except AlreadyDecided as late:

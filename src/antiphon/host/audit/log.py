@@ -39,6 +39,8 @@ class Facts(TypedDict, total=False):
     money: int | None
     grant: str | None
     by: str | None
+    reason: str | None
+    told: bool | None
     content: str | None
 
 

@@ -11,27 +11,33 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-from antiphon.errors import InvalidParams
+from antiphon.errors import InvalidParams, Rejected
 from antiphon.host.checks.forms import check_content, fields_of
 from antiphon.host.checks.limits import LimitReached, Pass
+from antiphon.host.checks.redact import mask
 from antiphon.host.checks.validate import validate
-from antiphon.host.pipeline.case import Case
+from antiphon.host.pipeline.case import Case, Reason
 from antiphon.host.providers.base import Provider, Warming
 from antiphon.host.review.review import (
+    MAX_TOLD,
     Answer,
     Approve,
+    Blocked,
     Decision,
     Deny,
     Edit,
     ElicitItem,
+    Filled,
     NoReviewer,
     Regenerate,
     Reviewer,
     ReviewItem,
     ToolItem,
+    can_tell,
     digest,
 )
 from antiphon.host.store.base import BlockRow
+from antiphon.host.store.chain import Step
 from antiphon.host.telemetry import watched_review
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -49,6 +55,8 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
     try:
         reviewer = desk.reviewer
         decision = await _counted(case, admitted, lambda: _put_to(reviewer, item))
+    except Blocked:
+        raise case.withdrawn() from None
     except NoReviewer:
         raise case.refusal("no-reviewer") from None
     except TimeoutError:
@@ -60,16 +68,33 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
     by = None
     if decision.ticket is not None:
         case.ticket, by = decision.ticket.id, decision.ticket.by
+        case.reviews.append(decision.ticket.id)
     response = isinstance(item, ReviewItem) and item.result is not None
-    case.note("response" if response else "review", _named(decision), by=by)
+    step = "response" if response else "review"
     if isinstance(decision, Deny):
         await _reached(case, decision, by)
-        refusal = case.refusal("user")
-        if decision.reason:
-            # For whoever called the tool, on this side: a note does not travel.
-            refusal.add_note(f"denied: {decision.reason}")
-        raise refusal
+        raise _denied(case, step, item, decision)
+    case.note(step, _named(decision), by=by)
     return decision
+
+
+def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -> Rejected:
+    """Record a denial with its reason, and make the error for it: with the reason, if the person says so."""
+    reason = denial.reason and mask(denial.reason)
+    told = _told(item, denial)
+    case.note(step, _named(denial), by=denial.ticket and denial.ticket.by, reason=reason, told=told)
+    refusal = case.refusal("user")
+    if reason:
+        # For whoever called the tool, on this side: a note does not travel.
+        refusal.add_note(f"denied: {reason}")
+        if told:
+            refusal.data = {**refusal.data, "note": reason[:MAX_TOLD]}
+    return refusal
+
+
+def _told(item: ReviewItem | ToolItem | ElicitItem, denial: Deny) -> bool | None:
+    """Tell whether the server learns the reason: ``None`` where that was not wished for."""
+    return can_tell(item) if denial.tell and denial.reason else None
 
 
 async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResult:
@@ -80,19 +105,38 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
         return case.declined("no-reviewer")
     try:
         reviewer = desk.reviewer
-        result = await _counted(case, admitted, lambda: reviewer.elicit(item))
-        if result.action == "accept" and item.params.mode == "form":
+        given = await _counted(case, admitted, lambda: reviewer.elicit(item))
+        result = given.result if isinstance(given, Filled) else given
+        if isinstance(result, ElicitResult) and result.action == "accept" and item.params.mode == "form":
             check_content(fields_of(item.params), result.content or {})
-    except NoReviewer:
-        return case.declined("no-reviewer")
-    except TimeoutError:
-        return case.declined("expired")
-    except LimitReached:
-        return case.declined("limit")
+    except Blocked:
+        return case.declined_withdrawn()
+    except (NoReviewer, TimeoutError, LimitReached) as error:
+        return case.declined(next(reason for kind, reason in _UNANSWERED.items() if isinstance(error, kind)))
     except Exception as error:
         raise case.failure(f"the reviewer failed: {type(error).__name__}: {error}") from None
-    case.note("answered", result.action, digest(result), content=case.content(result))
+    ticket = None if isinstance(given, ElicitResult) else given.ticket
+    by = None if ticket is None else ticket.by
+    if ticket is not None:
+        case.reviews.append(ticket.id)
+    if isinstance(result, Deny):
+        return await _declined(case, item, result, by)
+    case.note("answered", result.action, digest(result), by=by, content=case.content(result))
     return result
+
+
+_UNANSWERED: dict[type[Exception], Reason] = {
+    NoReviewer: "no-reviewer",
+    TimeoutError: "expired",
+    LimitReached: "limit",
+}
+
+
+async def _declined(case: Case, item: ElicitItem, denial: Deny, by: str | None) -> ElicitResult:
+    await _reached(case, denial, by)
+    reason = denial.reason and mask(denial.reason)
+    case.note("review", _named(denial), by=by, reason=reason, told=_told(item, denial))
+    return case.declined("user")
 
 
 def no_wider(
@@ -152,16 +196,18 @@ async def _reached(case: Case, denial: Deny, by: str | None) -> None:
     origin = case.origin
     if denial.reach == "call":
         case.desk.gate.stop(origin)
+        case.desk.waiting.end(origin, "call")
     elif denial.reach == "server":
         alike = origin.coarser[0] if origin.coarser else None
         row = BlockRow(identity=origin.identity, target=origin.target, since=time.time(), by=by, coarse=alike)
         await case.desk.store.block(row)
+        case.desk.waiting.end(origin, "server")
 
 
 async def _counted(case: Case, admitted: Pass, review: Callable[[], Awaitable[T]]) -> T:
     gate = case.desk.gate
     gate.begin_review(admitted)
     try:
-        return await watched_review(within(case.desk.review_timeout, review()))
+        return await watched_review(case.desk.waiting.put(case.origin, case.desk.review_timeout, review()))
     finally:
         gate.end_review(admitted)

@@ -20,6 +20,7 @@ from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Policy
 from antiphon.host.checks.redact import Redaction, mask, masked_json
 from antiphon.host.models.choice import Choose, Chosen
+from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import Reviewer
@@ -62,6 +63,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     gate: Gate
     budget: Budget
     redaction: Redaction
+    waiting: Waiting
     choose: Choose | None = None
 
     @property
@@ -87,6 +89,8 @@ class Case:
         """Whether we counted, because the provider did not say."""
         self.ticket: str | None = None
         """The review whose decision is to be carried out."""
+        self.reviews: list[str] = []
+        """The reviews that had a part in what becomes of the ask."""
         self._unsaved: list[Record] = []
 
     def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
@@ -207,6 +211,16 @@ class Case:
         if detail:
             error.add_note(f"{reason}: {detail}")
         return error
+
+    def withdrawn(self) -> Rejected:
+        """Record that a person has stopped the call or blocked the server while this waited; make the error for it."""
+        if self.desk.gate.is_stopped(self.origin):
+            return self.refusal("user", "the call was stopped")
+        return self.refusal("policy", "blocked")
+
+    def declined_withdrawn(self) -> ElicitResult:
+        """Record the same of an elicitation, and make the answer that says so."""
+        return self.declined("user" if self.desk.gate.is_stopped(self.origin) else "policy")
 
     def declined(self, reason: Reason) -> ElicitResult:
         """Record a refusal and make the answer to an elicitation that says so."""

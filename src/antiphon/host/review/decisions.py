@@ -100,7 +100,7 @@ def denial(form: Form) -> Deny:
     reach = _REACHES.get(form("reach") or "once")
     if reach is None:
         raise Refused("problem.form")
-    return Deny(reason=form("reason").strip() or None, reach=reach)
+    return Deny(reason=form("reason").strip() or None, reach=reach, tell=form("tell") == "true")
 
 
 def answer(form: Form) -> Answer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from antiphon.host.checks.forms import check_content, fields_of
 from antiphon.host.review.review import (
+    MAX_REASON,
     Answer,
     Approve,
     Choice,
@@ -21,13 +22,18 @@ from antiphon.host.review.review import (
 )
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["AnyItem", "Mismatch", "check"]
+__all__ = ["AnyDecision", "AnyItem", "Mismatch", "NotShown", "check"]
 
 AnyItem = ReviewItem | ElicitItem | ToolItem
+AnyDecision = Decision | ElicitResult
 
 
 class Mismatch(ValueError):
     """A decision does not fit the question: another digest than what is kept, or what was not to be chosen."""
+
+
+class NotShown(Mismatch):
+    """A decision names another hash than the question has: what was shown is not what would be decided."""
 
 
 def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
@@ -36,9 +42,13 @@ def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
     Raises:
         Mismatch: it is not; the text says in what.
     """
+    if isinstance(decision, Deny) and len(decision.reason or "") > MAX_REASON:
+        raise Mismatch(f"a reason has at most {MAX_REASON} characters")
+    if isinstance(item, ElicitItem) and isinstance(decision, Deny):
+        return
     if isinstance(item, ElicitItem) or isinstance(decision, ElicitResult):
         if not (isinstance(item, ElicitItem) and isinstance(decision, ElicitResult)):
-            raise Mismatch("an elicitation is answered with an ElicitResult, and nothing else is")
+            raise Mismatch("an elicitation is answered with an ElicitResult or denied, and nothing else is")
         _check_form(item, decision)
         return
     if _choice(decision) not in item.choices:

@@ -11,29 +11,52 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from typing import Literal
 
 import msgspec
 
-from antiphon.host.review.fitting import AnyItem, Mismatch, check
+from antiphon.host.review.fitting import AnyDecision, AnyItem, Mismatch, NotShown, check
 from antiphon.host.review.review import (
+    Blocked,
     Decision,
+    Deny,
     ElicitItem,
+    Filled,
     NoReviewer,
     ReviewItem,
     Ticket,
     ToolItem,
     digest,
+    hash_of,
 )
-from antiphon.host.store.base import OPEN, Change, Decided, ReviewKind, ReviewRow, ReviewState, Store
+from antiphon.host.store.base import (
+    BLOCKED,
+    OPEN,
+    BlockRow,
+    Change,
+    Decided,
+    ReviewKind,
+    ReviewRow,
+    ReviewState,
+    Store,
+)
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 
-__all__ = ["AlreadyDecided", "Mismatch", "Question", "Queue"]
+__all__ = ["AlreadyDecided", "Mismatch", "NotShown", "Outcome", "Question", "QuestionState", "Queue"]
+
+QuestionState = ReviewState | Literal["held"]
+"""``"held"``: decided, and still to be undone until ``Question.release``."""
+UNDO = 5.0
+"""Seconds in which a person can take back a permission, by default where people decide on a page or a screen."""
+_SHARE = 4
+"""A permission is held for at most this part of the time that is left: the server must not lose its patience."""
+MAX_DRAFT = 4 * 1024 * 1024
+"""Bytes of a draft: the longest request that a server may make, edited."""
 
 _SOON, _LATER = 0.02, 0.5
 """Seconds between two looks at the store: at first, and when nobody has decided for long. People take seconds."""
@@ -59,6 +82,16 @@ class AlreadyDecided(Exception):
         """As it is now."""
 
 
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a question after it was decided."""
+
+    became: Literal["handed-over", "late", "failed", "blocked"]
+    """The answer was handed over to the server; it came too late; it could not be made, or was refused later on; or
+    the question was withdrawn because its server was blocked."""
+    why: str = ""
+    """Of ``"late"``: cancelled, call-gone, deadline or closed. Of ``"failed"``: a reason as refusals have it."""
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """One question, as it is in the store."""
 
@@ -70,14 +103,20 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     created: float
     """Seconds since the epoch, as all moments here."""
     expires: float | None
-    state: ReviewState
+    state: QuestionState
     waited_for: bool
     """Whether a process waits; ``False`` where it was killed: the decision is kept for when it is asked again."""
     item: AnyItem | None = None
     """What to show; ``None`` once it is over."""
-    decision: Decision | ElicitResult | None = None
+    decision: AnyDecision | None = None
     by: str | None = None
     decided: float | None = None
+    hash: str = ""
+    """Of what is shown (see ``review.hash_of``): a decision must name it."""
+    release: float | None = None
+    """When a decision that is held counts; until then it can be undone."""
+    outcome: Outcome | None = None
+    """What became of the decision; ``None`` while nobody knows."""
 
 
 class Queue:
@@ -89,9 +128,16 @@ class Queue:
         *,
         clock: Callable[[], float] = time.time,
         notify: Callable[[ReviewKind, str], None] | None = None,
+        undo: float = 0.0,
     ) -> None:
-        """``notify`` is told the kind and the id of each question that is put here, and must return at once."""
+        """Use a store.
+
+        ``notify`` is told the kind and the id of each question that is put here, and must return at once.
+        ``undo``: seconds for which a permission that is given through this queue can be undone before it counts, at
+        most a quarter of the time that is left. Refusals count at once.
+        """
         self._store = store
+        self.undo_seconds = undo
         self._clock = clock
         self._notify = notify
         self._news = asyncio.Event()
@@ -123,7 +169,7 @@ class Queue:
         digests = [digest(item.params), "" if item.origin.tool is None else digest(item.origin.tool)]
         return await self._decision(await self._put("tool", item, item.origin, digests, item.expires_in))
 
-    async def elicit(self, item: ElicitItem) -> ElicitResult:
+    async def elicit(self, item: ElicitItem) -> Filled | Deny:
         """Keep the question, and wait until somebody has filled in the form or refused.
 
         Raises:
@@ -133,10 +179,17 @@ class Queue:
         decided = await self._decided(row)
         if await self._store.commit(Change(finish=row.id)) is not None:
             raise NoReviewer("the decision is not there any more")
-        return msgspec.json.decode(decided.decision or "null", type=ElicitResult)
+        decision, ticket = _decision_of(decided), Ticket(id=row.id, by=decided.by)
+        if isinstance(decision, ElicitResult):
+            return Filled(result=decision, ticket=ticket)
+        return msgspec.structs.replace(decision, ticket=ticket) if isinstance(decision, Deny) else Deny(ticket=ticket)
 
     async def pending(self) -> list[Question]:
         """Return the questions that wait for a decision, oldest first."""
+        return [question for question in await self.open() if question.state == "pending"]
+
+    async def open(self) -> list[Question]:
+        """Return the questions that wait for a decision, and those whose decision can be undone, oldest first."""
         now = self._clock()
         rows = await self._store.reviews(("pending",))
         return [_question(row) for row in rows if row.expires is None or row.expires > now]
@@ -159,29 +212,104 @@ class Queue:
             raise LookupError(f"there is no review {id}")
         return _question(row)
 
-    async def decide(self, id: str, decision: Decision | ElicitResult, *, by: str | None = None) -> None:
-        """Decide a question; ``by`` says who, for the record.
+    async def decide(self, id: str, decision: AnyDecision, *, hash: str, by: str | None = None) -> None:
+        """Decide a question.
+
+        ``hash`` is ``Question.hash`` of what was shown to whoever decides. ``by`` says who, for the record.
 
         Raises:
             LookupError: there is none of this id.
+            NotShown: the question is not the one of this hash (any more); nothing was decided.
             Mismatch: the decision does not fit what is kept.
             AlreadyDecided: somebody was faster, or nobody waits any more.
         """
-        await self.decide_all({id: decision}, by=by)
+        await self.decide_all({id: decision}, {id: hash}, by=by)
 
-    async def decide_all(self, decisions: Mapping[str, Decision | ElicitResult], *, by: str | None = None) -> None:
-        """Decide several questions, such as those of one group: all or none. Raises as ``decide`` does."""
+    async def decide_all(
+        self, decisions: Mapping[str, AnyDecision], hashes: Mapping[str, str], *, by: str | None = None
+    ) -> None:
+        """Decide several questions, such as those of one group: all or none. ``hashes`` are by id. See ``decide``.
+
+        A denial that reaches the server blocks it, and withdraws all that waits from it, in the same transaction.
+        """
+        now = self._clock()
         kept: list[Decided] = []
         for id, decision in decisions.items():
             question = await self.get(id)
             if question.item is None:
                 raise AlreadyDecided(question)
             check(question.item, decision)
-            kept.append(Decided(id=id, decision=encode(decision).decode(), by=by))
+            if question.state == "pending" and hashes.get(id) != question.hash:
+                raise NotShown("what was shown is not what waits now: look at it again")
+            kept.append(self._kept(question, decision, by, now))
         late = await self._store.decide(kept)
         self._tell()
         if late is not None:
+            hash = next(decided.hash for decided in kept if decided.id == late.id)
+            if late.state == "pending" and not late.held and late.hash not in (None, hash):
+                raise NotShown("what was shown is not what waits now: look at it again")
             raise AlreadyDecided(_question(late))
+
+    def _kept(self, question: Question, decision: AnyDecision, by: str | None, now: float) -> Decided:
+        block = None
+        if isinstance(decision, Deny) and decision.reach == "server" and question.item is not None:
+            target = question.item.origin.target
+            block = BlockRow(identity=question.identity, target=target, since=now, by=by)
+        return Decided(
+            id=question.id,
+            decision=encode(decision).decode(),
+            by=by,
+            hash=question.hash,
+            release=self._release(question, decision, now),
+            block=block,
+        )
+
+    def _release(self, question: Question, decision: AnyDecision, now: float) -> float | None:
+        """Say when a decision counts: refusals at once."""
+        refuses = isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
+        seconds = self.undo_seconds
+        if question.expires is not None:
+            seconds = min(seconds, (question.expires - now) / _SHARE)
+        return None if refuses or seconds <= 0 else now + seconds
+
+    async def undo(self, id: str) -> None:
+        """Take back a permission that is held: the question waits again. Whoever reviews may undo it.
+
+        Raises:
+            LookupError: there is none of this id.
+            AlreadyDecided: it counts already, or there is nothing to undo.
+        """
+        undone = await self._store.undo(id)
+        self._tell()
+        if not undone:
+            raise AlreadyDecided(await self.get(id))
+
+    async def block(self, identity: str, target: str, *, by: str | None = None) -> None:
+        """Block a server, and withdraw at once all that waits from it, in every process that shares the store.
+
+        ``target`` is its command line or address, for display.
+        """
+        await self._store.block(BlockRow(identity=identity, target=target, since=self._clock(), by=by))
+        self._tell()
+
+    async def keep_draft(self, id: str, fields: Sequence[tuple[str, str]] | None) -> bool:
+        """Keep what somebody has begun to type about a pending question, as the fields of its form.
+
+        ``None`` forgets it. It lasts until the question is over, whoever looks, whatever restarts. Returns whether it
+        is kept: of a question that is over it is not.
+
+        Raises:
+            Mismatch: it is longer than ``MAX_DRAFT`` bytes.
+        """
+        body = None if fields is None else encode(fields).decode()
+        if body is not None and len(body) > MAX_DRAFT:
+            raise Mismatch(f"a draft has at most {MAX_DRAFT} bytes")
+        return await self._store.keep_draft(id, body)
+
+    async def draft(self, id: str) -> list[tuple[str, str]] | None:
+        """Return what somebody has begun to type about a question; ``None`` if nothing."""
+        body = await self._store.draft(id)
+        return None if body is None else msgspec.json.decode(body, type=list[tuple[str, str]])
 
     async def changes(self) -> AsyncIterator[int]:
         """Yield a number now, and another one each time that any question has changed, here or elsewhere."""
@@ -212,6 +340,7 @@ class Queue:
             expires=None if expires_in is None else now + expires_in,
             host=self._store.host,
             item=encode(item).decode(),
+            hash=hash_of(item),
         )
         put = await self._store.put_review(row)
         self._tell()
@@ -229,12 +358,14 @@ class Queue:
         wait = _SOON
         try:
             while row.state == "pending":
-                wait = await self._pause(wait)
+                wait = await self._pause(wait, until=row.release)
                 row = await self._looked(row)
         except BaseException:
             over = row.expires is not None and self._clock() >= row.expires - _AT_ONCE
             await self._ended(row.id, "expired" if over else "withdrawn")
             raise
+        if row.outcome == BLOCKED:
+            raise Blocked("the server was blocked")
         if row.state != "decided":
             raise NoReviewer(f"the review was {row.state}")
         return row
@@ -254,6 +385,9 @@ class Queue:
         when the question expires, not before.
         """
         try:
+            if row.held and row.release is not None and row.release <= self._clock():
+                await self._store.release(row.id)
+                self._tell()
             found = await self._store.review(row.id)
             if found is not None and found.host is None and found.state in OPEN:
                 # Another process took this one for dead while it stood still.
@@ -266,10 +400,11 @@ class Queue:
         self._unreached = False
         return found or msgspec.structs.replace(row, state="withdrawn")
 
-    async def _pause(self, seconds: float) -> float:
-        """Wait for news in this process, or so many seconds. Returns how long to wait the next time."""
+    async def _pause(self, seconds: float, *, until: float | None = None) -> float:
+        """Wait for news in this process, so many seconds, or until a moment. Returns how long to wait the next time."""
+        left = seconds if until is None else max(_SOON, until - self._clock())
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(min(seconds, left)):
                 await self._news.wait()
         return min(seconds * _SLOWER, _LATER)
 
@@ -291,13 +426,18 @@ def _group(origin: Origin, host: str) -> str:
     return f"{host}:{origin.call.id}:{origin.round.n if origin.round else 0}"
 
 
+def _decision_of(row: ReviewRow) -> AnyDecision:
+    """Read a decision: that of an elicitation is a result, or a denial, which has a tag."""
+    body = row.decision or "null"
+    if row.kind == "elicitation" and "type" not in msgspec.json.decode(body, type=dict[str, object]):
+        return msgspec.json.decode(body, type=ElicitResult)
+    return msgspec.json.decode(body, type=Decision)
+
+
 def _question(row: ReviewRow) -> Question:
     item = None
     if row.item is not None:
         item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, ReviewItem))
-    decision = None
-    if row.decision is not None:
-        decision = msgspec.json.decode(row.decision, type=ElicitResult if row.kind == "elicitation" else Decision)
     return Question(
         id=row.id,
         kind=row.kind,
@@ -305,10 +445,13 @@ def _question(row: ReviewRow) -> Question:
         identity=row.identity,
         created=row.created,
         expires=row.expires,
-        state=row.state,
+        state="held" if row.held else row.state,
         waited_for=row.host is not None,
         item=item,
-        decision=decision,
+        decision=None if row.decision is None else _decision_of(row),
         by=row.by,
         decided=row.decided,
+        hash=row.hash or ("" if item is None else hash_of(item)),
+        release=row.release if row.held else None,
+        outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=Outcome),
     )

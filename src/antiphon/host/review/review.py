@@ -13,19 +13,23 @@ import msgspec
 from antiphon.host.budget import Costs
 from antiphon.host.checks.risk import Risk
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import encode, encode_canonical
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = [
+    "MAX_REASON",
+    "MAX_TOLD",
     "Answer",
     "Approve",
+    "Blocked",
     "Choice",
     "Decision",
     "Deny",
     "Edit",
     "ElicitItem",
+    "Filled",
     "NoReviewer",
     "Reach",
     "Regenerate",
@@ -35,9 +39,15 @@ __all__ = [
     "Terms",
     "Ticket",
     "ToolItem",
+    "can_tell",
     "digest",
+    "hash_of",
 ]
 
+MAX_REASON = 2_000
+"""Characters of a reason that are kept: a paragraph or two."""
+MAX_TOLD = 500
+"""Characters of a reason that a server is told."""
 Choice = Literal["approve", "edit", "deny", "answer", "grant", "regenerate"]
 Scope = Literal["once", "call", "session", "always"]
 Reach = Literal["once", "call", "server"]
@@ -135,10 +145,13 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
 
 
 class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
-    """Do not answer. The reason stays on this side."""
+    """Do not answer; an elicitation is declined."""
 
     reason: str | None = None
+    """Why, for the record: at most ``MAX_REASON`` characters."""
     reach: Reach = "once"
+    tell: bool = False
+    """Tell the server the reason, masked, its first ``MAX_TOLD`` characters; only where ``can_tell`` says so."""
     ticket: Ticket | None = None
 
 
@@ -157,11 +170,22 @@ class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
     ticket: Ticket | None = None
 
 
+class Filled(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person did with an elicitation, from a reviewer that keeps decisions."""
+
+    result: ElicitResult
+    ticket: Ticket | None = None
+
+
 Decision = Approve | Edit | Deny | Answer | Regenerate
 
 
 class NoReviewer(Exception):
     """The person cannot be reached (any more): the terminal is gone."""
+
+
+class Blocked(NoReviewer):
+    """A person has blocked the server meanwhile: what waited from it is withdrawn."""
 
 
 class Reviewer(Protocol):
@@ -188,13 +212,39 @@ class Reviewer(Protocol):
         """
         ...
 
-    async def elicit(self, item: ElicitItem) -> ElicitResult:
+    async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
         """Show the form or the address and wait for what the person does with it.
+
+        ``Deny`` declines, and can reach further: to its call, or to all of its server.
 
         Raises:
             NoReviewer: the person cannot be reached any more.
         """
         ...
+
+
+def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
+    """Compute the SHA-256 of all that an item shows, in hex: what a decision must name.
+
+    Requests, risks, model, costs, choices, who asks and for which call. Not of it: the time that is left, what is left
+    of a budget, and the numbers of the ask and of its call, which are others when the same is asked again.
+    """
+    origin = msgspec.structs.replace(item.origin, id="")
+    if origin.call is not None:
+        origin = msgspec.structs.replace(origin, call=msgspec.structs.replace(origin.call, id=""))
+    still: ReviewItem | ToolItem | ElicitItem = msgspec.structs.replace(item, expires_in=None, origin=origin)
+    if isinstance(still, ReviewItem) and still.costs is not None:
+        still = msgspec.structs.replace(still, costs=msgspec.structs.replace(still.costs, left=None))
+    return hashlib.sha256(encode_canonical([type(item).__name__, still])).hexdigest()
+
+
+def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:
+    """Tell whether the reason of a refusal can be sent to the server.
+
+    Only the error that answers a sampling request has room for it: a round of 2026-07-28 has no error member, an
+    elicitation is declined without a word, and a call that is not made says nothing.
+    """
+    return isinstance(item, ReviewItem) and item.origin.round is None
 
 
 def digest(value: msgspec.Struct) -> str:

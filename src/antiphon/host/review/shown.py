@@ -95,6 +95,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     risks: tuple[Risk, ...]
     raw: str
     digest: str
+    hash: str
+    """Of all that is shown: a decision names it."""
     choices: frozenset[str] = frozenset()
     params: CreateMessageRequestParams | None = None
     turns: tuple[Turn, ...] = ()
@@ -178,6 +180,7 @@ def show(question: Question) -> Shown | None:
         risks=item.risks,
         raw=pretty(item.params),
         digest=digest(item.params),
+        hash=question.hash,
     )
     if isinstance(item, ElicitItem):
         return _form(shown, item)

@@ -16,12 +16,14 @@ from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record
 
 __all__ = [
+    "BLOCKED",
     "OPEN",
     "Balance",
     "BlockRow",
     "BrowserRow",
     "Change",
     "Decided",
+    "Ended",
     "GrantRow",
     "Hold",
     "HoldRow",
@@ -37,6 +39,8 @@ __all__ = [
 
 ReviewKind = Literal["request", "response", "elicitation", "tool"]
 ReviewState = Literal["pending", "decided", "done", "expired", "withdrawn"]
+BLOCKED = '{"became":"blocked"}'
+"""The outcome of a review that was withdrawn because its server was blocked."""
 OPEN: tuple[ReviewState, ...] = ("pending", "decided")
 """The states of a review whose ask still waits."""
 
@@ -91,6 +95,14 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     held: Amount = Amount()
 
 
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a decision, noted with each review that had a part in it."""
+
+    reviews: tuple[str, ...]
+    outcome: str
+    """JSON; ``queue.Outcome`` is made of it."""
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What happens in one transaction. It settles one hold or makes one, not both."""
 
@@ -102,6 +114,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The grant that is used once more."""
     finish: str | None = None
     """The review whose decision is now carried out."""
+    ended: Ended | None = None
+    """What became of a decision that was carried out."""
     records: tuple[Record, ...] = ()
 
 
@@ -173,6 +187,17 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     decision: str | None = None
     by: str | None = None
     decided: float | None = None
+    hash: str | None = None
+    """Of what is shown; ``None`` where an older process has asked."""
+    release: float | None = None
+    """When the decision counts: until then the state is ``"pending"``, and it may be undone."""
+    outcome: str | None = None
+    """What became of the decision, as JSON."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is decided, and may still be undone."""
+        return self.state == "pending" and self.decision is not None
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +206,12 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     decision: str
     by: str | None = None
+    hash: str | None = None
+    """Of what was shown: where the review has another one, nothing is decided."""
+    release: float | None = None
+    """When it counts; ``None`` is at once. It may be undone until then."""
+    block: BlockRow | None = None
+    """The server to be blocked with it; all that waits from that server is withdrawn."""
 
 
 class PageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,7 +319,7 @@ class Store(Protocol):
         ...
 
     async def block(self, row: BlockRow) -> None:
-        """Block a server; one that is blocked already stays so."""
+        """Block a server, and withdraw all that waits from it; one that is blocked already stays so."""
         ...
 
     async def unblock(self, identity: str) -> bool:
@@ -314,7 +345,26 @@ class Store(Protocol):
         ...
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
-        """Keep decisions, all or none. Returns ``None``, or the first question that is not pending any more."""
+        """Keep decisions, all or none. Returns ``None``, or the first question that cannot be decided so.
+
+        That is one that is not pending, that is decided and may be undone, or whose hash is another.
+        """
+        ...
+
+    async def undo(self, id: str) -> bool:
+        """Take back a decision that does not count yet. Returns whether there was one."""
+        ...
+
+    async def release(self, id: str) -> bool:
+        """Let a decision count whose time has come, unless the review has expired. Returns whether there was one."""
+        ...
+
+    async def keep_draft(self, id: str, body: str | None) -> bool:
+        """Keep what somebody has begun to write about a pending review; ``None`` forgets it. Returns whether it is."""
+        ...
+
+    async def draft(self, id: str) -> str | None:
+        """Return what somebody has begun to write about a review."""
         ...
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:

@@ -68,6 +68,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grant: str | None = None
     by: str | None = None
     """Who decided."""
+    reason: str | None = None
+    """Why a person refused, in the person's words; secrets are masked."""
+    told: bool | None = None
+    """Whether the server was told that reason; ``False`` where it was to be, and the message has no room for it."""
     content: str | None = None
     """What the digest is of, as JSON; only where content was asked for."""
 

@@ -17,6 +17,7 @@ import msgspec
 from antiphon.host.budget import Account, Amount
 from antiphon.host.store.asks import AskKey, AskRow, Found, Sought, SpentKey, SpentRow, gather, placed
 from antiphon.host.store.base import (
+    BLOCKED,
     OPEN,
     Balance,
     BlockRow,
@@ -67,6 +68,7 @@ class MemoryStore:
         self._asks: dict[AskKey, AskRow] = {}
         self._spent: dict[SpentKey, SpentRow] = {}
         self._gathered = 0
+        self._drafts: dict[str, str] = {}
         self._version = 0
 
     async def commit(self, change: Change) -> str | None:
@@ -86,6 +88,9 @@ class MemoryStore:
             self._grants[change.use] = msgspec.structs.replace(grant, used=grant.used + 1)
         if change.finish is not None:
             await self.close_review(change.finish, "done", keep_item=self._keep_content)
+        for id in change.ended.reviews if change.ended is not None else ():
+            if id in self._reviews and change.ended is not None:
+                self._keep(msgspec.structs.replace(self._reviews[id], outcome=change.ended.outcome))
         entries, self._head = extend(self._head, records)
         self._entries.extend(entries)
         return None
@@ -155,7 +160,7 @@ class MemoryStore:
 
     async def block(self, row: BlockRow) -> None:
         """See ``base.Store.block``."""
-        self._blocks.setdefault(row.identity, row)
+        self._block(row, ())
 
     async def unblock(self, identity: str) -> bool:
         """See ``base.Store.unblock``."""
@@ -187,17 +192,47 @@ class MemoryStore:
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""
         rows = [self._reviews[decided.id] for decided in decisions]
-        now = self._clock()
-        late = next((row for row in rows if row.state != "pending" or (row.expires or now + 1) <= now), None)
+        now, pairs = self._clock(), list(zip(rows, decisions, strict=True))
+        late = next((row for row, decided in pairs if not self._can_decide(row, decided)), None)
         if late is not None:
             return late
-        for row, decided in zip(rows, decisions, strict=True):
-            self._keep(
-                msgspec.structs.replace(
-                    row, state="decided", decision=decided.decision, by=decided.by, decided=self._clock()
-                )
-            )
+        for row, decided in pairs:
+            state: ReviewState = "decided" if decided.release is None else "pending"
+            kept = {"decision": decided.decision, "by": decided.by, "decided": now, "release": decided.release}
+            self._keep(msgspec.structs.replace(row, state=state, **kept))
+        for decided in decisions:
+            if decided.block is not None:
+                self._block(decided.block, [one.id for one in decisions])
         return None
+
+    async def undo(self, id: str) -> bool:
+        """See ``base.Store.undo``."""
+        row = self._reviews.get(id)
+        if row is None or not row.held or (row.release or 0) <= self._clock():
+            return False
+        self._keep(msgspec.structs.replace(row, decision=None, by=None, decided=None, release=None))
+        return True
+
+    async def release(self, id: str) -> bool:
+        """See ``base.Store.release``."""
+        row, now = self._reviews.get(id), self._clock()
+        if row is None or not row.held or (row.release or 0) > now or (row.expires or now + 1) <= now:
+            return False
+        self._keep(msgspec.structs.replace(row, state="decided"))
+        return True
+
+    async def keep_draft(self, id: str, body: str | None) -> bool:
+        """See ``base.Store.keep_draft``."""
+        self._drafts.pop(id, None)
+        row = self._reviews.get(id)
+        if body is None or row is None or row.state != "pending":
+            return False
+        self._drafts[id] = body
+        return True
+
+    async def draft(self, id: str) -> str | None:
+        """See ``base.Store.draft``."""
+        return self._drafts.get(id)
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         """See ``base.Store.close_review``."""
@@ -263,6 +298,17 @@ class MemoryStore:
                 return "review"
         return None
 
+    def _block(self, row: BlockRow, but: Sequence[str]) -> None:
+        self._blocks.setdefault(row.identity, row)
+        for waiting in list(self._reviews.values()):
+            if waiting.identity == row.identity and waiting.state in OPEN and waiting.id not in but:
+                ended = msgspec.structs.replace(waiting, state="withdrawn", outcome=BLOCKED)
+                self._keep(ended if self._keep_content else _emptied(ended, "withdrawn"))
+
+    def _can_decide(self, row: ReviewRow, decided: Decided) -> bool:
+        open_still = row.state == "pending" and row.decision is None and row.hash in (None, decided.hash)
+        return open_still and (row.expires is None or row.expires > self._clock())
+
     def _in_force(self, row: GrantRow) -> bool:
         unused = row.max_uses is None or row.used < row.max_uses
         return unused and (row.until is None or row.until > self._clock())
@@ -304,6 +350,8 @@ class MemoryStore:
 
     def _keep(self, row: ReviewRow) -> None:
         self._reviews[row.id] = row
+        if row.state not in OPEN:
+            self._drafts.pop(row.id, None)
         self._version += 1
 
 

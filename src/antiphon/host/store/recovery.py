@@ -20,7 +20,7 @@ from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow
 from antiphon.host.store.chain import Record
 from antiphon.host.store.process import is_gone, is_running
-from antiphon.host.store.schema import accounts, grants, hosts, reviews, swept
+from antiphon.host.store.schema import accounts, drafts, grants, hosts, reviews, swept
 
 __all__ = ["beat", "leave", "recover"]
 
@@ -64,8 +64,10 @@ def recover(
         money.sweep(connection, hold, now)
     trail.append(connection, end, [_record(hold, host, now) for hold in left])
     gone = and_(reviews.c.host.is_not(None), reviews.c.host.not_in(alive), reviews.c.state.in_(OPEN))
-    again = {"state": "pending", "host": None, "decision": None, "by": None, "decided": None}
-    orphaned = connection.execute(update(reviews).where(gone).values(again)).rowcount
+    # What was to be carried out may have been; what may still be undone has not, and is kept.
+    again = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
+    connection.execute(update(reviews).where(gone, reviews.c.state == "decided").values(again))
+    orphaned = connection.execute(update(reviews).where(gone).values(host=None)).rowcount
     late = and_(reviews.c.host.is_(None), reviews.c.state.in_(OPEN), reviews.c.expires <= now)
     expired = connection.execute(update(reviews).where(late).values(state="expired", item=None, decision=None)).rowcount
     ended = connection.execute(delete(grants).where(grants.c.host.is_not(None), grants.c.host.not_in(alive))).rowcount
@@ -98,6 +100,7 @@ def _tidy(connection: Connection, now: float) -> None:
     connection.execute(delete(swept).where(swept.c.at < now - _SWEPT_KEPT))
     over = and_(reviews.c.state.not_in(OPEN), reviews.c.created < now - _REVIEW_KEPT)
     connection.execute(delete(reviews).where(over))
+    connection.execute(delete(drafts).where(drafts.c.id.not_in(select(reviews.c.id).where(reviews.c.state.in_(OPEN)))))
     # Grants that ended by themselves.
     used_up = and_(grants.c.max_uses.is_not(None), grants.c.used >= grants.c.max_uses)
     connection.execute(delete(grants).where(or_(used_up, grants.c.until <= now)))

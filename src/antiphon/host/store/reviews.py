@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, and_, bindparam, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
 from sqlalchemy.sql.dml import Update
 
-from antiphon.host.store.base import OPEN, Decided, ReviewRow, ReviewState
-from antiphon.host.store.schema import reviews, reviews_head
+from antiphon.host.store.base import BLOCKED, OPEN, Decided, Ended, ReviewRow, ReviewState
+from antiphon.host.store.schema import drafts, reviews, reviews_head
 
-__all__ = ["changed", "claim", "close", "decide", "find", "finish", "in_states", "put", "version"]
+__all__ = [
+    "changed",
+    "claim",
+    "close",
+    "decide",
+    "draft",
+    "end",
+    "find",
+    "finish",
+    "in_states",
+    "keep_draft",
+    "put",
+    "release",
+    "undo",
+    "version",
+    "withdraw_from",
+]
 
 _BUMP = update(reviews_head).values(version=reviews_head.c.version + 1)
 _VERSION = select(reviews_head.c.version)
@@ -21,9 +37,8 @@ _VERSION = select(reviews_head.c.version)
 def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
     """Keep a question, or take over the open one of a killed process that asks the same."""
     same = and_(reviews.c.fingerprint == row.fingerprint, reviews.c.host.is_(None), reviews.c.state.in_(OPEN))
-    valid = or_(reviews.c.expires.is_(None), reviews.c.expires > now)
     left = (
-        connection.execute(select(reviews).where(same, valid).order_by(reviews.c.created).limit(1))
+        connection.execute(select(reviews).where(same, _valid(now)).order_by(reviews.c.created).limit(1))
         .mappings()
         .one_or_none()
     )
@@ -31,7 +46,16 @@ def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
     if left is None:
         connection.execute(reviews.insert(), msgspec.structs.asdict(row))
         return row
-    mine = {"host": row.host, "expires": row.expires, "group": row.group, "item": row.item}
+    mine: dict[str, Any] = {
+        "host": row.host,
+        "expires": row.expires,
+        "group": row.group,
+        "item": row.item,
+        "hash": row.hash,
+    }
+    if left["hash"] != row.hash:
+        # What was decided meanwhile was about something else: another model, another cost.
+        mine |= _UNDECIDED
     connection.execute(update(reviews).where(reviews.c.id == left["id"]).values(mine))
     return msgspec.structs.replace(_review(left), **mine)
 
@@ -59,12 +83,63 @@ def decide(connection: Connection, decisions: Sequence[Decided], now: float) -> 
     """Keep decisions. Returns the id of the first question that cannot be decided any more: undo everything then."""
     for decided in decisions:
         pending = and_(reviews.c.id == decided.id, reviews.c.state == "pending")
-        valid = or_(reviews.c.expires.is_(None), reviews.c.expires > now)
-        kept = {"state": "decided", "decision": decided.decision, "by": decided.by, "decided": now}
-        if connection.execute(update(reviews).where(pending, valid).values(kept)).rowcount != 1:
+        undecided = reviews.c.decision.is_(None)
+        as_shown = or_(reviews.c.hash.is_(None), reviews.c.hash == decided.hash)
+        state = "decided" if decided.release is None else "pending"
+        kept = {"state": state, "decision": decided.decision, "by": decided.by, "decided": now}
+        deciding = update(reviews).where(pending, undecided, as_shown, _valid(now))
+        if connection.execute(deciding.values(kept | {"release": decided.release})).rowcount != 1:
             return decided.id
     changed(connection)
     return None
+
+
+def undo(connection: Connection, id: str, now: float) -> bool:
+    """Take back a decision that does not count yet."""
+    held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release > now)
+    if connection.execute(update(reviews).where(held).values(_UNDECIDED)).rowcount != 1:
+        return False
+    changed(connection)
+    return True
+
+
+def release(connection: Connection, id: str, now: float) -> bool:
+    """Let a decision count whose time has come."""
+    due = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release <= now)
+    decided = update(reviews).where(due, reviews.c.decision.is_not(None), _valid(now))
+    if connection.execute(decided.values(state="decided")).rowcount != 1:
+        return False
+    changed(connection)
+    return True
+
+
+def withdraw_from(connection: Connection, identity: str, but: Sequence[str], *, keep_item: bool) -> None:
+    """Withdraw all that waits from a server that is blocked now, but those that were decided with it."""
+    ended = _ended("withdrawn", keep_item=keep_item).values(outcome=BLOCKED)
+    waiting = and_(reviews.c.identity == identity, reviews.c.state.in_(OPEN), reviews.c.id.not_in(but))
+    connection.execute(ended.where(waiting))
+    changed(connection)
+
+
+def end(connection: Connection, ended: Ended) -> None:
+    """Note what became of a decision."""
+    connection.execute(update(reviews).where(reviews.c.id.in_(ended.reviews)).values(outcome=ended.outcome))
+    changed(connection)
+
+
+def keep_draft(connection: Connection, id: str, body: str | None) -> bool:
+    """Keep, or forget, a draft; nobody who waits is told."""
+    connection.execute(delete(drafts).where(drafts.c.id == id))
+    waits = select(reviews.c.id).where(reviews.c.id == id, reviews.c.state == "pending")
+    if body is None or connection.execute(waits).one_or_none() is None:
+        return False
+    connection.execute(drafts.insert(), {"id": id, "body": body})
+    return True
+
+
+def draft(connection: Connection, id: str) -> str | None:
+    """Return a draft."""
+    return connection.execute(select(drafts.c.body).where(drafts.c.id == id)).scalar_one_or_none()
 
 
 def finish(connection: Connection, id: str, *, keep_item: bool) -> bool:
@@ -95,6 +170,13 @@ def changed(connection: Connection) -> None:
 def version(connection: Connection) -> int:
     """Return how often anything has changed."""
     return connection.execute(_VERSION).scalar_one()
+
+
+_UNDECIDED: dict[str, Any] = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
+
+
+def _valid(now: float) -> ColumnElement[bool]:
+    return or_(reviews.c.expires.is_(None), reviews.c.expires > now)
 
 
 def _ended(state: ReviewState, *, keep_item: bool) -> Update:

@@ -15,6 +15,7 @@ __all__ = [
     "audit_head",
     "blocks",
     "browsers",
+    "drafts",
     "gathered",
     "grants",
     "holds",
@@ -26,7 +27,7 @@ __all__ = [
     "swept",
 ]
 
-REVISION = "v0005"
+REVISION = "v0006"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 metadata = MetaData()
@@ -118,8 +119,19 @@ reviews = Table(
     Column("decision", Text),
     Column("by", Text),
     Column("decided", Double),
+    Column("hash", Text),
+    Column("release", Double),
+    Column("outcome", Text),
     Index("reviews_by_state", "state", "created"),
 )
+
+drafts = Table(
+    "drafts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+)
+"""What somebody has begun to write about a review; gone with the review."""
 
 reviews_head = Table(
     "reviews_head",

@@ -163,7 +163,7 @@ class SqlStore:
 
     async def block(self, row: BlockRow) -> None:
         """See ``base.Store.block``."""
-        await self._write(partial(permits.block, row=row))
+        await self._write(partial(self._blocked, row))
 
     async def unblock(self, identity: str) -> bool:
         """See ``base.Store.unblock``."""
@@ -194,6 +194,22 @@ class SqlStore:
         except money.Refused as refused:
             return await self.review(str(refused))
         return None
+
+    async def undo(self, id: str) -> bool:
+        """See ``base.Store.undo``."""
+        return await self._write(partial(questions.undo, id=id, now=self._clock()))
+
+    async def release(self, id: str) -> bool:
+        """See ``base.Store.release``."""
+        return await self._write(partial(questions.release, id=id, now=self._clock()))
+
+    async def keep_draft(self, id: str, body: str | None) -> bool:
+        """See ``base.Store.keep_draft``."""
+        return await self._write(partial(questions.keep_draft, id=id, body=body))
+
+    async def draft(self, id: str) -> str | None:
+        """See ``base.Store.draft``."""
+        return await self._read(partial(questions.draft, id=id))
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         """See ``base.Store.close_review``."""
@@ -338,6 +354,8 @@ class SqlStore:
             raise money.Refused("grant")
         if change.finish is not None and not questions.finish(connection, change.finish, keep_item=self._keep_content):
             raise money.Refused("review")
+        if change.ended is not None:
+            questions.end(connection, change.ended)
         return records
 
     def _settled(
@@ -354,10 +372,20 @@ class SqlStore:
         end = trail.lock(connection)
         trail.append(connection, end, self._settled(settling, records, connection) or ())
 
+    def _blocked(self, row: BlockRow, connection: Connection) -> None:
+        self._block(connection, row, ())
+
+    def _block(self, connection: Connection, row: BlockRow, but: Sequence[str]) -> None:
+        permits.block(connection, row)
+        questions.withdraw_from(connection, row.identity, but, keep_item=self._keep_content)
+
     def _decided(self, decisions: Sequence[Decided], connection: Connection) -> None:
         late = questions.decide(connection, decisions, self._clock())
         if late is not None:
             raise money.Refused(late)
+        for decided in decisions:
+            if decided.block is not None:
+                self._block(connection, decided.block, [one.id for one in decisions])
 
 
 def _readable(connection: Connection) -> bool:

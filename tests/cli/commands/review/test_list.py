@@ -34,7 +34,7 @@ async def test_a_list_at_a_terminal_is_live(desk: Waiting):
 
     assert await asyncio.to_thread(walk) == 130
     for question in await desk.queue.pending():
-        await desk.queue.decide(question.id, Deny())
+        await desk.queue.decide(question.id, Deny(), hash=question.hash)
     with pytest.raises(Rejected):
         await asked
 
@@ -46,7 +46,8 @@ async def test_a_list_into_a_pipe_is_live(desk: Waiting):
     )
     asked = await desk.ask()
     come = json.loads(await child.stdout.readline())
-    await desk.queue.decide(come["id"], Approve(digest=digest(request())), by="ada")
+    question = await desk.queue.get(come["id"])
+    await desk.queue.decide(question.id, Approve(digest=digest(request())), hash=question.hash, by="ada")
     await asked
     gone = json.loads(await child.stdout.readline())
     assert (come["state"], gone["id"], gone["by"]) == ("pending", come["id"], "ada")

@@ -58,8 +58,10 @@ async def test_a_request_of_another_process_is_approved_on_the_page(tmp_path: Pa
                 shown = (await client.get(f"{origin}/review/{question.id}")).text
                 digest = re.search(r'name="digest" value="(\w+)"', shown)
                 assert digest
+                whole = re.search(r'name="hash" value="(\w+)"', shown)
+                assert whole
                 headers = {"Origin": origin, "X-CSRF-Token": csrf(page)}
-                data = {"digest": digest[1]}
+                data = {"digest": digest[1], "hash": whole[1]}
                 done = await client.post(f"{origin}/review/{question.id}/approve", data=data, headers=headers)
             assert done.json()["done"] == "Approved."
             assert (await asked).text == "one"

@@ -147,8 +147,9 @@ def deny(
     *,
     reason: Annotated[
         str | None,
-        typer.Option("--reason", metavar="TEXT", help="It stays on this side.", show_default=False),
+        typer.Option("--reason", metavar="TEXT", help="For the record.", show_default=False),
     ] = None,
+    tell: Annotated[bool, typer.Option("--tell", help="Tell the server the reason as well.")] = False,
     reach: Annotated[
         Literal["once", "call", "server"],
         typer.Option("--reach", help="Refuse the rest of its call as well, or all that its server asks from now on."),
@@ -163,9 +164,11 @@ def deny(
     Exit code 1 if it was decided before, or nobody waits any more. A server that was refused with --reach server is
     listed by antiphon policy blocks.
     """
+    if tell and not reason:
+        raise ConfigError("--tell says the reason to the server: give one with --reason")
     told = Told(by=by, as_json=as_json, store=store, config=config)
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
-    return _decided(ids, lambda question: denial(question, reason, reach), word, told)
+    return _decided(ids, lambda question: denial(question, reason, reach, tell=tell), word, told)
 
 
 @commands.command()
@@ -209,7 +212,7 @@ def edit(
             item = question.item
             if not isinstance(item, ReviewItem) or "edit" not in item.choices:
                 raise Failed(f"{question.id}: only a request that a model will answer can be edited")
-            await decider.decide({question.id: await edited(item, yes=yes, model=model)}, "approved as edited")
+            await decider.decide([question], [await edited(item, yes=yes, model=model)], "approved as edited")
 
     return run(done())
 
@@ -242,7 +245,7 @@ def answer(
             decider = Decider(opened, by=by, as_json=as_json)
             [question] = await decider.find([id])
             decision = answer_of(question, text) if text else await fill_in_person(question)
-            await decider.decide({question.id: decision}, "answered")
+            await decider.decide([question], [decision], "answered")
 
     return run(done())
 
@@ -261,6 +264,6 @@ def _decided(ids: list[str], decision: Callable[[Question], Decision | ElicitRes
         async with opened_store(told.store, told.config) as opened:
             decider = Decider(opened, by=told.by, as_json=told.as_json)
             questions = await decider.find(ids)
-            await decider.decide({question.id: decision(question) for question in questions}, word)
+            await decider.decide(questions, [decision(question) for question in questions], word)
 
     return run(done())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from antiphon.cli.arguments import read_arguments
 from antiphon.cli.commands.review.find import find_pending, lateness
@@ -15,17 +15,18 @@ from antiphon.cli.failures import Failed
 from antiphon.cli.output import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.checks.forms import fields_of
+from antiphon.host.review.fitting import AnyDecision
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
 from antiphon.host.review.review import (
     Answer,
     Approve,
-    Decision,
     Deny,
     ElicitItem,
     Reach,
     ReviewItem,
     Scope,
     Terms,
+    can_tell,
     digest,
 )
 from antiphon.host.store import Store
@@ -50,21 +51,22 @@ class Decider:
         """Find the questions that are to be decided; see ``finding.find_pending``."""
         return await find_pending(self.store, ids)
 
-    async def decide(self, decisions: Mapping[str, Decision | ElicitResult], word: str) -> None:
-        """Decide all of the questions or none, and say so.
+    async def decide(self, questions: Sequence[Question], decisions: Sequence[AnyDecision], word: str) -> None:
+        """Decide all of these questions, as they were read, or none, and say so.
 
         Raises:
             Failed: somebody was faster, or a decision does not fit.
         """
         queue = Queue(self.store)
         try:
-            await queue.decide_all(decisions, by=self._by)
+            chosen = {question.id: decision for question, decision in zip(questions, decisions, strict=True)}
+            await queue.decide_all(chosen, {question.id: question.hash for question in questions}, by=self._by)
         except AlreadyDecided as late:
             raise Failed(lateness(late.question)) from late
         except Mismatch as error:
             raise Failed(str(error)) from error
-        for id in decisions:
-            self._tell(await queue.get(id), word)
+        for question in questions:
+            self._tell(await queue.get(question.id), word)
 
     def _tell(self, question: Question, word: str) -> None:
         if self._as_json:
@@ -98,17 +100,15 @@ def approval(question: Question, scope: Scope, terms: Terms, model: str | None) 
     )
 
 
-def denial(question: Question, reason: str | None, reach: Reach) -> Deny | ElicitResult:
+def denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) -> Deny:
     """Make the decision that refuses.
 
     Raises:
-        ConfigError: a question to the person reaches no further.
+        ConfigError: the server is to be told the reason, and cannot be.
     """
-    if question.kind != "elicitation":
-        return Deny(reason=reason, reach=reach)
-    if reach != "once":
-        raise ConfigError(f"{question.id}: a question to you is declined once: leave --reach out")
-    return ElicitResult(action="decline")
+    if tell and question.item is not None and not can_tell(question.item):
+        raise ConfigError(f"{question.id}: the answer to this has no room for a reason: leave --tell out")
+    return Deny(reason=reason, reach=reach, tell=tell)
 
 
 def answer_of(question: Question, words: Sequence[str]) -> Answer | ElicitResult:

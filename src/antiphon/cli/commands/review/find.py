@@ -52,6 +52,8 @@ async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
 
 def lateness(question: Question) -> str:
     """Say why a question cannot be decided any more."""
+    if question.state == "held":
+        return f"{question.id}: already decided by {question.by or 'somebody'}, who can still undo it"
     if question.state in ("decided", "done"):
         return f"{question.id}: already decided by {question.by or 'somebody'}"
     if question.state == "withdrawn":

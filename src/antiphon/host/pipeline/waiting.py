@@ -1,0 +1,57 @@
+"""The asks that wait for a person now, so that a block or a stopped call ends all of them at once.
+
+Owns how they are found and ended in this process; what waits in a store is withdrawn there, see ``Store.block``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from antiphon.host.review.review import Blocked, Reach
+from antiphon.wire.origin import Origin
+
+__all__ = ["Waiting"]
+
+T = TypeVar("T")
+
+
+class Waiting:
+    """The asks of one host that wait for a person, so that a block or a stopped call ends them at once."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.Timeout, Origin] = {}
+        self._ended: set[asyncio.Timeout] = set()
+
+    async def put(self, origin: Origin, seconds: float | None, review: Awaitable[T]) -> T:
+        """Wait for a reviewer, but no longer than so many seconds.
+
+        Raises:
+            TimeoutError: it took longer.
+            Blocked: its server was blocked, or its call stopped.
+        """
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                self._open[limit] = origin
+                try:
+                    return await review
+                finally:
+                    del self._open[limit]
+        except TimeoutError:
+            if limit in self._ended:
+                raise Blocked("withdrawn with the rest of its call or server") from None
+            raise
+        finally:
+            self._ended.discard(limit)
+
+    def end(self, origin: Origin, reach: Reach) -> None:
+        """End what waits of the same call, or of the same server."""
+        now = asyncio.get_running_loop().time()
+        for limit, other in self._open.items():
+            same_call = origin.call is not None and other.call is not None and other.call.id == origin.call.id
+            reached = other.identity == origin.identity and (reach == "server" or same_call)
+            if reached and not limit.expired():
+                self._ended.add(limit)
+                limit.reschedule(now)
