@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from antiphon import Client
-from antiphon.errors import HeaderMismatch
+from antiphon.errors import CallTimeout, HeaderMismatch
 from tests.support.web import result, serving
 
 INFO = {"name": "web", "version": "1"}
@@ -74,3 +75,57 @@ async def test_a_list_over_http_leaves_invalid_tools_out() -> None:
     tools = [definition("bad", "not a token"), definition("good", "Region")]
     async with serving(site_of(tools, [])) as site, Client(site.url) as client:
         assert [each.name for each in (await client.list_tools()).tools] == ["good"]
+
+
+def endless(calls: list[Any]) -> Any:
+    """Make a modern server whose list of tools has no end, and whose tool cannot be called without it."""
+
+    async def answers(_request: Any, seen: Any) -> Any:
+        from aiohttp import web
+
+        method, done = seen.body["method"], {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+        calls.append(method)
+        if method == "server/discover":
+            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
+            return result(seen.body["id"], {**done, **said})
+        if method == "tools/list":
+            return result(seen.body["id"], {**done, "tools": [], "nextCursor": f"page {len(calls)}"})
+        if seen.body["params"]["name"] == "checked":
+            content = {"content": [], "structuredContent": {"a": 1}}
+            return result(seen.body["id"], {"resultType": "complete", **content})
+        error = {"code": -32020, "message": "Header mismatch: Mcp-Param-Region is missing"}
+        text = json.dumps({"jsonrpc": "2.0", "id": seen.body["id"], "error": error})
+        return web.Response(status=400, text=text, content_type="application/json")
+
+    return answers
+
+
+async def allow(_params: Any, _origin: Any) -> bool:
+    """Let every call be made."""
+    return True
+
+
+@pytest.mark.parametrize("need", ["consent", "headers", "schema"])
+async def test_a_call_and_the_lists_it_needs_have_one_timeout(need: str) -> None:
+    """Pages without end, each of them in time: whatever wants the list, the call ends when its own time is over."""
+    calls: list[Any] = []
+    options: dict[str, Any] = {"confirm": allow} if need == "consent" else {}
+    async with serving(endless(calls)) as site, Client(site.url, **options) as client, asyncio.timeout(60):
+        with pytest.raises(CallTimeout, match=r"was not answered within 0\.5 s"):
+            await client.call_tool("checked" if need == "schema" else "query", {"region": "eu"}, timeout=0.5)
+    assert calls.count("tools/list") > 1
+    assert calls.count("tools/call") == (0 if need == "consent" else 1)
+
+
+async def test_a_persons_decision_takes_none_of_that_time() -> None:
+    """Who confirms the call may take longer than it."""
+    calls: list[Any] = []
+
+    async def slowly(_params: Any, _origin: Any) -> bool:
+        await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.6)
+        return True
+
+    plain = {"name": "query", "inputSchema": {"type": "object"}}
+    async with serving(site_of([plain], calls)) as site, Client(site.url, confirm=slowly) as client:
+        with pytest.raises(HeaderMismatch):
+            await client.call_tool("query", {"region": "eu"}, timeout=0.5)

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from antiphon.client.link import Link
 from antiphon.client.requests.calls import Calls
+from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.pending import PendingRound
 from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import Rejected
@@ -76,10 +77,11 @@ class Rounds:
     ) -> CallToolResult | PendingRound[CallToolResult]:
         """Call a tool, up to its first round."""
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
-        await self._tool_calls.ask_consent(params)
-        options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
+        time = TimeLeft(self._timeout(timeout))
+        await self._tool_calls.ask_consent(params, time)
+        options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
         return await self._tool_calls.make(
-            name, lambda: self._link.run(Calls.start, "tools/call", params, CallToolResult, **options)
+            name, lambda: self._link.run(Calls.start, "tools/call", params, CallToolResult, **options), time
         )
 
     async def get_prompt(
@@ -124,12 +126,12 @@ class Rounds:
                 connection has no rounds; nothing was sent.
             InvalidParams: the server no longer knows the call, or it has been gone on with for too long.
         """
-        left = pending.remaining if isinstance(timeout, UnsetType) else timeout
+        left = TimeLeft(pending.remaining if isinstance(timeout, UnsetType) else timeout)
 
         def go_on() -> Awaitable[R | PendingRound[R]]:
             return self._link.run(Calls.resume, pending, answers, timeout=left, progress=progress)
 
         params = pending.round_params
         return await (
-            self._tool_calls.make(params.name, go_on) if isinstance(params, CallToolRequestParams) else go_on()
+            self._tool_calls.make(params.name, go_on, left) if isinstance(params, CallToolRequestParams) else go_on()
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -27,6 +28,7 @@ from antiphon.client.features.pagination import iterate
 from antiphon.client.features.subscriptions import Listening
 from antiphon.client.link import Link, Settings
 from antiphon.client.requests.calls import Calls
+from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.tool_calls import ToolCalls
 from antiphon.errors import ConfigError, LocalProtocolError
@@ -132,7 +134,7 @@ class Client:
             )
         )
         consent = Consent(confirm, answer_timeout)
-        self._tool_calls = ToolCalls(self._link, self._cache, tool_headers, consent, self.tools)
+        self._tool_calls = ToolCalls(self._link, self._cache, tool_headers, consent, self._tools_within)
         self._notices.on_tools_changed = self._tool_calls.forget
         self.rounds = Rounds(self._link, self._tool_calls, self._timeout)
         """The same calls a step at a time, for whoever wants to go through the rounds by hand."""
@@ -226,38 +228,51 @@ class Client:
             ConnectionClosed: the server ended meanwhile.
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
+        time = TimeLeft(self._timeout(timeout))
         if self._tool_calls.need_consent:
-            await self._tool_calls.ask_consent(params)
-        options: dict[str, Any] = {"timeout": self._timeout(timeout), "progress": progress, "meta": meta}
+            await self._tool_calls.ask_consent(params, time)
+        options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
         return await self._tool_calls.make(
-            name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options)
+            name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options), time
         )
 
     async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
         """Fetch one page of the tools, the first without a cursor."""
-        return self._tool_calls.learn(await self._page("tools/list", cursor, ListToolsResult))
+        return (await self._list_tools(cursor))[0]
 
     def tools(self) -> AsyncIterator[Tool]:
         """Iterate over all tools."""
-        return iterate(self.list_tools, lambda page: page.tools)
+        return self._tools_within(None)
+
+    def _tools_within(self, time: TimeLeft | None) -> AsyncIterator[Tool]:
+        return iterate(partial(self._list_tools, time=time), lambda page: page.tools)
+
+    async def _list_tools(self, cursor: str | None, time: TimeLeft | None = None) -> tuple[ListToolsResult, int]:
+        page, size = await self._page("tools/list", cursor, ListToolsResult, time)
+        return self._tool_calls.learn(page), size
 
     # --- resources, prompts, completion -------------------------------------------------------------------------
 
     async def list_resources(self, cursor: str | None = None) -> ListResourcesResult:
         """Fetch one page of the resources."""
-        return await self._page("resources/list", cursor, ListResourcesResult)
+        return (await self._page("resources/list", cursor, ListResourcesResult))[0]
 
     def resources(self) -> AsyncIterator[Resource]:
         """Iterate over all resources."""
-        return iterate(self.list_resources, lambda page: page.resources)
+        return iterate(
+            lambda cursor: self._page("resources/list", cursor, ListResourcesResult), lambda page: page.resources
+        )
 
     async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
         """Fetch one page of the resource templates."""
-        return await self._page("resources/templates/list", cursor, ListResourceTemplatesResult)
+        return (await self._page("resources/templates/list", cursor, ListResourceTemplatesResult))[0]
 
     def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
         """Iterate over all resource templates."""
-        return iterate(self.list_resource_templates, lambda page: page.resource_templates)
+        return iterate(
+            lambda cursor: self._page("resources/templates/list", cursor, ListResourceTemplatesResult),
+            lambda page: page.resource_templates,
+        )
 
     async def read_resource(self, uri: str, *, timeout: float | UnsetType | None = UNSET) -> ReadResourceResult:
         """Read a resource.
@@ -278,11 +293,11 @@ class Client:
 
     async def list_prompts(self, cursor: str | None = None) -> ListPromptsResult:
         """Fetch one page of the prompts."""
-        return await self._page("prompts/list", cursor, ListPromptsResult)
+        return (await self._page("prompts/list", cursor, ListPromptsResult))[0]
 
     def prompts(self) -> AsyncIterator[Prompt]:
         """Iterate over all prompts."""
-        return iterate(self.list_prompts, lambda page: page.prompts)
+        return iterate(partial(self._page, "prompts/list", kind=ListPromptsResult), lambda page: page.prompts)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | UnsetType | None = UNSET
@@ -369,13 +384,17 @@ class Client:
     def _timeout(self, given: float | UnsetType | None) -> float | None:
         return self.timeout if isinstance(given, UnsetType) else _seconds(given)
 
-    async def _page(self, method: str, cursor: str | None, kind: type[C]) -> C:
+    async def _page(
+        self, method: str, cursor: str | None, kind: type[C], time: TimeLeft | None = None
+    ) -> tuple[C, int]:
+        """Return a page of a list and the bytes that came for it, within its own timeout or what is left of a call."""
         kept = self._cache.get(method, cursor or "")
         if isinstance(kept, kind):
-            return kept
-        page = await self._link.run(Calls.plain, method, PaginatedParams(cursor=cursor), kind, timeout=self.timeout)
+            return kept, 0
+        params, time = PaginatedParams(cursor=cursor), time or TimeLeft(self.timeout)
+        page, size = await self._link.run(Calls.page, method, params, kind, timeout=time)
         self._cache.put(method, cursor or "", page)
-        return page
+        return page, size
 
 
 def _seconds(given: float | None) -> float | None:

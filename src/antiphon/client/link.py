@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.notifications import Notices
 from antiphon.client.requests.calls import Calls
 from antiphon.client.requests.retry import PAUSES, RepeatingConnection, Repeats
+from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.client.rounds.pending import PendingRound
 from antiphon.engine.connection import Connection
@@ -122,10 +123,12 @@ class Link:
 
     async def _run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
         safe = self._may_repeat(args)
+        time = options.get("timeout")
+        time = time if isinstance(time, TimeLeft) else TimeLeft(None)
         stale = None
         for pause in (0.0, *PAUSES, None):
             try:
-                calls = self._living(stale) or await self._opened_anew()
+                calls = self._living(stale) or await self._opened_within(time, args)
             except (PeerError, ConnectionClosed) as error:
                 # Nothing was sent. Before the first attempt this is all there is to say; later the server may restart.
                 if stale is None or pause is None or not _is_absent(error):
@@ -140,7 +143,8 @@ class Link:
                 else:
                     self._learn(args, result)
                     return result
-            await asyncio.sleep(pause)
+            async with time.limit(_subject(args)[0]):
+                await asyncio.sleep(pause)
         raise AssertionError("the last attempt has returned or raised")
 
     def _may_repeat(self, args: tuple[object, ...]) -> bool:
@@ -156,6 +160,8 @@ class Link:
         return safe and self._calls is not None
 
     def _learn(self, args: tuple[object, ...], result: object) -> None:
+        if isinstance(result, tuple):
+            result = cast("tuple[object, ...]", result)[0]
         if isinstance(result, ListToolsResult):
             self.repeats.learn(result.tools)
         elif len(args) > 1 and isinstance(args[1], SetLevelRequestParams):
@@ -173,6 +179,10 @@ class Link:
         """Return the calls of the current connection, unless that is lost or ``stale``."""
         calls = self.calls
         return None if calls is stale or calls.peer.is_over else calls
+
+    async def _opened_within(self, time: TimeLeft, args: tuple[object, ...]) -> Calls:
+        async with time.limit(_subject(args)[0]):
+            return await self._opened_anew()
 
     async def _opened_anew(self) -> Calls:
         """Open a connection in the place of the current one; calls that find that lost together share the new one."""

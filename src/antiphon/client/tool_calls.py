@@ -16,6 +16,7 @@ from antiphon.client.features.cache import Cache
 from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.output_schemas import Outputs
 from antiphon.client.link import Link
+from antiphon.client.requests.time_left import TimeLeft
 from antiphon.errors import HeaderMismatch
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 
 class ToolCalls:
-    """The calls of one server's tools. ``tools`` lists them all, and lets them be learnt."""
+    """The calls of one server's tools. ``tools`` lists them all within a time, and lets them be learnt."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class ToolCalls:
         cache: Cache,
         headers: ToolHeaders,
         consent: Consent,
-        tools: Callable[[], AsyncIterator[Tool]],
+        tools: Callable[[TimeLeft | None], AsyncIterator[Tool]],
     ) -> None:
         self._link = link
         self._cache = cache
@@ -60,12 +61,14 @@ class ToolCalls:
         """Whether somebody is to be asked; mostly nobody is, and a coroutine that says so is one too many."""
         return self._consent.is_needed
 
-    async def ask_consent(self, params: CallToolRequestParams) -> None:
-        """Return if a call may be made; see ``Consent.ask``."""
-        await self._consent.ask(params, self._link.calls.origin_of, self._tools)
+    async def ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> None:
+        """Return if a call may be made; see ``Consent.ask``. Listing the tools takes ``time``, deciding does not."""
+        await self._consent.ask(params, self._link.calls.origin_of, lambda: self._tools(time))
 
-    async def make(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
         """Make a call, a second time if it lacked headers, and check the structured content of its result.
+
+        ``time``: what is left for all of it; the call spends it as well.
 
         Raises:
             ResultInvalid: that does not fit the tool's output schema.
@@ -74,16 +77,16 @@ class ToolCalls:
             result = await call()
         except HeaderMismatch:
             # The tool wants arguments in headers, and we did not know, or no longer: look it up, and try once more.
-            if not await self._look_up(name):
+            if not await self._look_up(name, time):
                 raise
             result = await call()
         if isinstance(result, CallToolResult) and result.structured_content is not None and not result.is_error:
-            await self._outputs.check(name, result.structured_content, self._tools)
+            await self._outputs.check(name, result.structured_content, lambda: self._tools(time))
         return result
 
-    async def _look_up(self, name: str) -> bool:
+    async def _look_up(self, name: str, time: TimeLeft) -> bool:
         """List the tools anew; tell whether this one is there and its headers could matter."""
         if not self._link.is_http:
             return False
         self._cache.drop("tools/list")
-        return name in [tool.name async for tool in self._tools()]
+        return name in [tool.name async for tool in self._tools(time)]

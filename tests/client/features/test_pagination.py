@@ -17,12 +17,12 @@ class Source:
         self.names = [f"t{number}" for number in range(count)]
         self.fetched = 0
 
-    async def fetch(self, cursor: str | None) -> ListToolsResult:
+    async def fetch(self, cursor: str | None) -> tuple[ListToolsResult, int]:
         self.fetched += 1
         start = int(cursor or 0)
         after = str(start + 2) if start + 2 < len(self.names) else None
         tools = [Tool(name=name, input_schema={"type": "object"}) for name in self.names[start : start + 2]]
-        return ListToolsResult(tools=tools, next_cursor=after)
+        return ListToolsResult(tools=tools, next_cursor=after), 100
 
 
 async def test_every_item_comes_once_and_in_order() -> None:
@@ -44,8 +44,8 @@ async def test_a_page_is_fetched_when_it_is_reached() -> None:
 async def test_a_repeated_cursor_ends_the_iteration() -> None:
     """A list without an end is an error, not a hang."""
 
-    async def endless(_cursor: str | None) -> ListToolsResult:
-        return ListToolsResult(tools=[], next_cursor="again")
+    async def endless(_cursor: str | None) -> tuple[ListToolsResult, int]:
+        return ListToolsResult(tools=[], next_cursor="again"), 100
 
     with pytest.raises(RemoteProtocolError, match="repeats the cursor 'again'"):
         _ = [tool async for tool in iterate(endless, lambda page: page.tools)]
@@ -55,4 +55,11 @@ async def test_the_number_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     """New cursors for ever are no better."""
     monkeypatch.setattr(pages, "MAX_PAGES", 3)
     with pytest.raises(RemoteProtocolError, match="more than 3 pages"):
+        _ = [tool async for tool in iterate(Source(100).fetch, lambda page: page.tools)]
+
+
+async def test_the_bytes_of_all_pages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few pages of megabytes are no better than many."""
+    monkeypatch.setattr(pages, "MAX_BYTES", 250)
+    with pytest.raises(RemoteProtocolError, match="more than 250 bytes"):
         _ = [tool async for tool in iterate(Source(100).fetch, lambda page: page.tools)]

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Raw
 
 from antiphon.client.answers.ownership import OpenCall
+from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.replies import lifted, read_legacy, read_modern
 from antiphon.engine.connection import Connection
 from antiphon.engine.waiting import OnProgress
@@ -36,9 +37,9 @@ _LONGEST_REST = 1.0
 
 
 class Sending(Generic[R]):
-    """Sends the requests of one call. ``left``: seconds that are left of its ``timeout``."""
+    """Sends the requests of one call. ``timeout``: seconds, or what is left of them for all that the call needs."""
 
-    __slots__ = ("_idle", "_on_progress", "_peer", "_result", "_session", "_timeout", "call", "left", "meta")
+    __slots__ = ("_idle", "_on_progress", "_peer", "_result", "_session", "call", "meta", "time")
 
     def __init__(
         self,
@@ -47,17 +48,17 @@ class Sending(Generic[R]):
         call: OpenCall,
         result: type[R],
         *,
-        timeout: float | None,
+        timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
     ) -> None:
         self.call = call
-        self.left = timeout
+        self.time = TimeLeft.of(timeout)
+        """What is left."""
         self.meta = meta
         self._session = session
         self._peer = peer
         self._result = result
-        self._timeout = timeout
         self._on_progress = _reporter(progress) if progress is not None else None
         self._idle = 0
 
@@ -70,8 +71,9 @@ class Sending(Generic[R]):
         """
         if self._idle > 1:
             await self._rest()
-        if self.left == 0.0:
-            raise self._too_late()
+        time = self.time
+        if time.seconds == 0.0:
+            raise time.too_late(self.call.method)
         method = self.call.method
         wants_progress = self._on_progress is not None
         outgoing = self._session.request(METHODS[method], params, wants_progress=wants_progress, meta=self.meta)
@@ -79,18 +81,25 @@ class Sending(Generic[R]):
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
-            raw = await self._peer.request(outgoing, timeout=self.left, on_progress=self._on_progress)
+            raw = await self._peer.request(outgoing, timeout=time.seconds, on_progress=self._on_progress)
         except CallTimeout:
-            raise self._too_late() from None
+            time.seconds = 0.0
+            raise time.too_late(method) from None
         except PeerError as error:
             raise lifted(method, error) from None
-        if self.left is not None:
-            self.left = max(0.0, self.left - (clock() - began))
+        finally:
+            if time.seconds is not None and self._is_modern:
+                # A legacy request is open while it asks: how much of its time was a person's, is not known here.
+                time.spend(clock() - began)
         return self._read(raw)
 
-    def _read(self, raw: Raw) -> R | InputRequiredResult:
+    @property
+    def _is_modern(self) -> bool:
         agreed = self._session.revision
-        if agreed is None or not agreed.modern:
+        return agreed is not None and agreed.modern
+
+    def _read(self, raw: Raw) -> R | InputRequiredResult:
+        if not self._is_modern:
             return read_legacy(raw, self.call.method, self._result)
         done = read_modern(raw, self.call.method, self._result)
         if isinstance(done, InputRequiredResult):
@@ -99,15 +108,8 @@ class Sending(Generic[R]):
 
     async def _rest(self) -> None:
         rest = min(_FIRST_REST * 2 ** min(self._idle - 2, 16), _LONGEST_REST)
-        if self.left is not None:
-            if rest >= self.left:
-                await asyncio.sleep(self.left)
-                raise self._too_late()
-            self.left -= rest
-        await asyncio.sleep(rest)
-
-    def _too_late(self) -> CallTimeout:
-        return CallTimeout(f"{self.call.method} was not answered within {self._timeout:g} s")
+        async with self.time.limit(self.call.method):
+            await asyncio.sleep(rest)
 
 
 def _reporter(progress: Callable[..., object]) -> OnProgress:

@@ -6,6 +6,7 @@ Owns how a call is made and how an ask finds its answerer. Which calls are open 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,12 +18,13 @@ from msgspec import Raw, structs
 from antiphon.client.answers.answerers import Answers, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import Sending
+from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.client.rounds.replies import read_legacy, read_modern
 from antiphon.engine.connection import Connection, Handler
 from antiphon.engine.telemetry import Watch
-from antiphon.errors import InvalidRequest, LocalProtocolError, RemoteProtocolError
+from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
@@ -75,6 +77,22 @@ class Calls:
             raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
         finally:
             self.open.rested()
+        return self._plain_result(raw, method, result)
+
+    async def page(self, method: str, params: Wire, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
+        """Make a request for a page of a list; return it, and the bytes that it had."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout.seconds)
+        except CallTimeout:
+            raise timeout.too_late(method) from None
+        finally:
+            timeout.spend(clock() - began)
+            self.open.rested()
+        return self._plain_result(raw, method, result), len(raw)
+
+    def _plain_result(self, raw: Raw, method: str, result: type[R]) -> R:
         if not self.is_modern:
             return read_legacy(raw, method, result)
         done = read_modern(raw, method, result)
@@ -88,7 +106,7 @@ class Calls:
         params: RoundParams,
         result: type[R],
         *,
-        timeout: float | None,
+        timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> R:
@@ -101,7 +119,7 @@ class Calls:
         params: RoundParams,
         result: type[R],
         *,
-        timeout: float | None,
+        timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> tuple[R, int]:
@@ -148,7 +166,7 @@ class Calls:
         params: RoundParams,
         result: type[R],
         *,
-        timeout: float | None,
+        timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> R | PendingRound[R]:
@@ -162,7 +180,7 @@ class Calls:
         pending: PendingRound[R],
         answers: Mapping[str, object],
         *,
-        timeout: float | None,
+        timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None = None,
     ) -> R | PendingRound[R]:
         """Go on with a call; return its result, or its next round.
@@ -225,7 +243,7 @@ class Calls:
             number=number,
             asked=asked,
             limits=limits,
-            remaining=send.left,
+            remaining=send.time.seconds,
             call=call.name,
             identity=self._identity,
             meta=send.meta,
