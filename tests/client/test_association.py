@@ -62,3 +62,31 @@ async def test_a_call_that_asks_too_much_is_given_up_alone(revision: str) -> Non
                 await greedy
             gate.set()
             assert (await modest).text == "done"
+
+
+@pytest.mark.parametrize("passes", [1, 3, 10, 30])
+async def test_calls_cancelled_at_once_take_no_other_with_them(passes: int) -> None:
+    """Their asks are still on their way when the next call is made, which asks nothing."""
+    server = Server("many")
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return str(await asyncio.gather(*(ctx.sample(f"{n}?") for n in range(4))))
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    async def never(_params: Any, _origin: Any) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with Client(server, sampling=never, revision="2025-11-25") as client:
+        for _ in range(3):
+            calls = [asyncio.ensure_future(client.call_tool("ask")) for _ in range(60)]
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            for call in calls:
+                call.cancel()
+            assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+            await asyncio.gather(*calls, return_exceptions=True)

@@ -235,3 +235,39 @@ def test_an_ask_of_no_call_ends_with_none() -> None:
     table.bind(ask, None)
     table.close(table.open("tools/call", PARAMS))
     assert told == []
+
+
+# --- calls that were given up ---------------------------------------------------------------------------------------
+
+
+def test_what_belongs_to_a_call_that_was_given_up_counts_for_no_other() -> None:
+    """The server asks for it until it hears of it: the next call has its own number of asks all the same."""
+    table = calls(asks=3)
+    for call in [table.open("tools/call", PARAMS) for _ in range(4)]:
+        table.close(call, given_up=True)
+    innocent = table.open("tools/call", PARAMS)
+    assert all(table.charge(table.owner(None)) for _ in range(12))
+    assert innocent.asked == 0
+    assert [table.charge(table.owner(None)) for _ in range(4)] == [True, True, True, False]
+
+
+def test_what_is_certainly_a_calls_counts_for_it() -> None:
+    """The transport says whose it is."""
+    table = calls(asks=1)
+    table.close(table.open("tools/call", PARAMS), given_up=True)
+    innocent = table.open("tools/call", PARAMS)
+    assert table.charge(innocent, is_certain=True)
+    assert not table.charge(innocent, is_certain=True)
+
+
+def test_a_later_call_that_was_answered_ends_that() -> None:
+    """The server has read the cancellations before it."""
+    table = calls(asks=2)
+    before, given_up = table.open("tools/call", PARAMS), table.open("tools/call", PARAMS)
+    table.close(given_up, given_up=True)
+    table.close(before)
+    assert all(table.charge(None) for _ in range(2))
+    table.close(table.open("tools/call", PARAMS), given_up=True)
+    table.close(table.open("tools/call", PARAMS))
+    last = table.open("tools/call", PARAMS)
+    assert [table.charge(last) for _ in range(3)] == [True, True, False]

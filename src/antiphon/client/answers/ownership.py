@@ -29,6 +29,9 @@ _PROCESS = os.urandom(4).hex()
 
 _numbers = count(1)
 
+MAX_LATE = 10_000
+"""Most asks that are taken for those of calls that were given up."""
+
 
 class OpenCall:
     """A call of ours that is open. Its origin is made when the first ask needs it."""
@@ -71,6 +74,10 @@ class OpenCalls:
         # Asks that belong to one of several calls, nobody knows which.
         self._shared = 0
         self._shared_pending: set[Request] = set()
+        # Asks that calls which were given up may still have sent, and the newest call when the last one was.
+        self._late = 0
+        self._late_since = 0
+        self._newest = 0
         self._answering = 0
         self._queue: deque[tuple[OpenCall | None, asyncio.Future[None]]] = deque()
 
@@ -86,13 +93,23 @@ class OpenCalls:
         """Begin a call. ``name``: of a call that was begun before, and goes on."""
         call = OpenCall(method, params, name)
         self._calls[call.number] = call
+        self._newest = call.number
         if self._queue:
             self._next()
         return call
 
-    def close(self, call: OpenCall) -> None:
-        """End a call, and the asks that are answered for it: nobody waits for them any more."""
+    def close(self, call: OpenCall, *, given_up: bool = False) -> None:
+        """End a call, and the asks that are answered for it: nobody waits for them any more.
+
+        ``given_up``: the server may not know yet, and still ask for it. Those asks count for no other call, until the
+        server has answered one that was made later.
+        """
         del self._calls[call.number]
+        if given_up:
+            self._late = min(self._late + self._limits.asks, MAX_LATE)
+            self._late_since = self._newest
+        elif call.number > self._late_since:
+            self._late = 0
         self._asked -= call.asked
         if self._shared:
             # As many of the shared ones as can have been its own were: the rest was of those that are still open.
@@ -121,8 +138,11 @@ class OpenCalls:
 
     # --- asks ---------------------------------------------------------------------------------------------------
 
-    def charge(self, owner: OpenCall | None) -> bool:
-        """Count an ask; tell whether it may still be answered."""
+    def charge(self, owner: OpenCall | None, *, is_certain: bool = False) -> bool:
+        """Count an ask; tell whether it may still be answered. ``is_certain``: it is known to be the owner's."""
+        if self._late and not is_certain:
+            self._late -= 1
+            return True
         if owner is not None:
             if owner.asked >= self._limits.asks:
                 return False

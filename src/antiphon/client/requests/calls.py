@@ -24,7 +24,7 @@ from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.client.rounds.replies import read_legacy, read_modern
 from antiphon.engine.connection import Connection, Handler
 from antiphon.engine.telemetry import Watch
-from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, RemoteProtocolError
+from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, PeerError, RemoteProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
@@ -129,12 +129,18 @@ class Calls:
         """
         call = self.open.open(method, params)
         send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
+        given_up = True
         try:
             inspect = self._inspector(send) if self._answers.on_round is not None else None
             answer = self._answerer(call)
-            return await run_rounds(send, answer, params, self._limits, admit=self._admit, inspect=inspect)
+            done = await run_rounds(send, answer, params, self._limits, admit=self._admit, inspect=inspect)
+            given_up = False
+            return done
+        except PeerError:
+            given_up = False
+            raise
         finally:
-            self.open.close(call)
+            self.open.close(call, given_up=given_up)
 
     def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
         """Return what shows a round to the one who wants to see it first."""
@@ -259,7 +265,7 @@ class Calls:
         owner = self.open.owner(request.related_to)
         # Roots are no part of a call: a server may want them at any time (2025-11-25 client/roots).
         is_roots = request.method.name == "roots/list"
-        if (len(self.open) or not is_roots) and not self.open.charge(owner):
+        if (len(self.open) or not is_roots) and not self.open.charge(owner, is_certain=request.related_to is not None):
             self._give_up(peer, owner)
             raise InvalidRequest(f"More than {self._limits.asks} asks in one call")
         params = self._answers.admit(request.params)

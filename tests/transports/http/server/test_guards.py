@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -160,3 +161,24 @@ async def test_a_head_of_a_page_is_always_looked_at():
     async with closing(bench.app):
         assert [await repeat(bench.app, head, origin="http://localhost") for _ in range(3)] == [200, 200, 200]
         assert head.approved_by is None
+
+
+@pytest.mark.parametrize("said", [False, 0, "", None, True, 1, b"alice", {"sub": "alice"}])
+@pytest.mark.parametrize("later", [False, True])
+async def test_only_a_name_is_a_principal(said: object, later: bool, caplog: pytest.LogCaptureFixture):
+    """A hook that says no in another way than with ``None`` lets nobody in, nor does one that says yes with no name."""
+
+    def check(_token: str) -> Any:
+        async def answer() -> object:
+            return said
+
+        return answer() if later else said
+
+    bench = Bench(check_token=check)
+    async with closing(bench.app) as app:
+        answers = [
+            await post(app, modern("echo"), **modern_headers(name="echo"), authorization="Bearer x") for _ in range(2)
+        ]
+    assert [answer.status for answer in answers] == [401, 401]
+    assert not bench.peers
+    assert caplog.text.count("which is no principal") == bool(said)

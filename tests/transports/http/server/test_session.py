@@ -197,3 +197,44 @@ async def test_an_answer_that_cannot_be_read_is_told_to_whoever_waits(bench):
     response = await post(bench.app, {"jsonrpc": "2.0", "id": 7, "error": "no object"}, **session)
     assert response.status == 400
     assert bench.peer.taken[-1].error.message == "The reply cannot be read"
+
+
+def cancel(id):
+    """Make the notification that cancels a request."""
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+@pytest.mark.parametrize("id", ["w", 7])
+async def test_a_cancellation_may_overtake_its_request(bench, id):
+    """On another connection: the request is not begun when it comes, and its id is free after that."""
+    session = await open_session(bench)
+    await post(bench.app, cancel(id), **session)
+    response = await post(bench.app, call("wait", id=id), **session)
+    assert (response.status, response.body) == (202, b"")
+    assert id not in [message.id for message in bench.peer.taken]
+    assert (await post(bench.app, call("echo", id=id), **session)).status == 200
+
+
+async def test_a_thousand_of_them_leave_the_session_open(bench):
+    """Each is remembered once; more than that, and the oldest are forgotten."""
+    session = await open_session(bench)
+    for number in range(1_100):
+        await post(bench.app, cancel(number), **session)
+    statuses = [(await post(bench.app, call("wait", id=number), **session)).status for number in range(100, 1_100)]
+    assert set(statuses) == {202}
+    assert (await post(bench.app, call("echo", id=0), **session)).status == 200
+
+
+async def test_an_id_of_any_length_is_not_remembered(bench):
+    """What nobody's client sends takes no memory."""
+    session = await open_session(bench)
+    await post(bench.app, cancel("x" * 129), **session)
+    assert (await post(bench.app, call("echo", id="x" * 129), **session)).status == 200
+
+
+async def test_an_old_cancellation_is_forgotten(bench, monkeypatch):
+    """A client that counts anew may use the id again."""
+    monkeypatch.setattr("antiphon.transports.http.server.session._OVERTAKEN", -1.0)
+    session = await open_session(bench)
+    await post(bench.app, cancel("w"), **session)
+    assert (await post(bench.app, call("echo", id="w"), **session)).status == 200

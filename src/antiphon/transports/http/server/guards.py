@@ -7,6 +7,7 @@ neither ``Host`` nor ``Origin`` vouches for the other. What a token means is the
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from antiphon.errors import InvalidRequest
@@ -18,7 +19,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names by which a machine calls itself."""
 
 CheckToken = Callable[[str], "Awaitable[str | None] | str | None"]
-"""Takes a bearer token and returns the principal it stands for, or ``None`` if it stands for nobody."""
+"""Takes a bearer token and returns the principal it stands for, or ``None`` if it stands for nobody.
+
+Only a non-empty text is a principal; whatever else is returned lets nobody in."""
+
+log = logging.getLogger(__name__)
 
 _CACHED = 256
 
@@ -77,6 +82,7 @@ class TokenCheck:
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
+        self._warned = False
 
     async def principal(self, headers: Headers) -> str | None:
         """Return who sends this request, or ``None``, to be answered with 401."""
@@ -87,4 +93,13 @@ class TokenCheck:
             found = self._check(token.strip().decode("ascii"))
         except UnicodeDecodeError:
             return None
-        return await found if inspect.isawaitable(found) else found
+        principal: object = await found if inspect.isawaitable(found) else found
+        if isinstance(principal, str) and principal:
+            return principal
+        if principal and not self._warned:
+            self._warned = True
+            log.error(
+                "check_token= returned %s, which is no principal: return its name as text, or None; nobody is let in",
+                type(principal).__name__,
+            )
+        return None

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
+from typing import cast
 
 import msgspec
 from msgspec import Struct, field
@@ -17,7 +18,7 @@ from msgspec import Struct, field
 from antiphon.channel import Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import is_priming, takes_batches
-from antiphon.transports.http.server.asgi import Http, RequestHeaders
+from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
 from antiphon.transports.http.server.cursor import Cursor
 from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.exchange import Exchange
@@ -31,6 +32,16 @@ __all__ = ["LegacyExchange", "Session"]
 
 _STANDING = "0"
 """Number of the stream that is opened with GET."""
+
+_OVERTAKEN = 30.0
+"""Seconds for which a cancellation is remembered whose request has not come: it has overtaken it, on another
+connection. Longer than a body may take to arrive, shorter than a client that counts anew takes to reuse an id."""
+
+_MAX_OVERTAKEN = 1_000
+"""Most of them that are remembered; the oldest is forgotten first."""
+
+_LONGEST_ID = 128
+"""Characters of an id that is remembered."""
 
 _KEPT = 32
 """How many streams that are complete a client may still resume."""
@@ -61,6 +72,7 @@ class Session:
         "_exchanges",
         "_key",
         "_over",
+        "_overtaken",
         "_settings",
         "_standing",
         "_store",
@@ -85,6 +97,8 @@ class Session:
         self._key = secrets.token_hex(8)
         self._count = 0
         self._over = False
+        self._overtaken: dict[RequestId, float] | None = None
+        """Until when to remember that a request was cancelled which has not come yet, by its id."""
         self._exchanges: dict[RequestId, LegacyExchange] = {}
         self._streams: OrderedDict[str, Stream] = OrderedDict()
         # A list: an empty deque is ten times as large, and most sessions are idle.
@@ -166,6 +180,9 @@ class Session:
 
     async def serve(self, http: Http, envelope: Envelope) -> None:
         """Serve a request, and respond."""
+        if self._overtaken and self._was_cancelled(envelope.id):
+            await send_empty(http, 202)
+            return
         exchange = self.begin(http, envelope)
         try:
             await self.peer.handle(envelope, waits=exchange.waits)
@@ -222,6 +239,16 @@ class Session:
         exchange = self._exchanges.get(id) if id is not None else None
         if exchange is not None:
             exchange.withdrawn()
+        elif isinstance(id, int) or (id is not None and len(id) <= _LONGEST_ID):
+            self._overtaken = overtaken = self._overtaken or {}
+            while len(overtaken) >= _MAX_OVERTAKEN:
+                del overtaken[next(iter(overtaken))]
+            overtaken[id] = asyncio.get_running_loop().time() + _OVERTAKEN
+
+    def _was_cancelled(self, id: object) -> bool:
+        """Tell whether a request that arrives now was cancelled before: nobody waits for it."""
+        until = (self._overtaken or {}).pop(cast("RequestId", id), 0.0)
+        return until > asyncio.get_running_loop().time()
 
     def opened(self, reply: Frame | None) -> bool:
         """Take note of the reply to ``initialize``; ``False`` if it is an error."""
