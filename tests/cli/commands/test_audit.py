@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import socket
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -302,3 +306,115 @@ async def test_records_at_a_terminal_fit_a_line(kept, tmp_path: Path):
     assert ended(child) == 0
     [line] = (line.split() for line in child.before.splitlines() if "settled" in line)
     assert line == ["1", "1970-01-01", "00:00:00", "command:aaaaaaaa", "1", "settled", "used", "mini", "$0.0042", "ada"]
+
+
+def cut_off(path: Path, after: int) -> None:
+    """Cut off the record as somebody does who knows of the head beside it."""
+    with sqlite3.connect(path) as database:
+        [last] = database.execute("SELECT hash FROM audit WHERE seq = ?", (after,)).fetchone()
+        database.execute("DELETE FROM audit WHERE seq > ?", (after,))
+        database.execute("UPDATE audit_head SET seq = ?, hash = ?", (after, last))
+    database.close()
+
+
+async def test_records_that_were_cut_off_with_their_head_are_found(kept, tmp_path: Path, audit: Callable[..., Done]):
+    """By what was noted elsewhere, in the store and in an export of it; without it nobody could tell."""
+    anchors = tmp_path / "elsewhere" / "anchors.jsonl"
+    anchors.parent.mkdir()
+    await kept(*[spent(1.0, 1)] * 3)
+    assert audit("anchor", str(anchors)).out.startswith("Noted: 3:")
+    await kept(*[spent(1.0, 1)] * 2)
+    assert audit("anchor", str(anchors)).out.startswith("Noted: 5:")
+    assert anchors.stat().st_mode & 0o777 == 0o600
+    assert audit("verify", "--anchors", str(anchors)).code == 0
+    cut_off(tmp_path / "host.db", 4)
+    assert audit("verify").code == 0
+    done = audit("verify", "--anchors", str(anchors))
+    assert (done.code, "Broken at record 5: the chain was cut off: record 5 was noted." in done.out) == (1, True)
+    export = tmp_path / "export.jsonl"
+    audit("export", "-o", str(export))
+    assert audit("verify", str(export)).code == 0
+    assert audit("verify", str(export), "--anchors", str(anchors)).code == 1
+
+
+async def test_a_broken_record_is_not_noted(kept, tmp_path: Path, audit: Callable[..., Done]):
+    """Else it would be taken as whole later; nor is one that goes not on from what was noted."""
+    anchors = tmp_path / "anchors.jsonl"
+    await kept(*[spent(1.0, 1)] * 3)
+    audit("anchor", str(anchors))
+    before = anchors.read_bytes()
+    cut_off(tmp_path / "host.db", 2)
+    await kept(*[spent(2.0, 1)] * 5)
+    done = audit("anchor", str(anchors))
+    assert (done.code, "Broken at record 3: it is not the record that was noted" in done.out) == (1, True)
+    assert anchors.read_bytes() == before
+
+
+@pytest.mark.parametrize("line", ["no anchor", '{"at":"now","head":"3"}', "{}"])
+async def test_a_file_of_something_else_is_left_alone(line: str, kept, tmp_path: Path, audit: Callable[..., Done]):
+    """It is named, with the line."""
+    file = tmp_path / "notes.txt"
+    file.write_text(f"{line}\n", encoding="utf-8")
+    await kept(spent(1.0, 1))
+    for words in (["anchor", str(file)], ["verify", "--anchors", str(file)]):
+        done = audit(*words)
+        assert (done.code, "line 1: not an anchor" in done.err) == (2, True)
+    assert file.read_text(encoding="utf-8") == f"{line}\n"
+
+
+async def test_an_anchor_is_posted(kept, audit: Callable[..., Done]):
+    """As JSON; what is not taken is a failure, and the address is not repeated."""
+    taken: list[bytes] = []
+
+    class Taking(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            taken.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200 if self.path == "/yes" else 307)
+            self.send_header("Location", "/yes")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    await kept(spent(1.0, 1))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Taking) as server:
+        serving = Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            place = f"http://127.0.0.1:{server.server_port}"
+            assert audit("anchor", "--webhook", f"{place}/yes").code == 0
+            done = audit("anchor", "--webhook", f"{place}/no?key=geheim")
+        finally:
+            server.shutdown()
+            serving.join()
+    assert (done.code, "was not taken" in done.err, "geheim" in done.err) == (1, True, False)
+    assert [json.loads(body)["head"][:2] for body in taken] == ["1:", "1:"]
+
+
+async def test_an_anchor_is_written_to_the_systems_log(
+    kept, tmp_path: Path, audit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+):
+    """As a notice of security; where there is no such log, that is said."""
+    await kept(spent(1.0, 1))
+    place = tmp_path / "log"
+    monkeypatch.setattr("antiphon.cli.commands.audit.anchor._SYSTEM_LOGS", (place,))
+    assert "there is no system log" in audit("anchor", "--log").err
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind(str(place))
+        log.settimeout(30)
+        assert audit("anchor", "--log").code == 0
+        said = log.recv(4096).decode()
+    assert said.startswith("<37>antiphon[")
+    assert '"head":"1:' in said
+
+
+def test_an_anchor_needs_a_place(audit: Callable[..., Done]):
+    """A mistake, and nothing is read."""
+    assert "say where" in audit("anchor").err
+
+
+async def test_the_latest_are_listed_from_the_end(kept, audit: Callable[..., Done]):
+    """Whether or not the rest is read for it."""
+    await kept(*[spent(float(at), 1) for at in range(30)])
+    assert [one["seq"] for one in audit("-n", "3", "--json").objects] == [28, 29, 30]
+    assert [one["seq"] for one in audit("-n", "3", "--step", "settled", "--json").objects] == [28, 29, 30]

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.store.chain import Entry, Fault, Head, Record, verify
+from antiphon.host.store.chain import Entry, Fault, Head, Record, missing, noted_heads, other_than, verify
 
 __all__ = ["check_lines", "csv_lines", "json_lines"]
 
@@ -51,8 +51,12 @@ def json_lines(entries: Iterable[Entry]) -> Iterator[str]:
         yield f'{{"hash":"{entry.hash}",{entry.body[1:]}\n'
 
 
-def check_lines(lines: Iterable[str]) -> tuple[Head, Fault | None]:
-    """Check a file that ``json_lines`` wrote. Returns the end reached, and the first fault."""
+def check_lines(lines: Iterable[str], known: Iterable[Head] = ()) -> tuple[Head, Fault | None]:
+    """Check a file that ``json_lines`` wrote, and that it has the ends that were noted.
+
+    Returns the end reached, and the first fault.
+    """
+    noted = noted_heads(known)
     head = Head()
     for number, line in enumerate(lines, 1):
         try:
@@ -65,10 +69,12 @@ def check_lines(lines: Iterable[str]) -> tuple[Head, Fault | None]:
         # A line that is written in another way, but says the same, is another line.
         if line.rstrip("\n") != f'{{"hash":"{hashed}",{body[1:]}':
             return head, Fault(seq=number, problem="the record was changed: it is not in its canonical form")
-        head, fault = verify([Entry(seq=seq, body=body, hash=hashed)], head)
+        entry = Entry(seq=seq, body=body, hash=hashed)
+        head, fault = verify([entry], head)
+        fault = fault or other_than(noted, [entry])
         if fault is not None:
             return head, fault
-    return head, None
+    return head, missing(noted, head)
 
 
 def csv_lines(entries: Iterable[Entry], *, heading: bool = True) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
@@ -16,7 +16,19 @@ import msgspec
 
 from antiphon.host.store.asks import SpentKey, SpentRow, spend
 from antiphon.host.store.base import Store
-from antiphon.host.store.chain import GENESIS, Entry, Fault, Head, Record, Step, verify
+from antiphon.host.store.chain import (
+    GENESIS,
+    Entry,
+    Fault,
+    Head,
+    Noted,
+    Record,
+    Step,
+    missing,
+    noted_heads,
+    other_than,
+    verify,
+)
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.origin import Origin
 
@@ -120,31 +132,28 @@ class Audit:
                 yield entry
             after = page[-1].seq
 
-    async def verify(self, known: Head | None = None) -> Proof:
+    async def verify(self, known: Head | Iterable[Head] | None = None) -> Proof:
         """Check the whole chain against its hashes and against the end that is kept beside it.
 
         Finds any changed byte, any record left out, put in or moved, and records cut off at the end. Cannot find that
-        somebody who can write the whole store computed a new chain, unless ``known`` is an end noted before: the chain
-        must then contain it.
+        somebody who can write the whole store computed a new chain, or cut off its end and lowered the end beside it,
+        unless ``known`` are ends noted before: the chain must contain each of them.
         """
+        noted = _noted(known)
         kept = await self._store.head()
-        head, after, known_seen = Head(), 0, known is None or known.seq == 0
+        head, after = Head(), 0
         while page := await self._store.entries(after, _PAGE):
             if after == 0 and self._store.bounded:
                 head = _before(page[0])
             head, fault = verify(page, head)
+            fault = fault or other_than(noted, page)
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
-            if known is not None:
-                known_seen = known_seen or any(entry.seq == known.seq and entry.hash == known.hash for entry in page)
             after = page[-1].seq
         # Records that came while we read are after what was the end then.
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_cut(head, kept))
-        if not known_seen and known is not None:
-            fault = Fault(seq=known.seq, problem="it is not the record that was noted: the chain is another")
-            return Proof(records=head.seq, head=head, fault=fault)
-        return Proof(records=head.seq, head=head)
+        return Proof(records=head.seq, head=head, fault=missing(noted, head))
 
     async def spending(self) -> list[SpentRow]:
         """Sum up what was spent, by day, server and model."""
@@ -164,6 +173,12 @@ def day_of(at: float) -> str:
 def _before(first: Entry) -> Head:
     linked = msgspec.json.decode(first.body, type=dict[str, object])
     return Head(seq=first.seq - 1, hash=str(linked.get("prev", GENESIS)))
+
+
+def _noted(known: Head | Iterable[Head] | None) -> Noted:
+    if known is None:
+        return {}
+    return noted_heads([known] if isinstance(known, Head) else known)
 
 
 def _cut(head: Head, kept: Head) -> Fault:

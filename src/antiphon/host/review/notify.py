@@ -16,7 +16,7 @@ import msgspec
 
 from antiphon.host.store.base import ReviewKind
 
-__all__ = ["MIN_PAUSE", "NOTICE_TIMEOUT", "Notice", "Webhook"]
+__all__ = ["MIN_PAUSE", "NOTICE_TIMEOUT", "Notice", "Webhook", "post_json"]
 
 NOTICE_TIMEOUT = 5.0
 """Seconds a webhook has to answer; nobody waits for it meanwhile."""
@@ -59,7 +59,7 @@ class Webhook:
     ) -> None:
         """``send`` posts a body to an address, and raises where that fails; by default over HTTP."""
         self._url = url
-        self._send = send or _post
+        self._send = send or post_json
         self._clock = clock
         self._waiting: list[tuple[ReviewKind, str]] = []
         self._count = 0
@@ -101,7 +101,12 @@ class Webhook:
             _log.warning("the webhook of [notify] failed: %s", type(error).__name__)
 
 
-async def _post(url: str, body: bytes) -> None:
+async def post_json(url: str, body: bytes) -> None:
+    """Post JSON to an address of the user's; redirects are not followed.
+
+    Raises:
+        Exception: it was not taken.
+    """
     # Imported here: most hosts have no webhook.
     import aiohttp
 

@@ -7,12 +7,25 @@ is ``store``; what they are used for is ``log``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-__all__ = ["GENESIS", "Entry", "Fault", "Head", "Record", "Step", "extend", "verify"]
+__all__ = [
+    "GENESIS",
+    "Entry",
+    "Fault",
+    "Head",
+    "Noted",
+    "Record",
+    "Step",
+    "extend",
+    "missing",
+    "noted_heads",
+    "other_than",
+    "verify",
+]
 
 Step = Literal[
     "received",
@@ -103,6 +116,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
 
 
+Noted = Mapping[int, frozenset[str]]
+"""Ends of a chain that were noted elsewhere: the hashes by the number of the record."""
+
+
 class _Linked(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     prev: str
@@ -132,6 +149,31 @@ def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
             return start, Fault(seq=start.seq + 1, problem=fault)
         start = Head(seq=entry.seq, hash=entry.hash)
     return start, None
+
+
+def noted_heads(heads: Iterable[Head]) -> Noted:
+    """Sort ends that were noted; one of an empty chain says nothing."""
+    noted: dict[int, set[str]] = {}
+    for head in heads:
+        if head.seq:
+            noted.setdefault(head.seq, set()).add(head.hash)
+    return {seq: frozenset(hashes) for seq, hashes in noted.items()}
+
+
+def other_than(noted: Noted, entries: Iterable[Entry]) -> Fault | None:
+    """Compare entries with what was noted of them. Returns the first that is another."""
+    for entry in entries if noted else ():
+        if noted.get(entry.seq, {entry.hash}) != {entry.hash}:
+            return Fault(seq=entry.seq, problem="it is not the record that was noted: the chain is another")
+    return None
+
+
+def missing(noted: Noted, end: Head) -> Fault | None:
+    """Tell whether the chain ends before a record that was noted."""
+    last = max(noted, default=0)
+    if last <= end.seq:
+        return None
+    return Fault(seq=end.seq + 1, problem=f"the chain was cut off: record {last} was noted")
 
 
 def _fault(entry: Entry, before: Head) -> str | None:

@@ -1,4 +1,4 @@
-"""``antiphon audit``: list, show, verify and export the record, and what was spent.
+"""``antiphon audit``: list, show, verify, anchor and export the record, and what was spent.
 
 Owns the options and what they stand for.
 """
@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from antiphon.cli.commands.audit.anchor import anchor, read_anchors
 from antiphon.cli.commands.audit.export import Format, export
 from antiphon.cli.commands.audit.list import Wanted, list_records, show_records
 from antiphon.cli.commands.audit.spend import By, spend
@@ -25,6 +26,7 @@ from antiphon.cli.quantities import past
 from antiphon.cli.servers import identities_of, names_of
 from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, opened_store
+from antiphon.errors import ConfigError
 from antiphon.host.store.chain import Step
 
 __all__ = ["commands"]
@@ -106,6 +108,10 @@ def verify(
         str | None,
         typer.Option("--known", metavar="HEAD", help="It must go on from this head, noted before.", show_default=False),
     ] = None,
+    anchors: Annotated[
+        Path | None,
+        typer.Option("--anchors", metavar="FILE", help="And from all that anchor noted there.", show_default=False),
+    ] = None,
     as_json: Json = False,
     store: StorePlace = None,
     config: ConfigFile = None,
@@ -113,17 +119,49 @@ def verify(
     """Check that the record is whole, and print its head.
 
     Exit code 1 if a record was changed, left out, put in, moved or cut off; the first is named. Somebody who can write
-    the whole store can compute a new record of everything: note the head elsewhere, and give it as --known later.
+    the whole store can compute a new record of everything, or cut off its end: have antiphon audit anchor note the head
+    elsewhere, and give that as --anchors or --known later.
     """
     head = read_head(known)
+    heads = ([] if head is None else [head]) + ([] if anchors is None else read_anchors(anchors))
     if file is not None:
-        return _exit(tell(verify_file(file, head), as_json=as_json))
+        return _exit(tell(verify_file(file, heads), as_json=as_json))
 
     async def verified() -> int:
         async with opened_store(store, config) as opened:
-            return tell(await verify_store(opened, head), as_json=as_json)
+            return tell(await verify_store(opened, heads), as_json=as_json)
 
     return run(verified())
+
+
+@commands.command("anchor")
+def anchor_(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Add it to this file, for verify --anchors.", show_default=False),
+    ] = None,
+    *,
+    webhook: Annotated[
+        str | None, typer.Option("--webhook", metavar="URL", help="Post it there, as JSON.", show_default=False)
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="Write it to the system's log.")] = False,
+    as_json: Json = False,
+    store: StorePlace = None,
+    config: ConfigFile = None,
+) -> int:
+    """Note the head of the record elsewhere, where those who can write the store cannot.
+
+    The record is checked first, also against what the file has already; exit code 1 if it is broken, and nothing is
+    noted. Let a timer run this: what is cut off is found back to the last head that was noted.
+    """
+    if file is None and webhook is None and not log:
+        raise ConfigError("say where: a FILE, --webhook or --log")
+
+    async def noted() -> int:
+        async with opened_store(store, config) as opened:
+            return await anchor(opened, file, webhook, log=log, as_json=as_json)
+
+    return run(noted())
 
 
 @commands.command("export")

@@ -53,20 +53,22 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
 
 
-async def read(store: Store) -> AsyncIterator[Placed]:
-    """Yield all records, oldest first.
+async def read(store: Store, after: int = 0) -> AsyncIterator[Placed]:
+    """Yield all records after a number, oldest first.
 
     Raises:
         Failed: one cannot be read.
     """
-    async for entry in Audit(store).entries():
+    async for entry in Audit(store).entries(after):
         yield _placed(entry)
 
 
 async def list_records(store: Store, wanted: Wanted, limit: int, *, as_json: bool) -> None:
     """List the latest of the records that are wanted; ``limit`` 0 for all of them."""
     latest: deque[Placed] = deque(maxlen=limit or None)
-    async for placed in read(store):
+    # Of all of them the latest are at the end: the rest need not be read.
+    skipped = max(0, (await store.head()).seq - limit) if limit and wanted == Wanted() else 0
+    async for placed in read(store, skipped):
         if placed.record in wanted:
             latest.append(placed)
     _print(list(latest), as_json=as_json)

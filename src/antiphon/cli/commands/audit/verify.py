@@ -17,7 +17,7 @@ from antiphon.host.audit.log import Audit, Proof
 from antiphon.host.store import Store
 from antiphon.host.store.chain import Fault, Head, verify
 
-__all__ = ["read_head", "tell", "verify_file", "verify_store"]
+__all__ = ["head_text", "read_head", "tell", "verify_file", "verify_store"]
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -38,7 +38,7 @@ def read_head(text: str | None) -> Head | None:
     return Head(seq=int(match["seq"]), hash=match["hash"])
 
 
-async def verify_store(store: Store, known: Head | None) -> Proof:
+async def verify_store(store: Store, known: Iterable[Head]) -> Proof:
     """Check all records of a store; one that the database itself cannot read any more is a fault like others."""
     from sqlalchemy.exc import DBAPIError
 
@@ -48,23 +48,25 @@ async def verify_store(store: Store, known: Head | None) -> Proof:
         return await _unreadable(store)
 
 
-def verify_file(path: Path, known: Head | None) -> Proof:
+def verify_file(path: Path, known: Iterable[Head]) -> Proof:
     """Check a file of JSON Lines.
 
     Raises:
         ConfigError: it cannot be opened.
     """
-    seen: list[bool] = []
     with path.open("rb") as file:
-        head, fault = check_lines(_lines(file, known, seen))
-    if fault is None and known is not None and known.seq and not seen:
-        fault = Fault(seq=known.seq, problem="it is not the record that was noted: the chain is another")
+        head, fault = check_lines(_lines(file), known)
     return Proof(records=head.seq, head=head, fault=fault)
+
+
+def head_text(head: Head) -> str:
+    """Write a head as it is printed, noted and typed."""
+    return f"{head.seq}:{head.hash}"
 
 
 def tell(proof: Proof, *, as_json: bool) -> int:
     """Say what was found, and return the exit code."""
-    head = f"{proof.head.seq}:{proof.head.hash}"
+    head = head_text(proof.head)
     fault = proof.fault
     if as_json:
         broken = None if fault is None else {"record": fault.seq, "problem": fault.problem}
@@ -94,8 +96,6 @@ async def _unreadable(store: Store) -> Proof:
     return Proof(records=after, head=head, fault=Fault(seq=after + 1, problem="the record cannot be read"))
 
 
-def _lines(file: Iterable[bytes], known: Head | None, seen: list[bool]) -> Iterator[str]:
+def _lines(file: Iterable[bytes]) -> Iterator[str]:
     for line in file:
-        if known is not None and line.startswith(f'{{"hash":"{known.hash}"'.encode()):
-            seen.append(True)
         yield line.decode("utf-8", "replace") if len(line) <= _LONGEST_LINE else ""
