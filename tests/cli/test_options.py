@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.cli.options import Reach
+from antiphon.errors import ConfigError
 from antiphon.wire.revisions import REVISIONS
 from tests.cli.conftest import Cli
+from tests.cli.program import SHOP
 
 
 @pytest.mark.parametrize("name", ["tools", "call", "resources", "read", "prompts", "prompt", "doctor"])
 def test_commands_share_their_options(name: str, cli: Cli):
     """Spelled alike everywhere."""
     printed = cli(name, "--help").out
-    for option in ("--json", "--config", "--revision", "--timeout", "--messages", "--verbose"):
+    for option in ("--json", "--config", "--revision", "--timeout", "--header", "--messages", "--verbose"):
         assert option in printed
 
 
@@ -18,3 +21,27 @@ def test_the_help_names_the_revisions(cli: Cli):
     """All there are."""
     printed = cli("tools", "--help").out
     assert all(revision.name in printed for revision in REVISIONS)
+
+
+def test_headers_are_read_as_they_are_sent():
+    """The value may have colons, and spaces around it do not count."""
+    assert Reach(target="x", header=["A:b", "Authorization: Bearer x:y "]).headers == {
+        "A": "b",
+        "Authorization": "Bearer x:y",
+    }
+    assert Reach(target="x").headers is None
+
+
+@pytest.mark.parametrize("text", ["secret", "a b: c", ": x", "A: b\r\nC: d"])
+def test_what_is_no_header_is_refused_and_not_repeated(text: str):
+    """It may be a token that was typed in the wrong place."""
+    with pytest.raises(ConfigError, match="written 'NAME: VALUE'") as error:
+        _ = Reach(target="x", header=[text]).headers
+    assert "secret" not in str(error.value)
+
+
+def test_a_header_for_a_command_line_is_wrong_usage(cli: Cli):
+    """It has nowhere to go."""
+    done = cli("tools", SHOP, "--header", "A: b")
+    assert (done.code, done.out) == (2, "")
+    assert "headers, ssl and proxy are for a URL" in done.err

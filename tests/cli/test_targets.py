@@ -8,21 +8,25 @@ import pytest
 
 from antiphon.cli.targets import resolve_target
 from antiphon.errors import ConfigError
+from antiphon.host.config.trust import Trust
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with two programs, one with a space in its name, and a configuration."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").touch()
     (tmp_path / "my shop.py").touch()
     servers = {
         "shop": {"command": "serve-shop", "args": ["-v"], "env": {"A": "1"}},
-        "far": {"url": "https://x.y"},
+        "far": {"url": "https://x.y", "headers": {"A": "b"}},
         "no": {},
     }
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    file = tmp_path / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    Trust().add(file, file.read_bytes())
     return tmp_path
 
 
@@ -52,7 +56,7 @@ def test_several_words_are_a_command_line(folder: Path):
 def test_one_word_is_a_configured_server_or_a_program(folder: Path):
     """The configuration comes first."""
     assert resolve_target("shop") == {"command": "serve-shop", "args": ["-v"], "env": {"A": "1"}, "cwd": None}
-    assert resolve_target("far") == "https://x.y"
+    assert resolve_target("far") == {"url": "https://x.y", "headers": {"A": "b"}}
     assert resolve_target(sys.executable) == [sys.executable]
 
 

@@ -1,40 +1,30 @@
-"""Configuration files with servers in them, as other hosts write them: ``{"mcpServers": {"name": {...}}}``.
+"""Configuration files with servers in them: where they are looked for, and whether they are trusted.
 
-Owns where they are looked for, their shape, and the ``${VARIABLES}`` in them. How a server is started is the client's.
+Owns the asking: a project's file is shown before anything of it is used or filled in. How such files are written is
+``server_files``', which of them were allowed ``host.config.trust``'s business.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-from msgspec import Struct
-
+from antiphon.cli.failures import Failed
+from antiphon.client.connection.server_files import MAX_FILE, Entry, filled, read_servers, variables_in
+from antiphon.client.connection.targets import located, resolve
 from antiphon.errors import ConfigError
+from antiphon.host.checks.redact import mask
+from antiphon.host.checks.visible import inert
+from antiphon.host.config.trust import Trust
+from antiphon.wire.origin import describe_target
 
-__all__ = ["Entry", "Found", "config_paths", "find_entry", "read_config"]
+__all__ = ["Found", "config_paths", "find_entry", "is_own", "read_bytes", "read_config", "shown"]
 
-_LARGEST = 1024 * 1024
-"""Bytes; a file of a hundred servers has 50 kB."""
-_VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
-
-
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One server: a command with its arguments, or an address. Other members are other hosts' and ignored."""
-
-    command: str | None = None
-    args: list[str] = []
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    url: str | None = None
-
-
-class _File(Struct, frozen=True):
-    servers: dict[str, Entry] = msgspec.field(name="mcpServers")
+_PROJECT = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
+"""Where projects keep them: Claude Code, VS Code, Cursor."""
 
 
 class Found(NamedTuple):
@@ -50,62 +40,97 @@ def config_paths() -> list[Path]:
     The user's own comes first: a project's came with the project, perhaps from a stranger, and a name that the user
     knows must not become another program in it.
     """
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    return [home / "antiphon" / "servers.json", Path(".mcp.json")]
+    return [_home() / "servers.json", *map(Path, _PROJECT)]
 
 
-def read_config(path: Path) -> Mapping[str, Entry]:
-    """Read the servers of a file.
+def is_own(path: Path) -> bool:
+    """Tell whether a file is in the user's own configuration folder, and so came with no project."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(_home()))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file, as far as is needed to see that it is too large.
 
     Raises:
-        ConfigError: it cannot be read, or has not the shape; the message names file and member.
+        ConfigError: it cannot be read.
     """
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise ConfigError(f"{path}: larger than {_LARGEST} bytes")
-        return msgspec.json.decode(data, type=_File).servers
+            return file.read(MAX_FILE + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+
+
+def read_config(path: Path) -> Mapping[str, Entry]:
+    """Read the servers of a file. Nothing is filled in.
+
+    Raises:
+        ConfigError: it cannot be read, or has not the shape; the message names the place.
+    """
+    return read_servers(read_bytes(path), path)
 
 
 def find_entry(name: str, config: Path | None) -> Found | None:
     """Look a name up in the file given, or else in those of ``config_paths``. Variables are filled in.
 
+    A project's file must be trusted first; of a file that is named, only an entry that wants variables must.
+
     Raises:
         ConfigError: a file cannot be read, a variable is not set, or the file given has no such name.
+        Failed: the file is not trusted, and nobody can be asked.
     """
     for path in config_paths() if config is None else [config]:
         if config is None and not path.is_file():
             continue
-        servers = read_config(path)
+        # Read once: what is looked at is what is trusted and what is used.
+        data = read_bytes(path)
+        servers = read_servers(data, path)
         if name in servers:
-            return Found(_filled(servers[name], f"{path}: mcpServers.{name}"), path)
+            entry = servers[name]
+            if not is_own(path) and (config is None or variables_in(entry)):
+                _trusted(path, data, servers)
+            return Found(filled(entry, os.environ, _project(path), f"{path}: {name}"), path)
         if config is not None:
             known = ", ".join(servers) or "none"
             raise ConfigError(f"{path}: there is no server {name!r} in it; there are: {known}")
     return None
 
 
-def _filled(entry: Entry, place: str) -> Entry:
-    """Fill in ``${NAME}`` and ``${NAME:-default}``."""
+def shown(servers: Mapping[str, Entry]) -> Iterator[str]:
+    """Write what is in a file for whoever decides about it: each server in a line, and what it is given."""
+    for name, entry in servers.items():
+        if entry.command is None and entry.url is None:
+            yield inert(f"  {name}: nothing that can be reached")
+            continue
+        said = f"connects to {entry.url}"
+        if entry.url is None:
+            said = f"starts {describe_target(located(resolve(entry.target)))}"
+        yield inert(f"  {name}: {mask(said)}")
+        if entry.env:
+            yield inert(f"    with the variables {', '.join(entry.env)}")
+        if wanted := variables_in(entry):
+            yield inert(f"    is given from your environment: {', '.join(wanted)}")
 
-    def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match["name"]) or match["default"]
-        if found is None:
-            raise ConfigError(f"{place}: the environment has no variable {match['name']}")
-        return found
 
-    def fill(text: str) -> str:
-        return _VARIABLE.sub(value, text)
+def _trusted(path: Path, data: bytes, servers: Mapping[str, Entry]) -> None:
+    trust = Trust()
+    if trust.covers(path, data):
+        return
+    was = "is not trusted, or has changed since"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Failed(f"{path}: {was}. Look at it, then: antiphon trust add {path}")
+    print(inert(f"{path} {was}. It came with a project, and says:"), *shown(servers), sep="\n", file=sys.stderr)
+    print("Trust it as it is now? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Failed(f"{path}: not trusted, nothing was started")
+    trust.add(path, data)
 
-    return Entry(
-        command=fill(entry.command) if entry.command is not None else None,
-        args=[fill(argument) for argument in entry.args],
-        env={name: fill(text) for name, text in entry.env.items()},
-        cwd=fill(entry.cwd) if entry.cwd is not None else None,
-        url=fill(entry.url) if entry.url is not None else None,
-    )
+
+def _home() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "antiphon"
+
+
+def _project(path: Path) -> Path:
+    """Return the folder of a project whose file this is."""
+    folder = path.absolute().parent
+    return folder.parent if folder.name in (".vscode", ".cursor", ".zed") else folder

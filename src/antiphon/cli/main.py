@@ -32,6 +32,7 @@ COMMANDS = {
     "review": "review.command",
     "audit": "audit.command",
     "policy": "policy.command",
+    "trust": "trust",
     "models": "models",
     "doctor": "doctor.command",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ import typer
 from msgspec import Struct
 
 from antiphon import __version__
+from antiphon.errors import ConfigError
 from antiphon.wire.common import LoggingLevel
 from antiphon.wire.revisions import REVISIONS
 
@@ -16,6 +18,7 @@ __all__ = [
     "Arguments",
     "Config",
     "Deny",
+    "Headers",
     "Json",
     "Messages",
     "ModelName",
@@ -35,6 +38,8 @@ __all__ = [
 ReviewAt = Literal["terminal", "queue"]
 """Where a person is asked: here, or wherever they look into the store."""
 
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A field name (RFC 9110, section 5.1)."""
 _NAMES = ", ".join(one.name for one in REVISIONS)
 
 TargetText = Annotated[
@@ -101,6 +106,16 @@ Timeout = Annotated[
     float, typer.Option("--timeout", min=0.001, help="Seconds for each call; the time you take to answer is free.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print data as lines of JSON.")]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header",
+        "-H",
+        metavar="'NAME: VALUE'",
+        help="A header of every request to a URL, such as 'Authorization: Bearer ...'; repeat.",
+        show_default=False,
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what the server writes to its standard error.")]
 Messages = Annotated[bool, typer.Option("--messages/--no-messages", help="Show every message that travels.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Answer what the server asks without asking me.")]
@@ -112,6 +127,8 @@ class Reach(Struct, frozen=True, kw_only=True):
 
     target: str
     config: Path | None = None
+    header: list[str] | None = None
+    """As typed: ``NAME: VALUE``."""
     revision: str = "auto"
     timeout: float = 60.0
     verbose: bool = False
@@ -125,6 +142,22 @@ class Reach(Struct, frozen=True, kw_only=True):
     review: ReviewAt | None = None
     roots: list[str] = []
     log_level: LoggingLevel | None = None
+
+    @property
+    def headers(self) -> dict[str, str] | None:
+        """The headers for an address; ``None`` for none.
+
+        Raises:
+            ConfigError: one is not written as a header.
+        """
+        found: dict[str, str] = {}
+        for text in self.header or ():
+            name, colon, value = text.partition(":")
+            if not colon or not _HEADER.fullmatch(name.strip()) or "\n" in value or "\r" in value:
+                # Not repeated: it may well be a token.
+                raise ConfigError("--header is written 'NAME: VALUE', such as 'Authorization: Bearer ...'")
+            found[name.strip()] = value.strip()
+        return found or None
 
 
 def root(

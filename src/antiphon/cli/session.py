@@ -82,6 +82,7 @@ async def opened(
         sampling=answering.sample,
         elicitation=answering.elicit,
         roots=reach.roots or None,
+        headers=reach.headers,
         revision=reach.revision,
         timeout=reach.timeout,
         log_level=reach.log_level,

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from antiphon.cli.config_files import Entry, config_paths, find_entry
+from antiphon.cli.config_files import config_paths, find_entry
+from antiphon.client.connection.server_files import Entry
 from antiphon.errors import ConfigError
 from antiphon.identity import command_of
 
@@ -42,7 +43,7 @@ def _named(text: str, words: list[str], config: Path | None) -> str | list[str] 
     """Find a single word among the configured servers, or else among the programs."""
     found = find_entry(text, config)
     if found is not None:
-        return _entry(found.entry, f"{found.path}: mcpServers.{text}")
+        return _entry(found.entry, f"{found.path}: {text}")
     if shutil.which(words[0]) is None:
         looked = ", ".join(map(str, config_paths()))
         raise ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}")
@@ -65,9 +66,7 @@ def _program(words: list[str]) -> list[str]:
     return [*command_of(words[0]), *words[1:]]
 
 
-def _entry(entry: Entry, place: str) -> str | Mapping[str, object]:
+def _entry(entry: Entry, place: str) -> Mapping[str, object]:
     if entry.command is None and entry.url is None:
         raise ConfigError(f'{place}: needs "command" or "url"')
-    if entry.command is None:
-        return entry.url or ""
-    return {"command": entry.command, "args": entry.args, "env": entry.env, "cwd": entry.cwd}
+    return entry.target

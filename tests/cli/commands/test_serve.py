@@ -177,3 +177,31 @@ def test_a_file_that_ends_itself_says_why(cli: Cli, tmp_path: Path):
     (tmp_path / "ends.py").write_text("raise SystemExit('the database is missing')", encoding="utf-8")
     done = cli("serve", "ends.py")
     assert (done.code, done.err) == (1, "the database is missing\n")
+
+
+async def test_a_server_with_a_token_lets_only_those_in_who_send_it():
+    """``--header`` sends it; whoever sends another one is told so."""
+    with served("--http", "--token", "s3cret") as (place, process):
+        url = f"http://{place}/mcp"
+        async with asyncio.timeout(30):
+            while (await asyncio.to_thread(in_process, "doctor", url, "-H", "Authorization: Bearer s3cret")).code:
+                assert process.poll() is None
+        for more in ([], ["--header", "Authorization: Bearer other"]):
+            refused = await asyncio.to_thread(in_process, "prompts", url, *more)
+            assert (refused.code, refused.out) == (1, ""), refused
+            assert "401" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--http", "127.0.0.1:1", "--token", ""], "--token is one word"),
+        (["--http", "127.0.0.1:1", "--token", "two words"], "--token is one word"),
+        (["--token", "x"], "--token are for --http, --sse and --ws"),
+    ],
+)
+def test_a_token_that_cannot_be_sent_is_refused(cli: Cli, options: list[str], message: str):
+    """Before anything listens."""
+    done = cli("serve", str(SERVERS / "two.py:second"), *options)
+    assert done.code == 2
+    assert message in done.err

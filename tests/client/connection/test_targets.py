@@ -165,3 +165,10 @@ def test_a_host_knows_a_server_by_what_the_user_configured() -> None:
     assert located(resolve("https://example.com/mcp")) == "https://example.com/mcp"
     assert located(resolve(["uvx", "shop"])) == launch_of(["uvx", "shop"])
     assert located(resolve(Server("shop"))) == ["memory:", "shop"]
+
+
+@pytest.mark.parametrize("target", ["http://[::1/mcp", "http://x:70000/", {"url": "https://x:y/mcp"}])
+def test_a_url_that_cannot_be_read_is_refused(target: object) -> None:
+    """Before anybody tries to reach it."""
+    with pytest.raises(ConfigError, match="cannot read the URL"):
+        resolve(target)  # pyright: ignore[reportArgumentType]

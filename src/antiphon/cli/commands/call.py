@@ -19,6 +19,7 @@ from antiphon.cli.options import (
     Arguments,
     Config,
     Deny,
+    Headers,
     Json,
     Messages,
     ModelName,
@@ -64,6 +65,7 @@ def command(
     model: ModelName = None,
     roots: Roots = None,
     config: Config = None,
+    header: Headers = None,
     store: StorePlace = None,
     review: Review = None,
     revision: RevisionName = "auto",
@@ -81,6 +83,7 @@ def command(
     reach = Reach(
         target=target,
         config=config,
+        header=header,
         revision=revision,
         timeout=timeout,
         verbose=verbose,

@@ -11,6 +11,7 @@ from antiphon.cli.contents import text_of_block
 from antiphon.cli.options import (
     Config,
     Deny,
+    Headers,
     Json,
     Messages,
     Reach,
@@ -39,6 +40,7 @@ def command(
     yes: Yes = False,
     deny: Deny = False,
     config: Config = None,
+    header: Headers = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
@@ -48,6 +50,7 @@ def command(
     reach = Reach(
         target=target,
         config=config,
+        header=header,
         revision=revision,
         timeout=timeout,
         verbose=verbose,

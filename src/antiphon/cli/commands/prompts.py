@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.cli.options import Config, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
 from antiphon.cli.output import first_line, print_list
 from antiphon.cli.session import opened, run
 from antiphon.wire.prompts import Prompt
@@ -15,13 +15,22 @@ def command(
     *,
     as_json: Json = False,
     config: Config = None,
+    header: Headers = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
     verbose: Verbose = False,
 ) -> int:
     """List the prompts of a server."""
-    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    reach = Reach(
+        target=target,
+        config=config,
+        header=header,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+    )
     return run(_prompts(reach, as_json=as_json))
 
 

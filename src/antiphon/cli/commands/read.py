@@ -15,6 +15,7 @@ from antiphon.cli.files import Output, data_of, part_of, save
 from antiphon.cli.options import (
     Config,
     Deny,
+    Headers,
     Json,
     Messages,
     Reach,
@@ -42,6 +43,7 @@ def command(
     yes: Yes = False,
     deny: Deny = False,
     config: Config = None,
+    header: Headers = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
@@ -54,6 +56,7 @@ def command(
     reach = Reach(
         target=target,
         config=config,
+        header=header,
         revision=revision,
         timeout=timeout,
         verbose=verbose,

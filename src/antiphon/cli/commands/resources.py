@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.cli.options import Config, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
 from antiphon.cli.output import first_line, print_list
 from antiphon.cli.session import opened, run
 from antiphon.wire.resources import Resource, ResourceTemplate
@@ -15,6 +15,7 @@ def command(
     *,
     as_json: Json = False,
     config: Config = None,
+    header: Headers = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
@@ -24,7 +25,15 @@ def command(
 
     Its resources, and the templates of those it makes on demand.
     """
-    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    reach = Reach(
+        target=target,
+        config=config,
+        header=header,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+    )
     return run(_resources(reach, as_json=as_json))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -21,6 +23,7 @@ from antiphon.server.network import ServeOptions
 __all__ = ["command", "find_server", "load"]
 
 _PASSWORD = "ANTIPHON_TLS_PASSWORD"
+_TOKEN = "ANTIPHON_TOKEN"
 
 File = Annotated[
     str, typer.Argument(metavar="FILE[:NAME]", help="A .py file, and which Server in it.", show_default=False)
@@ -60,6 +63,20 @@ TlsKey = Annotated[
 ]
 
 
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="TOKEN",
+        envvar=_TOKEN,
+        help="Let only those in who send it: 'Authorization: Bearer TOKEN'. In ANTIPHON_TOKEN nobody sees it in a list "
+        "of processes.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+
+
 def command(
     file: File,
     *,
@@ -70,6 +87,7 @@ def command(
     allow_origin: AllowOrigin = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    token: Token = None,
 ) -> int:
     """Serve a Server out of a Python file.
 
@@ -85,13 +103,16 @@ def command(
     if chosen:
         kind, address = chosen[0]
         host, port = _address(address)
-        options = _options(allow_host, allow_origin, tls_cert, tls_key)
+        options = _options(allow_host, allow_origin, tls_cert, tls_key, token)
         place = _url(kind, host, port, is_tls=tls_cert is not None)
         print(f"Serving {server.name!r} at {place}. Ctrl-C ends it.", file=sys.stderr)
         server.run(kind, host=host, port=port, **options)
         return 0
-    if allow_host or allow_origin or tls_cert or tls_key:
-        raise ConfigError("--allow-host, --allow-origin, --tls-cert and --tls-key are for --http, --sse and --ws")
+    # The token may stand in the environment for another server.
+    if allow_host or allow_origin or tls_cert or tls_key or (token and token != os.environ.get(_TOKEN)):
+        raise ConfigError(
+            "--allow-host, --allow-origin, --tls-cert, --tls-key and --token are for --http, --sse and --ws"
+        )
     if sys.stdin.isatty():
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
@@ -99,9 +120,15 @@ def command(
 
 
 def _options(
-    hosts: list[str] | None, origins: list[str] | None, tls_cert: str | None, tls_key: str | None
+    hosts: list[str] | None,
+    origins: list[str] | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    token: str | None,
 ) -> ServeOptions:
     options: ServeOptions = {}
+    if token is not None:
+        options["check_token"] = _checked(token)
     if hosts:
         options["allowed_hosts"] = hosts
     if origins:
@@ -114,6 +141,18 @@ def _options(
     if password:
         options["tls_password"] = password
     return options
+
+
+def _checked(token: str) -> Callable[[str], str | None]:
+    """Make the check that lets in who sends this token; it takes as long for a wrong one as for the right one.
+
+    Raises:
+        ConfigError: it could not be sent in a header, or is empty.
+    """
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError("--token is one word of printable ASCII; openssl rand -hex 32 makes one")
+    expected = token.encode()
+    return lambda given: "token" if hmac.compare_digest(given.encode("utf-8", "replace"), expected) else None
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from antiphon.cli.options import Config, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
 from antiphon.cli.output import first_line, print_list
 from antiphon.cli.session import opened, run
 from antiphon.wire.tools import Tool
@@ -18,13 +18,22 @@ def command(
     *,
     as_json: Json = False,
     config: Config = None,
+    header: Headers = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
     verbose: Verbose = False,
 ) -> int:
     """List the tools of a server."""
-    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    reach = Reach(
+        target=target,
+        config=config,
+        header=header,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+    )
     return run(_tools(reach, as_json=as_json))
 
 

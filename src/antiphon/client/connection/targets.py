@@ -13,6 +13,7 @@ import ssl as tls
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from msgspec import Struct, ValidationError, convert, structs
 
@@ -81,7 +82,7 @@ def resolve(target: Target) -> Serves | Command | Address:
         scheme, mark, rest = target.partition("://")
         if mark and scheme.lower() in _SCHEMES:
             # RFC 3986, section 3.1: schemes are case-insensitive.
-            return Address(url=f"{scheme.lower()}://{rest}")
+            return _address(f"{scheme.lower()}://{rest}", None)
         return Command(argv=_split(target))
     if isinstance(target, Sequence):
         if not target:
@@ -94,6 +95,15 @@ def resolve(target: Target) -> Serves | Command | Address:
     )
 
 
+def _address(url: str, headers: Mapping[str, str] | None) -> Address:
+    try:
+        # The port is read only when it is asked for.
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise ConfigError(f"cannot read the URL {url!r}: {error}") from None
+    return Address(url=url, headers=headers)
+
+
 def with_options(
     where: Serves | Command | Address,
     headers: Mapping[str, str] | None,
@@ -104,7 +114,7 @@ def with_options(
     if headers is None and ssl is None and proxy is None:
         return where
     if not isinstance(where, Address):
-        raise ConfigError("headers=, ssl= and proxy= are for a URL; this target is none")
+        raise ConfigError("headers, ssl and proxy are for a URL; this target is none")
     merged = {**(where.headers or {}), **(headers or {})}
     return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
 
@@ -138,7 +148,7 @@ def _entry(entry: Mapping[str, Any]) -> Command | Address:
         raise ConfigError(f"the configuration entry is wrong: {error}; it may have {_ENTRY}") from None
     if read.url is not None:
         scheme, mark, rest = read.url.partition("://")
-        return Address(url=f"{scheme.lower()}{mark}{rest}", headers=read.headers)
+        return _address(f"{scheme.lower()}{mark}{rest}", read.headers)
     if read.command is None:
         raise ConfigError(f"the configuration entry has neither command nor url; it may have {_ENTRY}")
     return Command(argv=[read.command, *read.args], env=read.env, cwd=read.cwd)

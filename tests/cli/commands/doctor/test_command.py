@@ -22,10 +22,10 @@ def test_a_server_is_examined(shop: Cli):
 
 def test_a_broken_configuration_is_a_failure(cli: Cli):
     """1, and the place."""
-    Path(".mcp.json").write_text("{", encoding="utf-8")
+    Path(".mcp.json").write_text("{\n", encoding="utf-8")
     done = cli("doctor")
     assert done.code == 1
-    assert "FAIL  .mcp.json: Input data was truncated" in done.out
+    assert "FAIL  .mcp.json: line 2, column 1: not JSON" in done.out
 
 
 def test_a_server_that_dies_is_a_failure(cli: Cli):

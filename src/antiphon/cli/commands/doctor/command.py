@@ -14,7 +14,7 @@ import typer
 from antiphon.cli.commands.doctor.local import Finding, local_findings
 from antiphon.cli.commands.doctor.server import examine
 from antiphon.cli.failures import FAILED, exit_code, explain
-from antiphon.cli.options import Config, Json, Messages, Reach, RevisionName, Timeout, Verbose
+from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, Timeout, Verbose
 from antiphon.cli.output import print_json
 from antiphon.cli.progress import Teller
 from antiphon.cli.session import run
@@ -35,6 +35,7 @@ def command(
     *,
     as_json: Json = False,
     config: Config = None,
+    header: Headers = None,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
@@ -48,7 +49,15 @@ def command(
     """
     if target is None:
         return run(_local(as_json=as_json, config=config))
-    reach = Reach(target=target, config=config, revision=revision, timeout=timeout, verbose=verbose, messages=messages)
+    reach = Reach(
+        target=target,
+        config=config,
+        header=header,
+        revision=revision,
+        timeout=timeout,
+        verbose=verbose,
+        messages=messages,
+    )
     return run(_server(reach, as_json=as_json))
 
 

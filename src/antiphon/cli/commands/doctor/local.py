@@ -104,7 +104,7 @@ def _config_files(config: Path | None) -> Iterator[Finding]:
         try:
             names = ", ".join(read_config(path)) or "none"
         except ConfigError as error:
-            yield Finding("failed", str(path), str(error).removeprefix(f"{path}: "))
+            yield Finding("failed", str(path), str(error).removeprefix(str(path)).lstrip(":, "))
         else:
             yield Finding("ok", str(path), f"servers: {names}")
 

@@ -48,7 +48,7 @@ _MAX_SHOWN = 200
 
 
 _REMEDIES = {
-    401: """it wants authorization: pass headers={"Authorization": "Bearer ..."}""",
+    401: "it wants authorization: the header Authorization: Bearer ..., with --header or headers=",
     403: """it does not allow this: check what you pass in headers={"Authorization": ...}, and the address""",
     407: "the proxy wants authorization: put user and password into its address, proxy=...",
 }

@@ -1,0 +1,74 @@
+"""``antiphon trust``: which projects' files with servers may be used, each by what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.config_files import read_bytes, shown
+from antiphon.cli.failures import FAILED
+from antiphon.cli.groups import ListGroup, group
+from antiphon.cli.options import Json
+from antiphon.cli.output import print_list, print_text
+from antiphon.cli.quantities import shown as moment
+from antiphon.client.connection.server_files import read_servers
+from antiphon.host.config.trust import Trust, Trusted
+
+__all__ = ["commands"]
+
+commands = group(
+    ListGroup,
+    "Say which projects' files with servers may be used.\n\nA file such as .mcp.json came with a project: nothing of "
+    "it is started, and no variable is filled in, before you trust it as it is. When it changes, you are asked again.",
+)
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Such as .mcp.json.", show_default=False)]
+
+
+@commands.command("list")
+def list_(*, as_json: Json = False) -> int:
+    """List the files that are trusted; the usual command."""
+    print_list(
+        Trust().all(),
+        {"file": lambda one: one.path, "since": lambda one: moment(one.since), "state": _state},
+        as_json=as_json,
+        nothing="No project's file is trusted.",
+    )
+    return 0
+
+
+@commands.command()
+def add(files: Files) -> int:
+    """Trust files as they are now, and show what they may start and what they are given."""
+    for path in files:
+        data = read_bytes(path)
+        servers = read_servers(data, path)
+        for line in shown(servers):
+            print_text(line)
+        Trust().add(path, data)
+        print_text(f"{path}: trusted, until it changes")
+    return 0
+
+
+@commands.command()
+def revoke(files: Files) -> int:
+    """Trust files no longer: you are asked again before they are used."""
+    unknown = 0
+    for path in files:
+        if Trust().revoke(path):
+            print_text(f"{path}: trusted no longer")
+        else:
+            unknown += 1
+            print_text(f"{path}: was not trusted")
+    if unknown:
+        raise SystemExit(FAILED)
+    return 0
+
+
+def _state(one: Trusted) -> str:
+    path = Path(one.path)
+    if not path.is_file():
+        return "is gone"
+    return "as it was" if Trust().covers(path, read_bytes(path)) else "has changed: asks again"

@@ -1,0 +1,204 @@
+"""Files with servers in them, as other hosts write them, each read as it is.
+
+Owns the keys of Claude, Cursor, VS Code, Zed, Windsurf, Gemini, opencode and Codex, and the variables to be filled in.
+Where a file is looked for, and whether it is trusted, is the business of who reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import ConfigError
+
+__all__ = ["MAX_FILE", "Entry", "filled", "read_servers", "variables_in"]
+
+MAX_FILE = 1024 * 1024
+"""Bytes; a file of a hundred servers has 50 kB."""
+_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}|\{env:(?P<bare>\w+)\}")
+_ASKED = re.compile(r"\$\{(?:input|command):[^}]*\}")
+_FOLDERS = re.compile(r"\$\{(?P<name>workspaceFolder|userHome)\}")
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
+_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
+"""Claude, Cursor, Windsurf, Gemini; VS Code; Zed; Codex; opencode."""
+
+
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One server: a command with its arguments, or an address. Other members are other hosts' and ignored."""
+
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """Every text in it that may have variables."""
+        yield from (text for text in (self.command, self.cwd, self.url) if text is not None)
+        yield from (*self.args, *self.env.values(), *self.headers.values())
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """What ``Client`` takes as its target."""
+        if self.url is not None:
+            return {"url": self.url, "headers": self.headers}
+        return {"command": self.command, "args": self.args, "env": self.env, "cwd": self.cwd}
+
+
+def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
+    """Read the servers of a file; ``place`` is where it is: its ending tells TOML from JSON.
+
+    Raises:
+        ConfigError: it cannot be read, or has not the shape; the message names line and column, or the member.
+    """
+    if len(data) > MAX_FILE:
+        raise ConfigError(f"{place}: larger than {MAX_FILE} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{place}: not UTF-8") from None
+    try:
+        section, found = _section(_toml(text) if place.suffix == ".toml" else _json(text))
+    except ConfigError as error:
+        raise ConfigError(f"{place}{error}") from None
+    servers: dict[str, Entry] = {}
+    for name, members in found.items():
+        try:
+            servers[name] = _entry(members)
+        except (msgspec.ValidationError, ConfigError) as error:
+            raise ConfigError(f"{place}: {section}.{name}: {error}") from None
+    return servers
+
+
+def variables_in(entry: Entry) -> list[str]:
+    """List the variables of the environment that an entry wants filled in, each once."""
+    texts = (_FOLDERS.sub("", text) for text in entry.texts)
+    return list(dict.fromkeys(found["name"] or found["bare"] for text in texts for found in _VARIABLE.finditer(text)))
+
+
+def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -> Entry:
+    """Fill in ``${NAME}``, ``${NAME:-default}``, ``${env:NAME}``, ``{env:NAME}`` and two folders.
+
+    ``folder``: the project's, for ``${workspaceFolder}``. ``place``: what messages call the entry.
+
+    Raises:
+        ConfigError: a variable is not set, or is one that only another host can ask its user for.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match["name"] or match["bare"]
+        found = environ.get(name) or match["default"]
+        if found is None:
+            raise ConfigError(f"{place}: the environment has no variable {name}")
+        return found
+
+    def fill(text: str) -> str:
+        if asked := _ASKED.search(text):
+            raise ConfigError(
+                f"{place}: only VS Code can ask for {asked[0]}; write ${{NAME}} and set the variable NAME"
+            )
+        folders = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
+        return _VARIABLE.sub(value, _FOLDERS.sub(lambda found: folders[found["name"]], text))
+
+    return Entry(
+        command=None if entry.command is None else fill(entry.command),
+        args=[fill(argument) for argument in entry.args],
+        env={name: fill(text) for name, text in entry.env.items()},
+        cwd=None if entry.cwd is None else fill(entry.cwd),
+        url=None if entry.url is None else fill(entry.url),
+        headers={name: fill(text) for name, text in entry.headers.items()},
+    )
+
+
+def _json(text: str) -> object:
+    """Read JSON, in which VS Code and Zed allow comments and a comma at the end of a list."""
+
+    def blank(found: re.Match[str]) -> str:
+        kept = found[0].startswith('"')
+        # Line and column of whatever follows stay the same.
+        return found[0] if kept else re.sub(r"[^\n]", " ", found[0])
+
+    try:
+        return json.loads(_TRAILING.sub(blank, _COMMENT.sub(blank, text)))
+    except json.JSONDecodeError as error:
+        raise ConfigError(f", line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise ConfigError(": not JSON that can be read: too deep") from None
+
+
+def _toml(text: str) -> object:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f": not TOML: {error}") from None
+    except (RecursionError, ValueError):
+        raise ConfigError(": not TOML that can be read") from None
+
+
+def _section(read: object) -> tuple[str, dict[str, Any]]:
+    """Find the servers in a file, and the name of what holds them."""
+    if not isinstance(read, dict):
+        raise ConfigError(": is no object with servers in it")
+    top = cast("dict[str, Any]", read)
+    for name in _SECTIONS:
+        found: Any = top.get(name)
+        if found is None:
+            continue
+        if not isinstance(found, dict):
+            raise ConfigError(f": {name}: is no object with servers in it")
+        inner: Any = cast("dict[str, Any]", found).get("servers")
+        # VS Code's settings.json has them one level further down.
+        is_nested = name == "mcp" and isinstance(inner, dict) and "command" not in inner and "url" not in inner
+        return (
+            (f"{name}.servers", cast("dict[str, Any]", inner)) if is_nested else (name, cast("dict[str, Any]", found))
+        )
+    raise ConfigError(f": has no servers; they stand under one of: {', '.join(_SECTIONS)}")
+
+
+class _Members(Struct):
+    """All names that hosts have for what an entry says."""
+
+    command: str | list[str] | None = None
+    args: list[str] | None = None
+    env: dict[str, str] | None = None
+    environment: dict[str, str] | None = None
+    cwd: str | None = None
+    url: str | None = None
+    server_url: str | None = msgspec.field(default=None, name="serverUrl")
+    http_url: str | None = msgspec.field(default=None, name="httpUrl")
+    headers: dict[str, str] | None = None
+    http_headers: dict[str, str] | None = None
+    env_http_headers: dict[str, str] | None = None
+    bearer_token_env_var: str | None = None
+
+
+def _entry(members: object) -> Entry:
+    if isinstance(members, dict) and isinstance(cast("dict[str, Any]", members).get("command"), dict):
+        # Zed, before 2025: {"command": {"path": ..., "args": [...], "env": {...}}}.
+        inner = cast("dict[str, Any]", members)["command"]
+        members = {**inner, "command": inner.get("path"), "args": inner.get("args") or []}
+    said = msgspec.convert(members, _Members)
+    words = [said.command] if isinstance(said.command, str) else said.command or []
+    headers = {**(said.http_headers or {}), **(said.headers or {})}
+    headers |= {name: f"${{{variable}}}" for name, variable in (said.env_http_headers or {}).items()}
+    if said.bearer_token_env_var:
+        headers["Authorization"] = f"Bearer ${{{said.bearer_token_env_var}}}"
+    return Entry(
+        command=words[0] if words else None,
+        args=[*words[1:], *(said.args or [])],
+        env={**(said.environment or {}), **(said.env or {})},
+        cwd=said.cwd,
+        url=said.url or said.server_url or said.http_url,
+        headers=headers,
+    )

@@ -1,0 +1,101 @@
+"""Which files of projects a person has allowed, each by what is in it.
+
+A project's file came with the project, perhaps from a stranger: what it names is started, and variables are sent to its
+addresses. So nothing of it is used before a person has allowed exactly these bytes. Owns the record of that; what is
+shown, and who is asked, is the business of who reads such a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from antiphon.errors import ConfigError
+from antiphon.host.store.location import state_folder
+
+__all__ = ["Trust", "Trusted"]
+
+_LARGEST = 4 * 1024 * 1024
+"""Bytes; a record is about 200."""
+
+
+class Trusted(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was allowed as it was then."""
+
+    path: str
+    """Where it is, links followed."""
+    digest: str
+    """SHA-256 of what was in it."""
+    since: float
+    """Seconds since the epoch."""
+
+
+class Trust:
+    """The files that a user has allowed, kept in one file of theirs (mode 0600)."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        """Look into the user's state folder; ``environ`` is where that is found out, by default the process's."""
+        self.place = state_folder(os.environ if environ is None else environ) / "trusted.json"
+
+    def covers(self, path: Path, data: bytes) -> bool:
+        """Tell whether this file was allowed with exactly these bytes in it."""
+        return any((one.path, one.digest) == (_named(path), _digest(data)) for one in self.all())
+
+    def add(self, path: Path, data: bytes) -> None:
+        """Allow a file as it is; what was allowed of it before holds no longer."""
+        kept = [one for one in self.all() if one.path != _named(path)]
+        self._write([*kept, Trusted(path=_named(path), digest=_digest(data), since=time.time())])
+
+    def revoke(self, path: Path) -> bool:
+        """Allow a file no longer. Returns whether it was."""
+        found = self.all()
+        kept = [one for one in found if one.path not in (_named(path), str(path))]
+        if len(kept) < len(found):
+            self._write(kept)
+        return len(kept) < len(found)
+
+    def all(self) -> list[Trusted]:
+        """Return what is allowed, oldest first.
+
+        Raises:
+            ConfigError: the record cannot be read, or others may write it: then it says nothing.
+        """
+        try:
+            with self.place.open("rb") as file:
+                if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o022:
+                    raise ConfigError(f"{self.place}: others may write it; chmod 600 {self.place}")
+                data = file.read(_LARGEST)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ConfigError(f"{self.place}: {error.strerror}") from None
+        try:
+            return msgspec.json.decode(data, type=list[Trusted])
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{self.place}: {error}; remove it, and trust again what you know") from None
+
+    def _write(self, trusted: list[Trusted]) -> None:
+        """Replace the record at once: a process that is killed leaves the old one or the new one."""
+        try:
+            self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Made with mode 0600, and renamed over the old one.
+            handle, name = tempfile.mkstemp(dir=self.place.parent, prefix=".trusted-")
+            with os.fdopen(handle, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(trusted), indent=1))
+            Path(name).replace(self.place)
+        except OSError as error:
+            raise ConfigError(f"{self.place}: {error.strerror}") from None
+
+
+def _named(path: Path) -> str:
+    return os.path.realpath(path)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,146 @@
+"""Files of other hosts, read as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.client.connection.server_files import Entry, filled, read_servers, variables_in
+from antiphon.errors import ConfigError
+
+SHOP = Entry(command="npx", args=["-y", "shop"], env={"KEY": "1"})
+MEMBERS = '{"command": "npx", "args": ["-y", "shop"], "env": {"KEY": "1"}}'
+CODEX = """
+[mcp_servers.shop]
+command = "npx"
+args = ["-y", "shop"]
+env = { KEY = "1" }
+
+[mcp_servers.far]
+url = "https://x.y/mcp"
+http_headers = { A = "b" }
+"""
+FAR = Entry(url="https://x.y/mcp", headers={"A": "b"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "servers"),
+    [
+        (
+            "claude.json",
+            '{"mcpServers": {"shop": ' + MEMBERS.replace("{", '{"type": "stdio", ', 1) + "}}",
+            {"shop": SHOP},
+        ),
+        (
+            "vscode.json",
+            """{
+  // with comments, and a comma at the end
+  "inputs": [],
+  "servers": {
+    "shop": {"command": "npx", "args": ["-y", "shop"], "env": {"KEY": "1"}}, /* two */
+    "far": {"type": "http", "url": "https://x.y/mcp", "headers": {"A": "b"},},
+  },
+}""",
+            {"shop": SHOP, "far": FAR},
+        ),
+        (
+            "settings.json",
+            '{"mcp": {"servers": {"far": {"url": "https://x.y/mcp", "headers": {"A": "b"}}}}}',
+            {"far": FAR},
+        ),
+        (
+            "zed.json",
+            '{"context_servers": {"shop": ' + MEMBERS.replace("{", '{"source": "custom", ', 1) + "}}",
+            {"shop": SHOP},
+        ),
+        (
+            "old-zed.json",
+            '{"context_servers": {"shop": {"command": {"path": "npx", "args": ["-y", "shop"], "env": {"KEY": "1"}}}}}',
+            {"shop": SHOP},
+        ),
+        (
+            "windsurf.json",
+            '{"mcpServers": {"far": {"serverUrl": "https://x.y/mcp", "headers": {"A": "b"}}}}',
+            {"far": FAR},
+        ),
+        ("gemini.json", '{"mcpServers": {"far": {"httpUrl": "https://x.y/mcp", "headers": {"A": "b"}}}}', {"far": FAR}),
+        (
+            "opencode.json",
+            '{"mcp": {"shop": {"command": ["npx", "-y", "shop"], "environment": {"KEY": "1"}, "enabled": true}}}',
+            {"shop": SHOP},
+        ),
+        (
+            "codex.toml",
+            CODEX,
+            {"shop": SHOP, "far": FAR},
+        ),
+    ],
+)
+def test_the_files_of_other_hosts_are_read_as_they_are(name: str, text: str, servers: dict[str, Entry]):
+    """Whatever their keys are called; members that are theirs are ignored."""
+    assert read_servers(text.encode(), Path(name)) == servers
+
+
+def test_tokens_that_codex_names_are_variables():
+    """They are headers, filled in like the others."""
+    text = b'[mcp_servers.a]\nurl = "https://x"\nbearer_token_env_var = "T"\nenv_http_headers = { X = "V" }'
+    entry = read_servers(text, Path("c.toml"))["a"]
+    assert variables_in(entry) == ["V", "T"]
+    assert filled(entry, {"T": "1", "V": "2"}, Path(), "a").headers == {"Authorization": "Bearer 1", "X": "2"}
+
+
+@pytest.mark.parametrize("text", ["${KEY}", "${env:KEY}", "{env:KEY}", "${KEY:-none}"])
+def test_variables_are_filled_in_as_their_hosts_write_them(text: str):
+    """In every text of an entry, headers too."""
+    entry = Entry(command=text, args=[text], env={"A": text}, cwd=text, url=text, headers={"B": text})
+    assert variables_in(entry) == ["KEY"]
+    assert set(filled(entry, {"KEY": "k"}, Path(), "a").texts) == {"k"}
+
+
+def test_folders_are_known_without_the_environment():
+    """No variable of the user's goes anywhere with them."""
+    entry = Entry(command="${workspaceFolder}/run", args=["${userHome}"])
+    assert variables_in(entry) == []
+    assert filled(entry, {}, Path("/srv"), "a") == Entry(command="/srv/run", args=[str(Path.home())])
+
+
+def test_what_only_an_editor_can_ask_for_is_named():
+    """With what to write instead."""
+    with pytest.raises(ConfigError, match=r"f: a: only VS Code can ask for \$\{input:key\}; write \$\{NAME\}"):
+        filled(Entry(command="x", env={"K": "${input:key}"}), {}, Path(), "f: a")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "f.json",
+            '{\n  "mcpServers": {\n    "a" 1\n}}',
+            "f.json, line 3, column 9: not JSON: Expecting ':' delimiter",
+        ),
+        ("f.json", '{ // no\n "x": }', "f.json, line 2, column 7: not JSON"),
+        ("f.json", "[" * 100_000, "f.json: not JSON that can be read: too deep"),
+        ("f.json", "[]", "f.json: is no object with servers in it"),
+        ("f.json", "{}", "f.json: has no servers; they stand under one of: mcpServers, servers"),
+        ("f.json", '{"servers": []}', "f.json: servers: is no object"),
+        (
+            "f.json",
+            '{"mcpServers": {"a": {"args": "x"}}}',
+            "f.json: mcpServers.a: Expected `array | null`, got `str` - at `$.args`",
+        ),
+        ("f.toml", "[mcp_servers.a", "f.toml: not TOML: "),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(name: str, text: str, message: str):
+    """With line and column, or the member that is wrong."""
+    with pytest.raises(ConfigError) as error:
+        read_servers(text.encode(), Path(name))
+    assert message in str(error.value)
+
+
+def test_a_file_of_other_bytes_is_named():
+    """A mark at its beginning, which some editors write, is none."""
+    with pytest.raises(ConfigError, match=r"f\.json: not UTF-8"):
+        read_servers(b"\xff", Path("f.json"))
+    assert read_servers(b'\xef\xbb\xbf{"servers": {}}', Path("f.json")) == {}
