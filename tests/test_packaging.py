@@ -14,7 +14,7 @@ import antiphon
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-USED = [*PROJECT["dependencies"], *EXTRAS["host"], *EXTRAS["postgres"], *EXTRAS["telemetry"]]
+USED = [*PROJECT["dependencies"], *EXTRAS["host"], *EXTRAS["sql"], *EXTRAS["postgres"], *EXTRAS["telemetry"]]
 """What a user may install."""
 DECLARED = [*USED, *(requirement for requirement in EXTRAS["dev"] if not requirement.startswith("antiphon["))]
 

@@ -49,6 +49,7 @@ NAMES = {
     "Sample",
     "SamplingMessage",
     "Server",
+    "SqlStateStore",
     "StateStore",
     "TextContent",
     "Tool",

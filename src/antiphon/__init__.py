@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from antiphon.server.asks.elicitation import Elicited
     from antiphon.server.asks.sample import Sample
     from antiphon.server.calls.call import CallAbandoned
+    from antiphon.server.calls.sql_state_store import SqlStateStore
     from antiphon.server.calls.state_store import CompareAndSetStore, MemoryStateStore, StateStore
     from antiphon.server.context import Context
     from antiphon.server.limits import Rate
@@ -131,6 +132,7 @@ __all__ = [
     "SamplingMessage",
     "SamplingUnavailable",
     "Server",
+    "SqlStateStore",
     "StateStore",
     "TextContent",
     "TooCostly",
@@ -181,6 +183,7 @@ _HOMES = {
     "Sample": "server.asks.sample",
     "SamplingMessage": "wire.sampling",
     "Server": "server.app",
+    "SqlStateStore": "server.calls.sql_state_store",
     "StateStore": "server.calls.state_store",
     "TextContent": "wire.content",
     "Tool": "wire.tools",

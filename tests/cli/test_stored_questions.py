@@ -14,8 +14,8 @@ import pytest
 
 from antiphon.host import Approve, Audit, Deny, Queue, digest, open_store
 from antiphon.host.review.queue import Question
-from antiphon.host.store.runner import SqliteRunner
 from antiphon.host.store.sql import SqlStore
+from antiphon.sql.runner import SqliteRunner
 from tests.cli.program import COMMAND, ROOT, SHOP, environment
 
 DESCRIBE = ("call", SHOP, "describe", "product=tea")

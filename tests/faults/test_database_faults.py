@@ -48,9 +48,9 @@ async def store(postgres: Postgres) -> AsyncIterator[Store]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what is waited for, where the bound itself is not what is tested."""
-    monkeypatch.setattr("antiphon.host.store.sql.PATIENCE", 1.0)
+    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 1.0)
     monkeypatch.setattr("antiphon.host.store.sql.CLOSING", 0.5)
-    monkeypatch.setattr("antiphon.host.store.runner.CLOSING", 0.5)
+    monkeypatch.setattr("antiphon.sql.runner.CLOSING", 0.5)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ SETTLING = Change(settle=Settlement(id="h", amount=Amount(money=4, tokens=2)), r
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
     """Open a store in which something is held and sent. It does not wait for a lock."""
-    monkeypatch.setattr("antiphon.host.store.runner._BUSY", 1)
+    monkeypatch.setattr("antiphon.sql.runner._BUSY", 1)
     store = open_store(tmp_path / "host.db")
     await store.commit(Change(hold=hold(sent=True)))
     yield store

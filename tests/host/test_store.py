@@ -20,8 +20,8 @@ from antiphon.host.store.chain import Head
 from antiphon.host.store.lease import BEATS, LEASE
 from antiphon.host.store.location import state_folder
 from antiphon.host.store.process import named
-from antiphon.host.store.runner import PostgresRunner, SqliteRunner
 from antiphon.host.store.sql import SqlStore
+from antiphon.sql.runner import PostgresRunner, SqliteRunner
 from tests.host.asks import origin, request
 from tests.host.store.stores import DURABLE, Place, hold, record, review
 

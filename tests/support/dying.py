@@ -30,8 +30,8 @@ from antiphon.host import (
 )
 from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
-from antiphon.host.store.runner import SqliteRunner
 from antiphon.host.store.sql import SqlStore
+from antiphon.sql.runner import SqliteRunner
 from antiphon.wire.content import TextContent
 from antiphon.wire.origin import Origin, OriginCall
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,7 +35,7 @@ class Postgres:
         self._folder = folder
         self._user = user
         self._data = folder / "data"
-        self._port = _free_port()
+        self._port = free_port()
         self._stopped: list[int] = []
         self.address = f"postgresql://antiphon@127.0.0.1:{self._port}/postgres"
 
@@ -96,6 +98,15 @@ def running_postgres() -> Iterator[str]:
         yield server.address
 
 
+@cache
+def shared_postgres() -> str:
+    """Return the address of a server that all tests of this process share; it is stopped when the process ends."""
+    running = running_postgres()
+    address = running.__enter__()
+    atexit.register(running.__exit__, None, None, None)
+    return address
+
+
 def _run(command: list[str], user: str | None) -> None:
     done = subprocess.run(
         command,
@@ -109,7 +120,8 @@ def _run(command: list[str], user: str | None) -> None:
     assert done.returncode == 0, done.stderr + done.stdout
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Find a port of this machine that nobody listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]

@@ -13,7 +13,7 @@ import sys
 from sqlalchemy import Connection, make_url
 
 from antiphon.host.store import audit
-from antiphon.host.store.runner import PostgresRunner
+from antiphon.sql.runner import PostgresRunner
 
 
 def work(connection: Connection) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from antiphon.server.asks.sample import Sample
     from antiphon.server.asks.tool_loop import SampleOptions, TurnOptions
     from antiphon.server.calls.call import CallAbandoned
+    from antiphon.server.calls.sql_state_store import SqlStateStore
     from antiphon.server.calls.state_store import MemoryStateStore, StateStore
     from antiphon.server.context import Context
     from antiphon.server.decorators import Features
@@ -51,6 +52,7 @@ __all__ = [
     "ServedTool",
     "Server",
     "ServerApp",
+    "SqlStateStore",
     "StateStore",
     "TemplateOptions",
     "ToolOptions",
@@ -82,6 +84,7 @@ _HOMES = {
     "ServedTool": "antiphon.server.features.tools",
     "Server": "antiphon.server.app",
     "ServerApp": "antiphon.server.network",
+    "SqlStateStore": "antiphon.server.calls.sql_state_store",
     "StateStore": "antiphon.server.calls.state_store",
     "TemplateOptions": "antiphon.server.features.options",
     "ToolOptions": "antiphon.server.features.options",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -15,8 +14,8 @@ from antiphon.host.store.base import Hold, ReviewRow, Store
 from antiphon.host.store.chain import Record
 from antiphon.host.store.lease import BEATS, LEASE
 from antiphon.host.store.memory import MemoryStore
-from antiphon.host.store.runner import PostgresRunner, SqliteRunner
 from antiphon.host.store.sql import SqlStore
+from antiphon.sql.runner import PostgresRunner, SqliteRunner
 
 KINDS = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 DURABLE = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
@@ -32,16 +31,10 @@ class Clock:
         return self.now
 
 
-@cache
-def _server() -> str:
-    import atexit
+def _postgres() -> str:
+    from tests.support.postgres import shared_postgres
 
-    from tests.support.postgres import running_postgres
-
-    running = running_postgres()
-    address = running.__enter__()
-    atexit.register(running.__exit__, None, None, None)
-    return address
+    return shared_postgres()
 
 
 class Place:
@@ -79,7 +72,7 @@ class Place:
     @property
     def address(self) -> str:
         """What another process opens it by."""
-        return _server() if self.kind == "postgres" else str(self.path)
+        return _postgres() if self.kind == "postgres" else str(self.path)
 
     def runner(self) -> SqliteRunner | PostgresRunner:
         """Make what runs transactions there."""
@@ -87,7 +80,7 @@ class Place:
             return SqliteRunner(self.path)
         from sqlalchemy import make_url
 
-        return PostgresRunner(make_url(_server()).set(drivername="postgresql+asyncpg"))
+        return PostgresRunner(make_url(_postgres()).set(drivername="postgresql+asyncpg"))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Store]:

@@ -19,8 +19,8 @@ from antiphon.host.audit.log import Audit
 from antiphon.host.budget import Amount
 from antiphon.host.store.base import OPEN, Store
 from antiphon.host.store.chain import Record
-from antiphon.host.store.runner import SqliteRunner
 from antiphon.host.store.sql import SqlStore
+from antiphon.sql.runner import SqliteRunner
 
 ROOT = Path(__file__).parents[3]
 KILLED = ("done", "pending", "decided", "withdrawn", "expired")

@@ -14,6 +14,7 @@ import msgspec
 from antiphon.host.budget import Account, Amount
 from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record
+from antiphon.sql.patience import StoreStalled
 
 __all__ = [
     "BLOCKED",
@@ -43,10 +44,6 @@ BLOCKED = '{"became":"blocked"}'
 """The outcome of a review that was withdrawn because its server was blocked."""
 OPEN: tuple[ReviewState, ...] = ("pending", "decided")
 """The states of a review whose ask still waits."""
-
-
-class StoreStalled(OSError):
-    """The store did not answer in time. What it was told to do may still happen."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from typing import Any, cast
 from antiphon.errors import ConfigError
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
+from antiphon.sql.location import runner_at
 
 __all__ = ["open_store", "state_folder", "usual_store"]
 
@@ -35,20 +36,11 @@ def open_store(place: str | Path | None = None, *, keep_content: bool = False) -
     if place == "memory":
         return MemoryStore()
     try:
-        from antiphon.host.store.runner import PostgresRunner, SqliteRunner
         from antiphon.host.store.sql import SqlStore
     except ImportError as error:
         raise ConfigError(f"a store needs more packages ({error.name}): pip install 'antiphon[host]'") from None
-    if isinstance(place, str) and "://" in place and not place.startswith("sqlite:///"):
-        from sqlalchemy import make_url
-
-        url = make_url(place)
-        if url.get_backend_name() != "postgresql":
-            raise ConfigError(f"a store is a path, sqlite:/// or postgresql://, not {url.get_backend_name()}://")
-        return SqlStore(PostgresRunner(url.set(drivername="postgresql+asyncpg")), keep_content=keep_content)
-    named = place and place != "default"
-    path = Path(str(place).removeprefix("sqlite:///")) if named else state_folder(os.environ) / "host.db"
-    return SqlStore(SqliteRunner(path), keep_content=keep_content)
+    named = place if place and place != "default" else state_folder(os.environ) / "host.db"
+    return SqlStore(runner_at(named, extra="host"), keep_content=keep_content)
 
 
 def usual_store(*, soon: bool = False) -> Store:

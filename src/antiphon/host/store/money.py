@@ -31,8 +31,8 @@ from sqlalchemy import (
 
 from antiphon.host.budget import Account, Amount
 from antiphon.host.store.base import Balance, Hold, HoldRow
-from antiphon.host.store.prepared import Prepared
 from antiphon.host.store.schema import accounts, blocks, holds, swept
+from antiphon.sql.prepared import Prepared
 
 __all__ = ["Refused", "balances", "balances_of", "find_holds", "send", "settle", "settle_late", "sweep", "take"]
 

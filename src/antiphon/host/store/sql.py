@@ -38,14 +38,14 @@ from antiphon.host.store.base import (
     ReviewRow,
     ReviewState,
     Settlement,
-    StoreStalled,
     late,
 )
 from antiphon.host.store.chain import Entry, Head, Record
 from antiphon.host.store.group_commit import Grouped
 from antiphon.host.store.lease import BEATS, LEASE, Watch
 from antiphon.host.store.owed import Owed
-from antiphon.host.store.runner import CLOSING, Runner
+from antiphon.sql.patience import Patience
+from antiphon.sql.runner import CLOSING, Runner
 
 __all__ = ["SqlStore"]
 
@@ -54,11 +54,6 @@ T = TypeVar("T")
 _MARK = 0.001
 """By how much a mark moves at least, in seconds: a clock that stands still, or was set back, is still seen to live."""
 
-PATIENCE = 6.0
-"""Seconds that a request waits for each thing it wants of the store: longer than it takes until whoever vanished in the
-middle of a transaction is given up (``runner.IDLE``), short beside the patience of whoever made the call."""
-_AGAIN = 0.5
-"""Seconds of patience while the last thing that was wanted has not been answered: nobody waits out both."""
 LISTING = 60.0
 """Seconds for what may be long: to open a store, which may bring its tables up to date, and to read many records."""
 
@@ -95,7 +90,7 @@ class SqlStore:
         self._keep_content = keep_content
         self._changes = Grouped(self._make, money.Refused)
         self._owed = Owed(runner.run)
-        self._stalled = False
+        self._patience = Patience()
         self._opening = asyncio.Lock()
         self._heart: asyncio.Task[None] | None = None
         self._only_read = False
@@ -104,7 +99,7 @@ class SqlStore:
         """See ``base.Store.commit``."""
         try:
             await self._open()
-            await self._within(self._changes.add(change))
+            await self._patience.wait(self._changes.add(change))
         except money.Refused as refused:
             return str(refused)
         return None
@@ -271,34 +266,22 @@ class SqlStore:
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         await self._open()
-        return await self._within(self._runner.run(work))
+        return await self._patience.wait(self._runner.run(work))
 
     async def _read(self, work: Callable[[Connection], T], patience: float | None = None) -> T:
         await self._open()
-        return await self._within(self._runner.run(work, write=False), patience)
-
-    async def _within(self, waiting: Awaitable[T], patience: float | None = None) -> T:
-        """Wait for the database, but not for ever; what was begun is finished all the same."""
-        seconds = _AGAIN if self._stalled else patience or PATIENCE
-        try:
-            async with asyncio.timeout(seconds):
-                result = await waiting
-        except TimeoutError:
-            self._stalled = True
-            raise StoreStalled(f"the store did not answer within {seconds:g} s") from None
-        self._stalled = False
-        return result
+        return await self._patience.wait(self._runner.run(work, write=False), patience)
 
     async def _open(self) -> None:
         if self._heart is not None or self._only_read:
             return
         async with self._opening:
             if self._runner.read_only:
-                self._only_read = await self._within(self._runner.run(_readable, write=False), LISTING)
+                self._only_read = await self._patience.wait(self._runner.run(_readable, write=False), LISTING)
             elif self._heart is None:
                 if not process.is_own(self.host):
                     self.host = process.named()
-                await self._within(self._runner.run(self._prepared), LISTING)
+                await self._patience.wait(self._runner.run(self._prepared), LISTING)
                 self._heart = asyncio.create_task(self._beating(), name="antiphon-store-lease")
 
     def _prepared(self, connection: Connection) -> None:

@@ -92,8 +92,10 @@ class Runner(Protocol):
 class SqliteRunner:
     """One file, one thread, one connection."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = False) -> None:
+        """``durable``: what is committed outlives a power cut, too."""
         self._path = path
+        self._durable = durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
         self._connection: Connection | None = None
         self._closing = False
@@ -160,7 +162,9 @@ class SqliteRunner:
             else:
                 _make(path)
                 _keep_from_others(path)
-                self._connection = _connected(URL.create("sqlite", database=str(path)), _set_up)
+                self._connection = _connected(
+                    URL.create("sqlite", database=str(path)), partial(_set_up, durable=self._durable)
+                )
         return self._connection
 
     def _open_to_read(self, path: Path) -> Connection:
@@ -364,13 +368,13 @@ def _set_up_to_read(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall()
 
 
-def _set_up(connection: sqlite3.Connection) -> None:
+def _set_up(connection: sqlite3.Connection, *, durable: bool = False) -> None:
     # The driver would begin transactions by itself, and too late.
     connection.isolation_level = None
     for setting in (
         "journal_mode=WAL",
         # A killed process loses nothing; a power cut may lose the last transactions, but never the order or the whole.
-        "synchronous=NORMAL",
+        f"synchronous={'FULL' if durable else 'NORMAL'}",
         f"busy_timeout={_BUSY}",
     ):
         connection.execute(f"PRAGMA {setting}")

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from antiphon.host.store.runner import SqliteRunner
+from antiphon.sql.runner import SqliteRunner
 from tests.host.store.stores import Place
 
 
@@ -188,7 +188,7 @@ READER = """
 import asyncio, os, sys
 from pathlib import Path
 from sqlalchemy import text
-from antiphon.host.store.runner import SqliteRunner
+from antiphon.sql.runner import SqliteRunner
 
 async def main(path):
     runner = SqliteRunner(Path(path))

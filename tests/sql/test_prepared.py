@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from antiphon.host.store import migrations
-from antiphon.host.store.prepared import Prepared
-from antiphon.host.store.runner import PostgresRunner, SqliteRunner
 from antiphon.host.store.schema import holds
+from antiphon.sql.prepared import Prepared
+from antiphon.sql.runner import PostgresRunner, SqliteRunner
 from tests.host.store.stores import DURABLE, Place
 
 ROW = {"host": "h", "ask": "1", "identity": "x", "keys": "[]", "money": 5, "tokens": 2, "sent": True}

@@ -1,0 +1,137 @@
+"""A state store in a database: a SQLite file for the processes of one machine, or PostgreSQL.
+
+Owns one table, and what is kept in it how long. Each operation is one statement, so each is atomic whoever else writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from antiphon.errors import ConfigError
+from antiphon.sql.location import runner_at
+from antiphon.sql.patience import Patience
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+__all__ = ["SqlStateStore"]
+
+T = TypeVar("T")
+
+MAX_STORED = 1024 * 1024 * 1024
+"""Bytes that a store in a database keeps; beyond, what ends first is dropped. Most calls need some kilobytes."""
+SWEEP = 60.0
+"""Seconds between two looks of one process for what is too old, or too much."""
+
+_log = logging.getLogger("antiphon.server")
+
+
+class SqlStateStore:
+    """A ``CompareAndSetStore`` in SQLite or PostgreSQL: for the processes of one server, on one machine or several.
+
+    It opens itself when first used, and makes its table, ``server_states``, if that is not there. What is committed
+    outlives ``kill -9`` and a power cut. Close it when the server ends (``async with``, for instance in a lifespan).
+    """
+
+    def __init__(self, place: str | Path, *, limit: int = MAX_STORED, clock: Callable[[], float] | None = None) -> None:
+        """Name the database.
+
+        ``place`` is a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``; a file is made with mode 0600.
+        ``limit`` is in bytes, and may be passed for a minute. ``clock`` tells seconds since the epoch; by default that
+        is the clock of the machine for a file, and that of the database for PostgreSQL, whatever its clients think.
+
+        Raises:
+            ConfigError: the address is of another kind, the limit is not positive, or the packages of ``antiphon[sql]``
+                (and ``antiphon[postgres]``) are missing.
+        """
+        if limit <= 0:
+            raise ConfigError(f"SqlStateStore: limit is a number of bytes above 0, not {limit}")
+        self._runner = runner_at(place, extra="sql", durable=True)
+        # Imported here: whoever has no such store needs none of its packages.
+        from antiphon.server.calls import state_table
+
+        self._table = state_table
+        self._limit = limit
+        self._clock = clock
+        self._patience = Patience()
+        self._ready = False
+        self._swept = -SWEEP
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def get(self, key: str) -> bytes | None:
+        """See ``StateStore.get``."""
+        return await self._run(partial(self._table.get, key=key, at=self._now()), write=False)
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        """See ``StateStore.put``."""
+        await self._store(partial(self._table.put, key=key, value=value, ttl=ttl, at=self._now()))
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        """See ``StateStore.add``."""
+        return await self._store(partial(self._table.add, key=key, value=value, ttl=ttl, at=self._now()))
+
+    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
+        """See ``CompareAndSetStore.replace``."""
+        replacing = partial(self._table.replace, key=key, value=value, ttl=ttl, expected=expected, at=self._now())
+        return await self._store(replacing)
+
+    async def delete(self, key: str) -> None:
+        """See ``StateStore.delete``."""
+        await self._run(partial(self._table.delete, key=key))
+
+    async def sweep(self) -> None:
+        """Forget what is too old, or too much. It is done by itself, once a minute while anything is stored."""
+        await self._run(partial(self._table.sweep, limit=self._limit, at=self._now()))
+
+    async def aclose(self) -> None:
+        """Close the database; the store can not be used after it."""
+        if self._sweeping is not None:
+            await asyncio.wait([self._sweeping])
+        await self._runner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _store(self, work: Callable[[Connection], T]) -> T:
+        """Store something. Now and then that begins a sweep, for which it does not wait."""
+        stored = await self._run(work)
+        if time.monotonic() - self._swept >= SWEEP:
+            self._swept = time.monotonic()
+            self._sweeping = asyncio.create_task(self.sweep(), name="antiphon-state-sweep")
+            self._sweeping.add_done_callback(_told)
+        return stored
+
+    async def _run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+        """Do one thing in a transaction.
+
+        Raises:
+            StoreStalled: the database does not answer. Whatever it raises.
+        """
+        if not self._ready:
+            await self._patience.wait(self._runner.run(self._table.make))
+            self._ready = True
+        return await self._patience.wait(self._runner.run(work, write=write))
+
+    def _now(self) -> float | None:
+        """Return the time, or ``None`` for that of the database."""
+        return None if self._clock is None else self._clock()
+
+
+def _told(sweeping: asyncio.Task[None]) -> None:
+    """Say that a sweep failed. The next one forgets what this one left."""
+    error = None if sweeping.cancelled() else sweeping.exception()
+    if error is not None:
+        _log.warning("the state store was not swept: %s", type(error).__name__)
