@@ -18,13 +18,15 @@ from antiphon.cli.screen.views import RowsView
 from antiphon.host import Host, MemoryStore, Queue, Scripted
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ReviewItem
+from antiphon.host.review.shown import Shown, show
 from antiphon.host.store.base import Store
+from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.host.asks import CHOICES, origin, request
 
-__all__ = ["FORM", "Asking", "Reviewing", "asking", "lines", "reviewing"]
+__all__ = ["FORM", "RESULT", "Asking", "Reviewing", "asking", "lines", "reviewing", "sampling", "show_of"]
 
 FORM = ElicitRequestParams.form(
     "Who?",
@@ -39,6 +41,26 @@ FORM = ElicitRequestParams.form(
         "required": ["name"],
     },
 )
+
+
+RESULT = CreateMessageResult(role="assistant", content=TextContent(text="x"), model="m")
+
+
+def sampling(**more: Any) -> ReviewItem:
+    """Make a request under review."""
+    params = request()
+    usual = {"params": params, "received": params, "origin": origin(), "choices": CHOICES, "provider": "echo"}
+    return ReviewItem(**{**usual, **more})
+
+
+def show_of(item: Any, kind: Any) -> Shown:
+    """Show an item."""
+    question = Question(
+        id="1", kind=kind, group="g", identity="i", created=0, expires=None, state="pending", waited_for=True, item=item
+    )
+    shown = show(question)
+    assert shown is not None
+    return shown
 
 
 class Asking:
@@ -190,7 +212,7 @@ async def asking(**options: Any) -> AsyncIterator[Asking]:
 @asynccontextmanager
 async def reviewing(store: Store, *, size: tuple[int, int] = (110, 40), **setting: Any) -> AsyncIterator[Reviewing]:
     """Open the screen for a block; what lets something pass is not dead at first, unless that is asked for."""
-    app = ReviewApp(Setting(**{"store": store, "by": "ada", "dead": 0.0, **setting}))
+    app = ReviewApp(Setting(**{"store": store, "by": "ada", "dead": 0.0, "undo": 0.0, **setting}))
     async with app.run_test(size=size) as pilot:
         made = Reviewing(app, pilot)
         await made.until(lambda: app.stage.looked and (app.stage.question is not None or not app.stage.pending))

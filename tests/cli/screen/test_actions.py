@@ -82,7 +82,7 @@ async def test_r_s_and_b_ask_for_the_reason(key: str, reach: str):
     async with asking() as desk:
         asked = await desk.ask("First")
         async with reviewing(desk.store) as review:
-            await review.press(key, sees="The reason stays on this side")
+            await review.press(key, sees="in my own words")
             await typed(review, "not now")
             await review.press("ctrl+s", sees="Denied.")
             assert review.decisions == [Deny(reason="not now", reach=reach)]
@@ -113,7 +113,7 @@ async def test_w_answers_in_person():
             await review.press("w", sees="Your answer")
             await review.press("ctrl+s", sees="An answer is needed.")
             await typed(review, "By\nhand\u27e6U+0009\u27e7!")
-            await review.press("ctrl+s", sees="Your answer was sent.")
+            await review.press("ctrl+s", sees="Answered.")
         assert (await asked).text == "By\nhand\t!"
 
 
@@ -263,7 +263,7 @@ async def test_an_answer_is_rewritten():
             await review.press("w", sees="Send the rewritten answer")
             assert review.app.screen.query_one(TextArea).text == "one"
             await typed(review, "won")
-            await review.press("ctrl+s", sees="Your answer was sent.")
+            await review.press("ctrl+s", sees="Answered.")
         assert (await asked).text == "won"
 
 
@@ -273,7 +273,7 @@ async def test_an_answer_is_made_once_more():
         await desk.ask()
         async with reviewing(desk.store) as review:
             await review.press("a", sees="The model's answer, before the server gets it")
-            await review.press("n", sees="\u2502 two")
+            await review.press("t", sees="\u2502 two")
             assert review.decisions[1] == Regenerate()
 
 
@@ -289,7 +289,7 @@ async def test_an_answer_is_edited_in_the_editor():
         async with reviewing(desk.store, editor=editor) as review:
             await review.press("a", sees="before the server gets it")
             await review.press("e", sees="Send the rewritten answer")
-            await review.press("a", sees="Your answer was sent.")
+            await review.press("a", sees="Answered.")
         assert (await asked).text == "two"
 
 
@@ -301,7 +301,7 @@ async def test_another_model_answers_again():
             await review.press("a", sees="before the server gets it")
             await review.press("m", "down", "enter", sees="before the server gets it")
             await review.until(lambda: review.stage.models)
-            await review.press("n", sees="The model is answering again.")
+            await review.press("t", sees="The model is answering again.")
         assert review.decisions[1] == Regenerate(model="second")
 
 
@@ -316,10 +316,80 @@ async def test_a_form_is_filled_in():
             await review.press("ctrl+s", sees="This does not fit: name: at least 2 characters")
             await typed(review, "Jo", "8")
             await choose(review, 1)
-            await review.press("ctrl+s", sees="Sent.")
+            await review.press("ctrl+s", sees="Answered.")
         result = await asked
         assert result.action == "accept"
         assert result.content == {"name": "Jo", "age": 8, "colour": "red", "likes": ["milk"]}
+
+
+async def test_nothing_is_chosen_for_a_person():
+    """A yes or no and a choice that are needed are not answered by sending the form; what was typed is kept."""
+    form = ElicitRequestParams.form(
+        "Delete 3 old drafts?",
+        {
+            "properties": {
+                "sure": {"type": "boolean"},
+                "where": {"type": "string", "enum": ["here", "there"]},
+                "how": {"type": "string", "enum": ["fast", "slow"], "default": "slow"},
+            },
+            "required": ["sure", "where"],
+        },
+    )
+    async with asking() as desk:
+        asked = await desk.ask_person(form)
+        async with reviewing(desk.store) as review:
+            await review.press("a", sees="The server suggests: slow")
+            await review.press("ctrl+s", sees="sure: a value is needed")
+            await choose(review, 1)
+            await review.press("ctrl+s", sees="where: one of the choices is needed")
+            assert not asked.done()
+            review.type("escape")
+            await review.until(lambda: review.app.screen is review.stage)
+            await review.press("a", sees="(•) no")
+            await choose(review, 1, 1)
+            await review.press("ctrl+s", sees="Answered.")
+        assert (await asked).content == {"sure": False, "where": "there", "how": "slow"}
+
+
+async def test_an_address_is_accepted_once_it_was_seen_whole():
+    """With its host apart; on a small terminal one has to scroll to its end."""
+    url = "https://bank.example@evil.example/?" + "x" * 3000
+    async with asking() as desk:
+        asked = await desk.ask_person(ElicitRequestParams.visit("Sign in", url))
+        async with reviewing(desk.store, size=(80, 24)) as review:
+            await review.sees("Host           evil.example")
+            await review.press("a", sees="Read the whole address first")
+            assert not asked.done()
+            await review.pilot.press("end")
+            await review.until(review.stage.seen_whole)
+            await review.press("a", sees="Answered.")
+        assert (await asked).action == "accept"
+
+
+async def test_a_form_can_stop_its_call_and_block_its_server():
+    """As any other request can; what else waits from the server is withdrawn."""
+    async with asking() as desk:
+        asked = await desk.ask_person(FORM)
+        other = await desk.ask("Something else")
+        async with reviewing(desk.store) as review:
+            await review.press("b", sees="How far")
+            await review.press("ctrl+s", sees="Denied.")
+            assert review.decisions == [Deny(reach="server")]
+        assert (await asked).action == "decline"
+        await rejected(other)
+        assert [block.identity for block in await desk.store.blocks()] == [origin().identity]
+
+
+async def test_the_server_is_told_a_reason_that_was_chosen():
+    """Only where somebody says so."""
+    async with asking() as desk:
+        asked = await desk.ask()
+        async with reviewing(desk.store) as review:
+            await review.press("r", sees="Tell the server this reason")
+            await review.pilot.press("tab", "down", "down", "tab", "space")
+            await review.press("ctrl+s", sees="Denied.")
+            assert review.decisions == [Deny(reason="It contains something confidential", tell=True)]
+        await rejected(asked)
 
 
 @pytest.mark.parametrize(("key", "action"), [("d", "decline"), ("c", "cancel")])
@@ -340,7 +410,7 @@ async def test_an_address_is_shown_and_never_opened():
         async with reviewing(desk.store) as review:
             assert "https://\u0430pple.example/x" in review.page
             assert "not a plain https" in review.page
-            await review.press("a", sees="Sent.")
+            await review.press("a", sees="Answered.")
         assert (await asked).action == "accept"
 
 

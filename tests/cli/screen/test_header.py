@@ -9,7 +9,7 @@ from antiphon.cli.screen.words import words
 from antiphon.host.budget import Amount, Costs
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.queue import Question
-from tests.cli.screen.test_keys import RESULT, sampling, show_of
+from tests.cli.screen.reviewing import RESULT, sampling, show_of
 
 EN = words("en")
 OPEN = Question(
@@ -19,17 +19,14 @@ OPEN = Question(
 
 def test_what_is_asked_and_for_how_long_is_always_there():
     """With what it costs at most, and what is left."""
-    amount = Amount(money=1_000_000, tokens=1)
+    amount = Amount(money=10_000_000, tokens=1)
     costs = Costs(low=amount, likely=amount, worst=amount, left=2_000_000_000)
     shown = show_of(sampling(costs=costs), "request")
     head, risks = strip(OPEN, shown, 40.0, EN)
-    assert (
-        head.plain
-        == "A server wants to use your model · 1:00 · at most $0.001 of $2.00 left · When the time is up, it is denied."
-    )
+    assert head.plain == "1:00 · catalogue.py · describe · at most $0.01 of $2.00 left"
     assert risks.plain == "Nothing stands out."
     unbounded = show_of(sampling(costs=msgspec.structs.replace(costs, left=None)), "request")
-    assert "· at most $0.001 ·" in strip(OPEN, unbounded, 40.0, EN)[0].plain
+    assert strip(OPEN, unbounded, 40.0, EN)[0].plain.endswith("· at most $0.01")
     answered = show_of(sampling(costs=costs, result=RESULT), "response")
     assert "at most" not in strip(OPEN, answered, 40.0, EN)[0].plain
 
@@ -58,11 +55,11 @@ def test_keys_are_written_in_rows_and_never_broken():
     """A key and what it is called stay together; those that are dead are dim."""
     line = bar(show_of(sampling(), "request"), EN, width=40, dead="agA")
     rows = line.plain.split("\n")
-    assert rows[0] == "a Approve  e Edit  d Deny  r Reason  "
-    assert rows[-1].endswith("q quit  ")
+    assert rows[0] == "a Approve  e Edit  d Deny  "
+    assert rows[-1].endswith("q Quit  ")
     assert all(len(row.rstrip()) <= 40 for row in rows)
     assert line.spans[0].style == "dim"
-    assert bar(None, EN, width=80, dead=()).plain == "j next  ? keys  q quit  "
+    assert bar(None, EN, width=80, dead=()).plain == "j Next  n Next risk  ? Keys  q Quit  "
 
 
 def test_plain_is_plain():

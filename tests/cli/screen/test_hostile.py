@@ -93,16 +93,23 @@ async def test_a_hostile_prompt_is_inert_on_the_whole_screen(texts: list[str]):
         await desk.put_all(texts, system="Be [bold]brief[/bold].")
         async with reviewing(desk.store, size=(100, 30)) as review:
             for text in texts:
+                await review.until(lambda wanted=text: _is_shown(review, wanted))
+                harmless(drawn(review))
+                await review.ready()
+                if not _has(review, text):
+                    review.type("f")
                 await review.until(lambda wanted=text: _has(review, wanted))
                 harmless(drawn(review))
                 review.type("j")
         assert review.app.failure is None
 
 
-def _has(review: Reviewing, text: str) -> bool:
+def _is_shown(review: Reviewing, text: str) -> bool:
     shown = review.stage.shown
-    if shown is None or shown.turns[0].parts[0].text != text:
-        return False
+    return shown is not None and shown.turns[0].parts[0].text == text
+
+
+def _has(review: Reviewing, text: str) -> bool:
     document = review.stage.query_one("#request", RowsView).document
     rows = [document.row(at) for at in range(len(document))]
     quoted_text = "".join(row.text for row in rows if row.lead.endswith("│ "))

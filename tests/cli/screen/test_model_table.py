@@ -13,7 +13,7 @@ from antiphon.host.budget import Amount, Costs
 from antiphon.host.models.selection.needs import Needs
 from antiphon.host.models.selection.record import Candidate, Obstacle, Scores, Selection
 from antiphon.host.review.shown import Shown
-from tests.cli.screen.test_keys import sampling, show_of
+from tests.cli.screen.reviewing import sampling, show_of
 
 SELECTION = Selection(
     winner="small",

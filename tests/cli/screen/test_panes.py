@@ -42,7 +42,7 @@ async def test_the_room_is_shared_by_how_much_there_is(size, queue, request_pane
         text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
         assert "[b]told[/b]" in text
         assert ("Queue: 7" in text) == (queue[1] > 0)
-        assert "j next  ? keys  q quit" in text
+        assert "? Keys  q Quit" in text
         outer = app.panes.queue.outer_size, app.panes.rows.outer_size
         assert abs(outer[0].width - queue[0]) <= 2 and abs(outer[0].height - queue[1]) <= 2
         assert abs(outer[1].width - request_pane[0]) <= 2 and abs(outer[1].height - request_pane[1]) <= 2

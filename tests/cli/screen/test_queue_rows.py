@@ -2,43 +2,74 @@
 
 from __future__ import annotations
 
-from antiphon.cli.screen.queue_rows import Entry, clock, entries, line
+from antiphon.cli.screen.queue_rows import Entry, arranged, entries, line
 from antiphon.cli.screen.words import words
 from antiphon.host.review.shown import Group, Row, Who
 
 EN = words("en")
 
 
-def test_questions_stand_below_who_asks():
-    """In one line each; a server's words are inert."""
-    who = Who(
-        target="python a.py",
+def who(name: str = "a.py", call: str = "tools/call x") -> Who:
+    """Make a server that asks."""
+    return Who(
+        target=f"python {name}",
+        name=name,
         kind="command",
         short="ab",
         identity="command:ab",
         claims="",
-        call="tools/call x\x1b[2J",
+        call=call,
         arguments="",
         round=(1, 4),
     )
-    row = Row(id="1", kind="response", summary="two\nlines", warnings=2, created=0, expires=None)
-    head, below = entries([Group(who=who, rows=(row,))], EN)
-    assert head == Entry("", "python a.py · tools/call x\u27e6U+001B\u27e7[2J · round 1 of at most 4")
-    assert below == Entry("1", "[answer] two\u27e6U+000A\u27e7lines", 2)
+
+
+def row(id: str, **more) -> Row:
+    """Make a question."""
+    return Row(
+        **{
+            "id": id,
+            "kind": "request",
+            "tool": "x",
+            "summary": id,
+            "warnings": 0,
+            "created": 0.0,
+            "expires": None,
+            **more,
+        }
+    )
+
+
+def test_questions_stand_below_who_asks():
+    """The short name of the server once; each in one line; a server's words are inert."""
+    answer = row("1", kind="response", summary="two\nlines", warnings=2, expires=None, worst=5)
+    head, below = entries([Group(who=who(call="tools/call x\x1b[2J"), rows=(answer,))], EN)
+    assert head == Entry("", "a.py · x\u27e6U+001B\u27e7[2J · round 1 of at most 4")
+    assert below == Entry("1", "[answer] two\u27e6U+000A\u27e7lines", 2, 0.0, None, 5)
 
 
 def test_a_line_says_what_is_known():
-    """Whether it is the one shown, what to look at, how long it waits."""
-    entry = Entry("1", "Describe", 2, 100.0)
-    assert line(entry, 35.0, EN, current=True) == "▸ !2  1:05 Describe"
-    assert line(entry, 100.0, EN, current=False) == "  !2 ended Describe"
-    assert line(Entry("1", "x"), 0.0, EN, current=False) == "           x"
-    assert line(Entry("", "head", 0, None), 0.0, EN, current=False) == "head"
+    """Whether it is the one shown or selected, what to look at, its age, the cost; at the end, the time left."""
+    entry = Entry("1", "Describe", 2, 0.0, 200.0, 185_250)
+    assert line(entry, 65.0, EN, current=True) == "▸ !2  1 min $0.00019 Describe"
+    assert line(entry, 170.0, EN, current=False, marked=True) == " x!2   0:30 $0.00019 Describe"
+    assert line(Entry("1", "x"), 7300.0, EN, current=False) == "        2 h x"
+    assert line(Entry("", "head"), 0.0, EN, current=False) == "head"
 
 
-def test_a_clock_is_read_at_a_glance():
-    """Minutes and seconds; hours where there are any."""
-    assert clock(59.9, EN) == "0:59"
-    assert clock(600, EN) == "10:00"
-    assert clock(7_260, EN) == "2h01"
-    assert clock(-1, words("zh")) == "\u5df2\u5230\u671f"
+def test_rows_are_filtered_and_sorted():
+    """By server, call or first words, whatever the case; the oldest, the riskiest or the dearest first."""
+    groups = [
+        Group(who=who("a.py"), rows=(row("old", created=1.0), row("new", created=2.0, warnings=1, expires=None))),
+        Group(who=who("b.py"), rows=(row("dear", created=3.0, worst=9, expires=None),)),
+    ]
+
+    def ids(order, wanted=""):
+        return [each.id for group in arranged(groups, order, wanted) for each in group.rows]
+
+    assert ids("time") == ["old", "new", "dear"]
+    assert ids("risk") == ["new", "old", "dear"]
+    assert ids("cost") == ["dear", "old", "new"]
+    assert ids("time", "B.PY") == ["dear"]
+    assert ids("time", "NEW") == ["new"]
+    assert ids("time", "nothing") == []

@@ -18,8 +18,7 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Round
 from antiphon.wire.sampling import SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, Tool
-from tests.cli.screen.reviewing import FORM
-from tests.cli.screen.test_keys import RESULT, sampling, show_of
+from tests.cli.screen.reviewing import FORM, RESULT, sampling, show_of
 from tests.host.asks import origin, request, says
 
 EN = words("en")
@@ -41,7 +40,7 @@ def in_order(text: str, *parts: str) -> None:
 
 
 def test_a_request_is_shown_whole_and_in_order():
-    """Who asks, what to look at, exactly what is sent, what was changed, tools, model."""
+    """Exactly what is sent first; then what was changed, tools, model, who asks, what to look at."""
     params = request(
         messages=[says("One\nTwo"), says("Three", "assistant"), says("Four")],
         system_prompt="Be brief",
@@ -56,7 +55,7 @@ def test_a_request_is_shown_whole_and_in_order():
     )
     shown = page(show_of(item, "request"))
     in_order(shown, "Server", "python catalogue.py", '"Shop 1"', "tools/call describe", "round 2 of at most 9", '"sku"')
-    in_order(shown, "Look closely", " ! the model may ask for 1 tool", "System prompt", "│ Be brief")
+    in_order(shown, "System prompt", "│ Be brief", "Look closely", " ! the model may ask for 1 tool")
     in_order(shown, "Messages (3)", "1 · user", "│ One", "│ Two", "2 · assistant", "│ Three", "3 · user", "│ Four")
     in_order(shown, "What was changed", "│ - maxTokens: 500", "│ + maxTokens: 100", "Tools (1)", "▪ look", "Model")
     in_order(shown, "Tokens at most", "100", "Temperature", "0.5")
@@ -89,7 +88,17 @@ def test_a_form_is_shown_with_its_fields():
     """What is needed, what can be chosen, what is there at first."""
     shown = show_of(ElicitItem(origin=origin(), params=FORM), "elicitation")
     assert heading(shown, EN) == "A server asks you for information"
-    in_order(page(shown), "Message", "│ Who?", "▪ name (required)", "▪ age", "= 7", "▪ colour", "- red", "- blue")
+    in_order(
+        page(shown),
+        "Message",
+        "│ Who?",
+        "▪ name (required)",
+        "▪ age",
+        "The server suggests: 7",
+        "▪ colour",
+        "- red",
+        "- blue",
+    )
 
 
 def test_an_address_is_text():
@@ -98,7 +107,7 @@ def test_an_address_is_text():
         ElicitItem(origin=origin(), params=ElicitRequestParams.visit("Go", "http://a.example")), "elicitation"
     )
     assert heading(shown, EN) == "A server asks you to open an address"
-    in_order(page(shown), "│ Go", "Address", "│ http://a.example", "not a plain https")
+    in_order(page(shown), "Host", "a.example", "│ http://a.example", "not a plain https", "│ Go")
     plain = ElicitRequestParams.visit("Go", "https://a.example")
     assert "not a plain https" not in page(show_of(ElicitItem(origin=origin(), params=plain), "elicitation"))
 

@@ -25,7 +25,7 @@ async def test_what_waits_is_listed_by_calls():
         await desk.ask("Second", origin("2", call="call-2"))
         async with reviewing(desk.store) as review:
             assert "Queue: 2" in review.text
-            assert "python catalogue.py · tools/call desc" in review.text
+            assert "catalogue.py · describe" in review.text
             assert "│ First" in review.page
             assert "tools/call describe" in review.page
             assert "round 2 of at most 9" in review.page
@@ -127,7 +127,7 @@ async def test_what_has_just_appeared_cannot_be_approved():
 async def test_what_arrives_behind_a_form_has_not_been_seen():
     """Its moment begins when the form is gone."""
     async with asking() as desk, reviewing(desk.store) as review:
-        await review.press("?", sees="this list")
+        await review.press("?", sees="Go to the next request.")
         asked = await desk.ask("First")
         await review.until(lambda: review.stage.shown)
         await review.pilot.pause(0.05)
@@ -138,20 +138,113 @@ async def test_what_arrives_behind_a_form_has_not_been_seen():
         assert (await asked).text == "one"
 
 
-async def test_keys_wait_for_a_long_text():
-    """What is being wrapped is not on the screen yet: nothing is decided about it."""
+async def test_keys_are_dead_while_another_request_loads():
+    """From a slow store: neither the one that was shown nor the one to come is decided."""
     async with asking() as desk:
         await desk.ask("First")
-        await desk.ask("long " * 200_000)
+        await desk.ask("Second")
         async with reviewing(desk.store) as review:
-            await review.sees("\u2502 First")
+            await review.ready()
+            get, slow = review.stage.queue.get, asyncio.Event()
+
+            async def slowly(id):
+                await slow.wait()
+                return await get(id)
+
+            review.stage.queue.get = slowly
             review.type("j")
-            await review.quickly(lambda: review.stage.shown is None)
-            for key in "da":
+            await review.until(lambda: review.stage.shown is None)
+            for key in "dar":
                 review.type(key)
-            await review.sees("\u2502 long long")
             await review.pilot.pause()
+            slow.set()
+            await review.sees("\u2502 Second")
             assert review.decisions == []
+            assert review.app.screen is review.stage
+
+
+async def test_a_long_text_is_folded_with_its_size():
+    """So that the rest is in sight; a key shows all of it, and folds it again."""
+    async with asking() as desk:
+        await desk.ask("long " * 2000 + "and its end")
+        async with reviewing(desk.store, size=(80, 24)) as review:
+            await review.sees("\u2502 long long")
+            assert "its end" not in review.page
+            assert "9403 more characters" in review.page
+            review.type("f")
+            await review.until(lambda: "its end" in review.page)
+            review.type("f")
+            await review.until(lambda: "its end" not in review.page)
+
+
+async def test_the_next_risk_is_marked():
+    """Also in what is folded, in turn; who has none is told."""
+    async with asking() as desk:
+        await desk.ask("Plain")
+        await desk.ask("word " * 400 + "\u200bhidden\n" + "word " * 400 + "\u202ereversed")
+        async with reviewing(desk.store, size=(80, 24)) as review:
+            await review.press("n", sees="No place in the text stands out.")
+            await review.press("j", sees="\u2502 word word")
+            await review.press("n", sees="Risk 1 of 2 is marked.")
+            assert any(line.startswith("\u25b6") and "\u27e6U+200B\u27e7" in line for line in lines(review.app))
+            await review.press("n", sees="Risk 2 of 2 is marked.")
+            assert any(line.startswith("\u25b6") and "\u27e6U+202E\u27e7" in line for line in lines(review.app))
+            await review.press("n", sees="Risk 1 of 2 is marked.")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_what_will_be_sent_is_on_the_first_screen(size: tuple[int, int]):
+    """Below one line for who, for what, cost and time; even where the server wrote a long system prompt."""
+    async with asking() as desk:
+        await desk.ask("Describe a hat", system_prompt="You write for a shop. " * 200)
+        async with reviewing(desk.store, size=size) as review:
+            await review.sees("\u2502 Describe a hat")
+            assert "catalogue.py \u00b7 describe" in review.text
+            assert "\u2502 You write for a shop." in review.text
+
+
+async def test_a_permission_can_be_taken_back():
+    """While it is held: the request waits again, and is shown."""
+    async with asking() as desk:
+        asked = await desk.ask("First")
+        async with reviewing(desk.store, undo=5.0) as review:
+            await review.press("u", sees="There is nothing to take back.")
+            await review.press("a", sees="Approved. u takes it back within 5 s.")
+            await review.press("u", sees="Taken back: it is waiting again.")
+            await review.sees("\u2502 First")
+            assert not asked.done()
+            await review.press("d", sees="Denied.")
+        await asyncio.wait([asked])
+
+
+async def test_several_are_selected_and_denied_together():
+    """By two keys; the rest goes on waiting."""
+    async with asking() as desk:
+        for name in ("First", "Second", "Third"):
+            await desk.ask(name)
+        async with reviewing(desk.store) as review:
+            await review.press("D", sees="Nothing is selected.")
+            await review.press("v", sees="\u2502 Second")
+            await review.press("v", sees="\u2502 Third")
+            await review.press("D", sees="2 denied.")
+            assert [question.item.params.messages[0].content.text for question in await desk.queue.pending()] == [
+                "Third"
+            ]
+
+
+async def test_the_list_is_filtered_and_sorted():
+    """By a text that it must contain; by risk first."""
+    async with asking() as desk:
+        await desk.ask("Describe a hat")
+        await desk.ask("Describe a coat\u200b")
+        async with reviewing(desk.store) as review:
+            await review.press("z", sees="most risks first")
+            rows = [line for line in lines(review.app) if "Describe a" in line]
+            assert "coat" in rows[0]
+            await review.press("/", sees="Show only what contains")
+            await review.pilot.press(*"hat")
+            await review.press("ctrl+s", sees='only "hat"')
+            await review.until(lambda: "Describe a coat" not in "".join(line[:40] for line in lines(review.app)))
 
 
 async def test_after_the_pause_it_can_be_approved():
@@ -178,7 +271,7 @@ async def test_a_request_that_expires_says_so():
         assert question.expires is not None
         now[0] = question.expires - 65
         async with reviewing(desk.store, clock=lambda: now[0]) as review:
-            await review.sees("1:05 · When the time is up")
+            await review.sees("1:05 · catalogue.py")
             now[0] = question.expires
             await review.sees("Queue: 0")
 
@@ -205,7 +298,7 @@ async def test_the_raw_json_is_shown_on_demand():
 async def test_the_keys_are_listed():
     """All of them; Esc goes back."""
     async with asking() as desk, reviewing(desk.store) as review:
-        await review.press("?", sees="have an answer made once more")
+        await review.press("?", sees="Ask the model for another answer.")
         await review.press("escape", sees="Nothing is waiting.")
 
 
@@ -228,12 +321,12 @@ async def test_it_fits_any_terminal(size: tuple[int, int]):
     async with asking() as desk:
         asked = await desk.ask("First " * 100 + "\u6c49\u5b57" * 100)
         async with reviewing(desk.store, size=size) as review:
-            await review.sees(" Server")
+            await review.sees("A server wants")
             assert "First First" in review.page
             assert "a Approve" in review.text
             assert {cell_len(line) for line in lines(review.app)} == {size[0]}
             await review.press("shift+tab", sees="Queue: 1")
-            await review.press("tab", sees=" Server")
+            await review.press("tab", sees="Messages (1)")
             await review.press("a", sees="Approved.")
             assert (await asked).text == "one"
 

@@ -82,7 +82,7 @@ async def test_the_queue_shows_where_one_is():
         assert app.view.ids[:2] == ["0", "1"]
         app.view.choose("150")
         await pilot.pause()
-        assert "▸ !150  1:00 ask 150" in app.text
+        assert "▸ !150    0 s ask 150" in app.text
         app.view.choose("nothing")
         await pilot.pause()
         assert "▸" not in app.text

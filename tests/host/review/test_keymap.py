@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -127,3 +128,23 @@ def test_what_a_says_depends_on_what_it_does():
 def test_keys_are_printed_as_on_keyboards():
     """A browser's names are for programs."""
     assert [printed(name) for name in ("a", "Control+Enter", "Escape", "ArrowDown")] == ["a", "Ctrl+Enter", "Esc", "↓"]
+
+
+def test_the_docs_list_these_keys():
+    """In this order, with these words: the table of the how-to page is this one."""
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "review-and-audit.md").read_text(encoding="utf-8")
+    for row in rows_of_docs():
+        assert f"{row}\n" in page
+    assert page.count("\n| `") >= len(rows_of_docs())
+
+
+def rows_of_docs() -> list[str]:
+    """Write the keymap as rows of a table."""
+    words, surfaces = texts("en"), get_args(Surface)
+    rows: dict[str, str] = {}
+    for key in KEYMAP:
+        on = [surface for surface in surfaces if any(each.action == key.action for each in keys_on(surface))]
+        where = "" if len(on) == len(surfaces) else ", ".join(on)
+        names = " ".join(f"`{printed(name)}`" for name in key.keys)
+        rows.setdefault(key.action, f"| {names} | {meaning(key, words)} | {where} |".replace("  |", " |"))
+    return list(rows.values())

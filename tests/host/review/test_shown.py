@@ -200,4 +200,4 @@ def test_a_summary_is_one_line_of_what_is_new():
     row = groups_of([question(request(messages=[says("x" * 500), says("Second")]))])[0].rows[0]
     assert row.summary == "x" * 120
     picture = SamplingMessage(role="user", content=ImageContent.of(b"a", "image/png"))
-    assert groups_of([question(request(messages=[picture]))])[0].rows[0].summary == "ImageContent"
+    assert groups_of([question(request(messages=[picture]))])[0].rows[0].summary == "image"

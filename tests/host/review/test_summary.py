@@ -62,7 +62,7 @@ def test_the_host_is_where_a_browser_would_go(url: str, host: str):
         (0, True, "$0.00"),
         (10_000_000, True, "$0.01"),
         (9_999_999, True, "$0.01"),
-        (1, True, "$0.0000000010"),
+        (1, True, "$0.000000001"),
         (-500_000_000, False, "-$0.50"),
     ],
 )

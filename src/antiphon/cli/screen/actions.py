@@ -1,18 +1,23 @@
 """What the keys do: each ends in a decision, or in none.
 
-Owns the order of a decision: what is asked first, who is told what. Which decisions there are is the page's
-``deciding``, whether one counts the ``Queue``'s.
+Owns the order of a decision: what is asked first, who is told what. Which decisions there are is
+``host.review.decisions``'s, whether one counts the ``Queue``'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+import asyncio
+import math
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+import msgspec
 from textual.screen import Screen
 
+from antiphon.cli.screen.dialog import Dialog
 from antiphon.cli.screen.editor import Editor, edit_answer, edit_request
-from antiphon.cli.screen.forms import answering, choosing, denying, filling, granting
+from antiphon.cli.screen.forms import Draft, answering, choosing, denying, filling, granting
 from antiphon.cli.screen.keys import Offer
 from antiphon.cli.screen.pieces import Piece, blank, quoted
 from antiphon.cli.screen.request import changed, draw
@@ -20,15 +25,20 @@ from antiphon.cli.screen.sheet import Sheet
 from antiphon.cli.screen.words import Words
 from antiphon.host.review.decisions import Form, approval, filled
 from antiphon.host.review.diff import differences
+from antiphon.host.review.keymap import key_for
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
 from antiphon.host.review.review import Answer, Decision, Deny, Edit, ElicitItem, Reach, Regenerate, ReviewItem, digest
 from antiphon.host.review.shown import Shown, shape_of, show
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.envelope import encode
+from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["Acting", "Stage"]
 
 T = TypeVar("T")
 AnyDecision = Decision | ElicitResult
+_EDIT = "edited"
+"""The field of a draft that holds an edited request."""
 
 
 class Stage(Protocol):
@@ -39,6 +49,8 @@ class Stage(Protocol):
     pending: list[Question]
     models: dict[str, str]
     """The model a person has chosen instead, by question."""
+    selected: set[str]
+    """The questions that were selected, to be denied together."""
     dead: float
     editor: Editor
 
@@ -50,8 +62,20 @@ class Stage(Protocol):
         """Tell the person something, in one line."""
         ...
 
+    def follow(self, ids: Iterable[str]) -> None:
+        """Look what becomes of decisions, and say so."""
+        ...
+
+    def seen_whole(self) -> bool:
+        """Tell whether all that must be seen before it is accepted has been in sight."""
+        ...
+
     async def ask(self, screen: Screen[T]) -> T | None:
         """Show something over the screen, and wait for its end."""
+        ...
+
+    async def open(self, id: str) -> None:
+        """Show a question, as it is now."""
         ...
 
     async def go_on(self, *, decided: bool) -> None:
@@ -60,48 +84,94 @@ class Stage(Protocol):
 
 
 class Acting:
-    """The keys of one screen."""
+    """What the keys of one screen do to what is shown, by the names of the keymap."""
 
     def __init__(self, stage: Stage, by: str) -> None:
         self._stage = stage
         self._by = by
+        """Who decides, for the record."""
         self._hashes: dict[str, str] = {}
         """Of what is drawn, by question: decisions name them."""
-        """Who decides, for the record."""
+        self._undoable: tuple[str, ...] = ()
+        """The questions of the last decision."""
         self._acts: Mapping[str, Callable[[Shown, Question], Awaitable[None]]] = {
-            "a": self._approve,
-            "e": self._edit,
-            "d": self._deny,
-            "r": lambda shown, _: self._deny_with_reason(shown, "once"),
-            "s": lambda shown, _: self._deny_with_reason(shown, "call"),
-            "b": lambda shown, _: self._deny_with_reason(shown, "server"),
-            "c": lambda shown, _: self._decide({shown.id: ElicitResult(action="cancel")}, "screen.cancelled"),
-            "w": self._answer,
-            "n": self._again,
-            "g": self._grant,
-            "m": self._model,
-            "A": self._alike,
+            "approve": self._approve,
+            "edit": self._edit,
+            "deny": self._deny,
+            "reason": lambda shown, question: self._deny_with_reason(shown, question, "once"),
+            "stop": lambda shown, question: self._deny_with_reason(shown, question, "call"),
+            "block": lambda shown, question: self._deny_with_reason(shown, question, "server"),
+            "cancel": lambda shown, _: self._decide({shown.id: ElicitResult(action="cancel")}, "screen.cancelled"),
+            "answer": self._answer,
+            "regenerate": self._again,
+            "grant": self._grant,
+            "model": self._model,
+            "alike": self._alike,
+            "open": self._open,
         }
 
-    async def act(self, key: str, shown: Shown, question: Question) -> None:
+    async def act(self, action: str, shown: Shown, question: Question) -> None:
         """Do what a key stands for, about what is shown."""
         self._hashes = {shown.id: shown.hash}
-        await self._acts[key](shown, question)
+        await self._acts[action](shown, question)
+
+    async def undo(self) -> None:
+        """Take back the last permission, while it is held."""
+        stage, words = self._stage, self._stage.words
+        if not self._undoable:
+            stage.say(words("undo.none"))
+            return
+        undone, self._undoable = self._undoable, ()
+        try:
+            for id in undone:
+                await stage.queue.undo(id)
+        except (AlreadyDecided, LookupError):
+            stage.say(words("undo.late"))
+            await stage.go_on(decided=False)
+        else:
+            stage.say(words("undo.done"))
+            await stage.open(undone[0])
+
+    async def deny_selected(self) -> None:
+        """Deny the questions that were selected: all or none."""
+        stage = self._stage
+        chosen = [question for question in stage.pending if question.id in stage.selected]
+        if not chosen:
+            stage.say(stage.words("mark.none"))
+            return
+        stage.selected.clear()
+        self._hashes = {question.id: question.hash for question in chosen}
+        denials: dict[str, AnyDecision] = {question.id: Deny() for question in chosen}
+        await self._decide(denials, "done.deny_marked", n=len(chosen))
 
     async def _approve(self, shown: Shown, question: Question) -> None:
         item = question.item
         if isinstance(item, ElicitItem):
-            result = (
-                await self._stage.ask(filling(item, shown.fields, self._stage.words))
-                if shown.fields
-                else filled(Form([("action", "accept")]), item)
-            )
-            if result is not None:
-                await self._decide({shown.id: result}, "done.fill")
+            await self._fill(shown, item)
             return
         model = "" if shown.answer is not None else self._stage.models.get(shown.id, "")
         made = approval(Form([("digest", shown.digest), ("model", model)]), self._stage.clock())
         await self._decide({shown.id: made}, "done.approve")
+
+    async def _fill(self, shown: Shown, item: ElicitItem) -> None:
+        stage = self._stage
+        if not stage.seen_whole():
+            stage.say(stage.words("form.read_on"))
+            return
+        if not shown.fields:
+            await self._decide({shown.id: filled(Form([("action", "accept")]), item)}, "done.fill")
+            return
+        form = filling(item, shown.fields, stage.words, await self._draft(shown))
+        if (result := await self._begun(shown, form)) is not None:
+            await self._decide({shown.id: result}, "done.fill")
+
+    async def _open(self, shown: Shown, question: Question) -> None:
+        """Open an address in the person's browser; that accepts nothing yet."""
+        stage = self._stage
+        if not stage.seen_whole():
+            stage.say(stage.words("form.read_on"))
+        elif shown.url is None or not shown.opens or not await asyncio.to_thread(webbrowser.open, shown.url):
+            stage.say(stage.words("form.strange"))
 
     async def _edit(self, shown: Shown, question: Question) -> None:
         item = question.item
@@ -117,13 +187,26 @@ class Acting:
         else:
             await self._decide({shown.id: made}, "done.edit" if isinstance(made, Edit) else "done.answer")
 
+    async def _draft(self, shown: Shown) -> Draft:
+        return await self._stage.queue.draft(shown.id) or ()
+
+    async def _begun(self, shown: Shown, dialog: Dialog[T]) -> T | None:
+        """Ask something; what was typed when the person goes back is kept for the next time."""
+        made = await self._stage.ask(dialog)
+        if made is None and dialog.typed:
+            begun = {name for name, _ in dialog.typed}
+            others = [(name, value) for name, value in await self._draft(shown) if name not in begun]
+            await self._stage.queue.keep_draft(shown.id, [*others, *dialog.typed])
+        return made
+
     async def _edited(self, shown: Shown, item: ReviewItem) -> Edit | None:
-        """Edit a request until it may be sent, or is given up."""
-        params = item.params
+        """Edit a request until it may be sent, or is given up; what was edited is kept for the next time."""
+        params = _kept_edit(await self._draft(shown)) or item.params
         while True:
             params = await edit_request(params, item.params, self._stage.editor)
             if params == item.params:
                 return None
+            await self._stage.queue.keep_draft(shown.id, [(_EDIT, encode(params).decode())])
             key = await self._preview(changed(differences(item.received, params), self._stage.words), "preview.send")
             if key == "a":
                 model = self._stage.models.get(shown.id)
@@ -152,17 +235,16 @@ class Acting:
         )
 
     async def _deny(self, shown: Shown, question: Question) -> None:
-        is_form = isinstance(question.item, ElicitItem)
-        await self._decide({shown.id: ElicitResult(action="decline") if is_form else Deny()}, "done.deny")
+        await self._decide({shown.id: Deny()}, "done.deny")
 
-    async def _deny_with_reason(self, shown: Shown, reach: Reach) -> None:
-        made = await self._stage.ask(denying(shown, self._stage.words, reach))
-        if made is not None:
+    async def _deny_with_reason(self, shown: Shown, question: Question, reach: Reach) -> None:
+        dialog = denying(shown, self._stage.words, reach, await self._draft(shown))
+        if (made := await self._begun(shown, dialog)) is not None:
             await self._decide({shown.id: made}, "done.deny")
 
     async def _answer(self, shown: Shown, question: Question) -> None:
-        made = await self._stage.ask(answering(shown, self._stage.words))
-        if made is not None:
+        dialog = answering(shown, self._stage.words, await self._draft(shown))
+        if (made := await self._begun(shown, dialog)) is not None:
             await self._decide({shown.id: made}, "done.answer")
 
     async def _again(self, shown: Shown, question: Question) -> None:
@@ -205,7 +287,7 @@ class Acting:
             made = {page.id: approval(Form([("digest", page.digest)]), now) for page in pages}
             await self._decide(made, "done.together")
 
-    async def _decide(self, decisions: Mapping[str, AnyDecision], done: str) -> None:
+    async def _decide(self, decisions: Mapping[str, AnyDecision], done: str, **values: object) -> None:
         """Decide all or none, and say what came of it."""
         stage, words = self._stage, self._stage.words
         decided = False
@@ -219,8 +301,28 @@ class Acting:
             stage.say(f"{words('problem.mismatch')} {mismatch}")
         else:
             decided = True
-            stage.say(words(done))
+            stage.follow(decisions)
+            stage.say(await self._done(list(decisions), words(done, **values)))
         await stage.go_on(decided=decided)
+
+    async def _done(self, ids: Sequence[str], done: str) -> str:
+        """Say what was done, and for how long it can be undone."""
+        self._undoable = ()
+        question = await self._stage.queue.get(ids[0])
+        if question.state != "held" or question.release is None:
+            return done
+        self._undoable = tuple(ids)
+        key = key_for("undo", "screen").keys[0]
+        left = math.ceil(question.release - self._stage.clock())
+        return self._stage.words("undo.offer", done=done, press=key, n=left)
+
+
+def _kept_edit(draft: Draft) -> CreateMessageRequestParams | None:
+    kept = dict(draft).get(_EDIT)
+    try:
+        return None if kept is None else msgspec.json.decode(kept, type=CreateMessageRequestParams)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _lateness(question: Question, words: Words) -> str:

@@ -40,8 +40,8 @@ class Asked(NamedTuple):
     name: str
     kind: Literal["line", "text", "one", "many", "note"]
     label: str = ""
-    value: str = ""
-    """What it holds at first; of ``"one"``, the value of a choice."""
+    value: str | None = ""
+    """What it holds at first; of ``"one"``, the value of a choice, or ``None`` where nothing is chosen yet."""
     choices: Sequence[Choice] = ()
     values: Sequence[str] = ()
     """What is ticked at first, of ``"many"``."""
@@ -88,6 +88,8 @@ class Dialog(ModalScreen[T | None], Generic[T]):
             for at, field in enumerate(fields)
             if field.kind == "many"
         }
+        self.typed: list[tuple[str, str]] = []
+        """What was in the fields when the person went back."""
         self._places: dict[str, int] = {}
         """Where one is in each list."""
 
@@ -113,7 +115,7 @@ class Dialog(ModalScreen[T | None], Generic[T]):
     def action_submit(self) -> None:
         """Send it, if it fits."""
         try:
-            made = self._check(self._form())
+            made = self._check(Form(self._typed()))
         except Refused as refused:
             said = f"{self._words(refused.key, **refused.values)} {refused.detail}"
             problem = self.query_one("#problem", Static)
@@ -124,7 +126,8 @@ class Dialog(ModalScreen[T | None], Generic[T]):
             self.dismiss(made)
 
     def action_leave(self) -> None:
-        """Go back, and decide nothing."""
+        """Go back, and decide nothing; what was typed is in ``typed``."""
+        self.typed = self._typed()
         self.dismiss(None)
 
     def action_tick(self) -> None:
@@ -159,6 +162,9 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         """Mark where one is: colours alone would not show everywhere."""
         event.stop()
         choices = event.option_list
+        if choices.highlighted != event.option_index:
+            # A list tells its first place when it is made, though nothing is chosen in it.
+            return
         before = self._places.get(choices.id or "")
         self._places[choices.id or ""] = event.option_index
         for at in {before, event.option_index} - {None}:
@@ -178,12 +184,12 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         else:
             self.focus_next()
 
-    def _form(self) -> Form:
+    def _typed(self) -> list[tuple[str, str]]:
         typed: list[tuple[str, str]] = []
         for at, field in enumerate(self._fields):
             if field.kind != "note":
                 typed += [(field.name, value) for value in self._values(field, f"#field-{at}")]
-        return Form(typed)
+        return typed
 
     def _values(self, field: Asked, place: str) -> list[str]:
         match field.kind:
@@ -202,15 +208,17 @@ class Dialog(ModalScreen[T | None], Generic[T]):
 def _widget(field: Asked, id: str) -> Widget:
     match field.kind:
         case "line":
-            return Input(field.value, id=id, select_on_focus=False)
+            return Input(field.value or "", id=id, select_on_focus=False)
         case "text":
-            return TextArea(field.value, id=id, soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
+            return TextArea(field.value or "", id=id, soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
         case _:
             ticked = [choice.value in field.values for choice in field.choices]
             labels = (_label(field, at, is_here=False, is_ticked=ticked[at]) for at in range(len(ticked)))
             options = OptionList(*map(Option, labels), id=id, markup=False)
             values = [choice.value for choice in field.choices]
-            options.highlighted = values.index(field.value) if field.value in values else 0
+            # Of several, nothing is chosen for a person; among those that are ticked one by one, one only stands there.
+            here = None if field.kind == "one" else 0
+            options.highlighted = values.index(field.value) if field.value in values else here
             return options
 
 

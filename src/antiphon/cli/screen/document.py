@@ -5,6 +5,7 @@ Pure. A text of ten megabytes in lines of one letter is five million rows: of ea
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -12,11 +13,16 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells
 
-from antiphon.cli.screen.pieces import Piece, Style
+from antiphon.cli.screen.pieces import GUTTER, Piece, Style
+from antiphon.host.checks.redact import find_secrets
 from antiphon.host.terminal.layout import wrap
 
 __all__ = ["Document", "Drawn"]
 
+_MARK = re.compile("\u27e6")
+"""Begins whatever was marked as not to be seen; no text of a server's has this bracket itself."""
+_SEARCHED = 200_000
+"""Characters of a text that are searched for secrets while somebody waits for a key."""
 _LEAST = 16
 """Cells of text even where the terminal is narrower."""
 
@@ -49,6 +55,13 @@ class _Wrapped:
 
     def __len__(self) -> int:
         return len(self._starts) - 1
+
+    def remarkable(self) -> list[int]:
+        text = self.piece.text
+        at = {found.start() for found in _MARK.finditer(text)}
+        if len(text) <= _SEARCHED:
+            at.update(finding.start for finding in find_secrets(text))
+        return sorted({bisect_right(self._starts, place) - 1 for place in at})
 
     def row(self, at: int) -> Drawn:
         piece = self.piece
@@ -86,6 +99,20 @@ class Document:
             if wrapped.piece.rule and wrapped.piece.text.strip() == title:
                 return self._ends[at - 1] if at else 0
         return 0
+
+    def end(self) -> int:
+        """Return the row below the last piece that must be seen whole; 0 if there is none."""
+        kept = [end for end, wrapped in zip(self._ends, self._pieces, strict=True) if wrapped.piece.kept]
+        return kept[-1] if kept else 0
+
+    def places(self) -> list[int]:
+        """List the rows that need a closer look: with marks of what cannot be seen, or what looks like a secret."""
+        found: list[int] = []
+        for at, wrapped in enumerate(self._pieces):
+            start = self._ends[at - 1] if at else 0
+            if GUTTER in wrapped.piece.first:
+                found += [start + row for row in wrapped.remarkable()]
+        return found
 
 
 def _rows(line: str, width: int) -> Iterator[str]:

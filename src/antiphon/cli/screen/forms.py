@@ -1,6 +1,6 @@
 """What is asked in a form over the screen: a reason, how far a grant reaches, an answer, a model, a server's fields.
 
-Owns the fields and what becomes of them; the form itself is ``dialog``, what fits is the page's ``deciding``.
+Owns the fields and what becomes of them; the form itself is ``dialog``, what fits is the page's ``decisions``.
 """
 
 from __future__ import annotations
@@ -10,34 +10,49 @@ from collections.abc import Sequence
 from antiphon.cli.screen.dialog import Asked, Choice, Dialog
 from antiphon.cli.screen.words import Words
 from antiphon.host.checks.forms import Field
-from antiphon.host.review.decisions import Form, answer, approval, denial, filled
+from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, filled, rule
 from antiphon.host.review.diff import editable
 from antiphon.host.review.review import Answer, Approve, Deny, ElicitItem, Reach, ReviewItem
 from antiphon.host.review.shown import Shown
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["answering", "choosing", "denying", "filling", "granting"]
+__all__ = ["Draft", "answering", "choosing", "denying", "filling", "filtering", "granting"]
 
+Draft = Sequence[tuple[str, str]]
+"""What was typed before, by the names of fields."""
 _REACHES = ("once", "call", "server")
+_TEMPLATES = ("scope", "secret", "cost", "unclear")
 _SCOPES = ("call", "session", "always")
 
 
-def denying(shown: Shown, words: Words, reach: Reach) -> Dialog[Deny]:
-    """Ask why, and how far it reaches."""
+def denying(shown: Shown, words: Words, reach: Reach, draft: Draft = ()) -> Dialog[Deny]:
+    """Ask why, whether the server is told, and how far it reaches."""
     reaches = [name for name in _REACHES if name != "call" or shown.who.call]
+    templates = [Choice(words(f"deny.preset.{name}"), words(f"deny.preset.{name}")) for name in _TEMPLATES]
+    told = [Choice("true", words("tell.label"))]
+    kept = dict(draft)
     fields = [
-        Asked("reason", "line", words("deny.reason")),
+        Asked("reason", "line", words("deny.reason"), kept.get("reason", "")),
+        Asked("template", "one", words("reason.template"), "", [Choice("", words("reason.own")), *templates]),
+        Asked("tell", "many", "", "", told) if shown.can_tell else Asked("", "note", words("tell.no")),
         Asked("reach", "one", words("screen.reach"), reach, [Choice(name, words(f"reach.{name}")) for name in reaches]),
         Asked("", "note", words("screen.deny_note")),
     ]
-    return Dialog(words("deny.title"), fields, denial, words, send=words("do.deny"))
+
+    def check(form: Form) -> Deny:
+        reason = form("reason").strip() or form("template")
+        if form("tell") and not reason:
+            raise Refused("problem.reason")
+        return denial(Form([("reason", reason), ("reach", form("reach")), ("tell", form("tell"))]))
+
+    return Dialog(words("deny.title"), fields, check, words, send=words("do.deny"))
 
 
 def granting(shown: Shown, words: Words, now: float, model: str | None) -> Dialog[Approve]:
     """Ask for how much more than this one request it is."""
     scopes = [Choice(name, words(f"scope.{name}")) for name in _SCOPES if name != "call" or shown.who.call]
     fields = [
-        Asked("scope", "one", words("grant.scope"), "", scopes),
+        Asked("scope", "one", words("grant.scope"), scopes[0].value, scopes),
         Asked("uses", "line", words("grant.uses")),
         Asked("dollars", "line", words("grant.dollars")),
         Asked("minutes", "line", words("grant.minutes")),
@@ -52,10 +67,11 @@ def granting(shown: Shown, words: Words, now: float, model: str | None) -> Dialo
     return Dialog(words("grant.title"), fields, check, words, send=words("grant.give"))
 
 
-def answering(shown: Shown, words: Words) -> Dialog[Answer]:
+def answering(shown: Shown, words: Words, draft: Draft = ()) -> Dialog[Answer]:
     """Ask for the answer, or for another one than the model's."""
     rewrite = shown.answer is not None
-    fields = [Asked("text", "text", words("answer.text"), editable(shown.answer_text))]
+    begun = dict(draft).get("text") or editable(shown.answer_text)
+    fields = [Asked("text", "text", words("answer.text"), begun)]
     title, send = ("rewrite.title", "rewrite.send") if rewrite else ("answer.person", "answer.send")
     return Dialog(words(title), fields, answer, words, send=words(send))
 
@@ -69,13 +85,22 @@ def choosing(item: ReviewItem, words: Words, current: str | None) -> Dialog[str]
     return Dialog(words("model.title"), fields, lambda form: form("model"), words, send=words("screen.take"))
 
 
-def filling(item: ElicitItem, fields: Sequence[Field], words: Words) -> Dialog[ElicitResult]:
-    """Ask what the server asks."""
+def filtering(wanted: str, words: Words) -> Dialog[str]:
+    """Ask what the requests in the list must contain; nothing shows all."""
+    fields = [Asked("wanted", "line", "", wanted)]
+    return Dialog(words("filter.title"), fields, lambda form: form("wanted").strip(), words, send=words("key.filter"))
+
+
+def filling(item: ElicitItem, fields: Sequence[Field], words: Words, draft: Draft = ()) -> Dialog[ElicitResult]:
+    """Ask what the server asks. Nothing is chosen for the person; what the server suggests is said to be its own."""
     asked: list[Asked] = []
     for at, field in enumerate(fields):
         need = f" {words('form.required')}" if field.required else ""
-        label = f"{field.title}{need}\n{field.description}".rstrip()
-        asked.append(_field(field, f"field-{at}", label, words))
+        rules = rule(field, words)
+        lines = [f"{field.title}{need}", field.description, f"({rules})" if rules else "", _suggested(field, words)]
+        asked.append(_field(field, f"field-{at}", "\n".join(filter(None, lines)), words))
+    if draft:
+        asked = [_begun(one, draft) for one in asked]
 
     def check(form: Form) -> ElicitResult:
         typed = [(one.name, value) for one in asked for value in form.all(one.name)]
@@ -84,18 +109,38 @@ def filling(item: ElicitItem, fields: Sequence[Field], words: Words) -> Dialog[E
     return Dialog(words("ask.elicitation"), asked, check, words, send=words("form.accept"))
 
 
+def _suggested(field: Field, words: Words) -> str:
+    default = field.default
+    if default is None:
+        return ""
+    if isinstance(default, bool):
+        value = words("form.yes" if default else "form.no")
+    else:
+        titles = {option.value: option.title for option in field.options}
+        values = default if isinstance(default, list) else [str(default)]
+        value = ", ".join(titles.get(each, each) for each in values)
+    return words("form.default", value=value)
+
+
+def _begun(asked: Asked, draft: Draft) -> Asked:
+    values = [value for name, value in draft if name == asked.name]
+    if asked.kind == "many":
+        return asked._replace(values=values)
+    return asked._replace(value=values[0]) if values else asked
+
+
 def _field(field: Field, name: str, label: str, words: Words) -> Asked:
     default = field.default
     options = [Choice(option.value, option.title) for option in field.options]
-    none = [] if field.required else [Choice("", "-")]
+    none = [] if field.required else [Choice("", words("form.none"))]
     match field.kind:
         case "choices":
             ticked = default if isinstance(default, list) else []
             return Asked(name, "many", label, "", options, ticked)
         case "choice":
-            return Asked(name, "one", label, str(default or ""), [*none, *options])
+            return Asked(name, "one", label, None if default is None else str(default), [*none, *options])
         case "boolean":
-            chosen = "" if default is None else str(default).lower()
+            chosen = None if default is None else str(default).lower()
             known = [Choice("true", words("form.yes")), Choice("false", words("form.no"))]
             return Asked(name, "one", label, chosen, [*none, *known])
         case "string":

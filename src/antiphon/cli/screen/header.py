@@ -9,52 +9,42 @@ from collections.abc import Collection
 
 from textual.content import Content
 
-from antiphon.cli.screen.keys import Offer, offers
-from antiphon.cli.screen.queue_rows import clock
-from antiphon.cli.screen.request import heading
+from antiphon.cli.screen.keys import offer, offers
 from antiphon.cli.screen.sheet import key_line
 from antiphon.cli.screen.words import Words
-from antiphon.host.budget import dollars
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.queue import Question
-from antiphon.host.review.shown import Shown
+from antiphon.host.review.shown import Shown, headline
+from antiphon.host.review.summary import clock, outcome_text
 
 __all__ = ["bar", "plain", "strip"]
 
 
 def strip(question: Question | None, shown: Shown | None, now: float, words: Words) -> tuple[Content, Content]:
-    """Say what is asked and how long it waits; and what to look at, or what became of it."""
+    """Say in a line who asks, for what, at which cost and until when; and what to look at, or what became of it."""
     if question is None:
         return plain(""), plain("")
-    asked = words(f"kind.{question.kind}") if shown is None else heading(shown, words)
+    asked = words(f"kind.{question.kind}") if shown is None else headline(shown, words)
     if question.state != "pending":
         by = "" if question.by is None else f" {words('over.by', by=question.by)}"
-        return plain(asked), Content.styled(inert_line(f"{words(f'over.{question.state}')}{by}"), "bold reverse")
-    left = "" if question.expires is None else f" · {clock(question.expires - now, words)}"
-    left += "" if shown is None else _stakes(shown, words)
-    left += "" if question.expires is None else f" · {words('clock.zero')}"
+        became = "" if question.outcome is None else f" {outcome_text(question.outcome, words)}"
+        return plain(asked), Content.styled(
+            inert_line(f"{words(f'over.{question.state}')}{by}{became}"), "bold reverse"
+        )
+    left = "" if question.expires is None else f"{clock(question.expires - now, words)} · "
     warnings = [words.risk(risk) for risk in shown.risks if risk.level == "warning"] if shown else []
     looked_at = " ".join(f"! {inert_line(warning)}" for warning in warnings)
-    return plain(f"{asked}{left}"), Content.styled(looked_at, "bold") if looked_at else plain(words("risks.none"))
+    # The time goes first: on a narrow terminal the end of a line is cut.
+    return plain(f"{left}{asked}"), Content.styled(looked_at, "bold") if looked_at else plain(words("risks.none"))
 
 
 def bar(shown: Shown | None, words: Words, *, width: int, dead: Collection[str]) -> Content:
     """Write the keys that do something now; those that are dead for the moment are dim."""
     offered = [] if shown is None else offers(shown, words)
-    usual = [Offer(key, words(f"screen.bar.{key}")) for key in ("j", "?", "q")]
+    usual = [offer(action, words) for action in ("next", "risk", "help", "quit")]
     return key_line([*offered, *usual], width, dead)
 
 
 def plain(text: str) -> Content:
     """Make a line of plain text."""
     return Content(inert_line(text))
-
-
-def _stakes(shown: Shown, words: Words) -> str:
-    costs = None if shown.item is None or shown.answer is not None else shown.item.costs
-    if costs is None:
-        return ""
-    worst = dollars(costs.worst.money)
-    if costs.left is None:
-        return f" · {words('screen.worst', worst=worst)}"
-    return f" · {words('screen.worst_of', worst=worst, left=dollars(costs.left))}"

@@ -1,6 +1,6 @@
-"""Which keys decide something about what is shown, and what each is called.
+"""The keys of the screen, with their words: made of the one keymap that every surface shares.
 
-Pure. What a key does is ``actions``'s business.
+Pure. What a key does is ``actions``'s and ``stage``'s business.
 """
 
 from __future__ import annotations
@@ -8,54 +8,42 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from antiphon.cli.screen.words import Words
+from antiphon.host.review.keymap import Key, key_for, keys_on, label, meaning, offered, printed, subject
 from antiphon.host.review.shown import Shown
 
-__all__ = ["ARMED", "Offer", "help_lines", "offers"]
+__all__ = ["ACTIONS", "ARMED", "Offer", "help_lines", "offer", "offers"]
 
-ARMED = frozenset("agA")
+_TEXTUAL = {"Escape": "escape", "Tab": "tab", "ArrowDown": "down", "ArrowUp": "up", "Control+s": "ctrl+s"}
+"""What Textual calls the keys that print nothing."""
+ACTIONS = {_TEXTUAL.get(name, name): key for key in keys_on("screen") for name in key.keys}
+"""Each key of the screen, by the name that Textual gives it."""
+ARMED = frozenset(key.keys[0] for key in keys_on("screen") if key.permits)
 """What lets something pass: dead for a moment after it has appeared."""
-_HELP = ("j", "k", "tab", "a", "e", "d", "r", "w", "g", "A", "m", "n", "s", "b", "c", "x", "l", "?", "q")
 
 
 class Offer(NamedTuple):
-    """One key."""
+    """One key, and what it is called."""
 
     key: str
     label: str
 
 
 def offers(shown: Shown, words: Words) -> list[Offer]:
-    """List the keys that decide, the usual ones first; none once it is over."""
-    if shown.state != "pending":
-        return []
-    labels = _form_labels(shown) if shown.kind == "elicitation" else _labels(shown)
-    return [Offer(key, words(label)) for key, label in labels.items()]
+    """List the keys that can be used about what is shown, the usual ones first; none once it is over."""
+    return [Offer(key.keys[0], label(key, words, subject(shown))) for key in offered(shown, "screen")]
+
+
+def offer(action: str, words: Words) -> Offer:
+    """Return the key of an action that does not depend on what is shown."""
+    key = key_for(action, "screen")
+    return Offer(printed(key.keys[0]), label(key, words))
 
 
 def help_lines(words: Words) -> list[Offer]:
-    """List all keys."""
-    return [Offer(key, words(f"screen.help.{key}")) for key in _HELP]
+    """List all keys, each with a sentence."""
+    return [Offer(_names(key), meaning(key, words)) for key in keys_on("screen")]
 
 
-def _form_labels(shown: Shown) -> dict[str, str]:
-    accept = "form.accept_url" if shown.url is not None else "screen.fill" if shown.fields else "form.accept"
-    return {"a": accept, "d": "form.decline", "c": "form.cancel"}
-
-
-def _labels(shown: Shown) -> dict[str, str]:
-    is_answer = shown.answer is not None
-    other_models = shown.item is not None and bool(shown.item.models)
-    wanted = {
-        "a": ("do.release" if is_answer else "do.approve", "approve" in shown.choices),
-        "e": ("do.edit", "edit" in shown.choices or (is_answer and "answer" in shown.choices)),
-        "d": ("do.deny", True),
-        "r": ("deny.reason", True),
-        "w": ("screen.rewrite" if is_answer else "screen.answer", "answer" in shown.choices),
-        "n": ("screen.again", "regenerate" in shown.choices),
-        "g": ("screen.grant", "grant" in shown.choices),
-        "A": ("screen.alike", shown.kind == "request" and "approve" in shown.choices),
-        "m": ("do.model", other_models and ("regenerate" if is_answer else "approve") in shown.choices),
-        "s": ("screen.stop", bool(shown.who.call)),
-        "b": ("screen.block", True),
-    }
-    return {key: label for key, (label, possible) in wanted.items() if possible}
+def _names(key: Key) -> str:
+    # A terminal cannot tell Ctrl+Enter from Enter.
+    return " ".join(printed(name) for name in key.keys if name != "Control+Enter")

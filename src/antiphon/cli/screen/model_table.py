@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from antiphon.cli.screen.pieces import Piece, fact, ours, table, title
 from antiphon.cli.screen.words import Words
-from antiphon.host.budget import Amount, Costs, dollars
+from antiphon.host.budget import Amount, Costs
 from antiphon.host.models.selection.record import Candidate, Selection
 from antiphon.host.review.shown import Shown
+from antiphon.host.review.summary import money
 
 __all__ = ["figures"]
 
@@ -62,8 +63,10 @@ def _costs(costs: Costs, words: Words) -> Iterator[Piece]:
     yield title(words("cost.title"))
     for name, amount in (("low", costs.low), ("likely", costs.likely), ("worst", costs.worst)):
         yield fact(words(f"cost.{name}"), _amount(amount, words), "strong" if name == "worst" else "")
-    yield fact(words("cost.left"), words("cost.unbounded") if costs.left is None else dollars(costs.left), "strong")
+    yield fact(
+        words("cost.left"), words("cost.unbounded") if costs.left is None else money(costs.left, up=False), "strong"
+    )
 
 
 def _amount(amount: Amount, words: Words) -> str:
-    return f"{dollars(amount.money)}  {words('cost.tokens', n=amount.tokens)}"
+    return f"{money(amount.money)}  {words('cost.tokens', n=amount.tokens)}"

@@ -83,9 +83,10 @@ class Panes(Container):
         """Tell the person something, in one line."""
         self._notice.update(plain(text))
 
-    def list(self, groups: Iterable[Group], count: int, words: Words) -> None:
-        """Show what waits."""
-        self._title.update(plain(words("queue.title", n=count)))
+    def list(self, groups: Iterable[Group], count: int, words: Words, only: str = "") -> None:
+        """Show what waits; ``only``: what all that is listed contains."""
+        limited = f" · {words('filter.on', text=only)}" if only else ""
+        self._title.update(plain(f"{words('queue.title', n=count)}{limited}"))
         self.queue.show(entries(groups, words), words)
 
     def head(

@@ -11,8 +11,10 @@ from typing import Literal, NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from antiphon.host.checks.visible import inert, inert_line
+from antiphon.host.review.keymap import key_for, printed
+from antiphon.host.review.texts import Texts
 
-__all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "ours", "quoted", "table", "title"]
+__all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "folded", "kept", "ours", "quoted", "table", "title"]
 
 Style = Literal["", "title", "strong", "dim", "warning", "added", "removed", "chosen", "state"]
 """What a piece is; ``views`` knows how that looks."""
@@ -20,6 +22,8 @@ GUTTER = "│ "
 """Stands before whatever a server wrote."""
 _CONTINUED = "┊ "
 """Begins a row that goes on where the one above ended."""
+_CELLS = 76
+"""Cells of a row of a usual terminal, without what stands before it."""
 _LABEL = 14
 """Cells of the labels at the left."""
 
@@ -36,6 +40,10 @@ class Piece(NamedTuple):
     """Before every other row; as wide as ``first``."""
     rule: bool = False
     """Whether its row is drawn out to the edge."""
+    kept: bool = False
+    """Whether it is never folded: who decides must have seen all of it."""
+    rows: int = 8
+    """How many rows of a usual terminal are left of it where it is folded."""
 
 
 def title(text: str) -> Piece:
@@ -58,6 +66,30 @@ def quoted(text: str, style: Style = "", indent: int = 0) -> Piece:
     """Show a text of the server's, whole, each row behind a gutter."""
     lead = f"{' ' * (indent + 1)}{GUTTER}"
     return Piece(inert(text), style, lead, lead)
+
+
+def kept(piece: Piece) -> Piece:
+    """Have a piece shown whole, always."""
+    return piece._replace(kept=True)
+
+
+def folded(piece: Piece, words: Texts) -> Iterator[Piece]:
+    """Shorten a long text of the server's to its beginning, and say how long it is; leave everything else."""
+    text = piece.text
+    longest = piece.rows * _CELLS
+    if piece.kept or GUTTER not in piece.first or (len(text) <= longest and text.count("\n") < piece.rows):
+        yield piece
+        return
+    head = "\n".join(text[:longest].split("\n", piece.rows)[: piece.rows])
+    opened = head.rfind("\u27e6")
+    if opened > head.rfind("\u27e7"):
+        # A mark is one sign, and is not cut in two.
+        head = head[:opened]
+    yield piece._replace(text=head)
+    more, lines = len(text) - len(head), text.count("\n") - head.count("\n")
+    indent = " " * (cell_len(piece.first) - cell_len(GUTTER))
+    key = printed(key_for("fold", "screen").keys[0])
+    yield Piece(words("fold.more", press=key, characters=more, lines=lines), "warning", f"{indent}┆ ", f"{indent}┆ ")
 
 
 def blank() -> Piece:

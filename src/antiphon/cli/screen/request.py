@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from antiphon.cli.screen.model_table import figures
-from antiphon.cli.screen.pieces import Piece, Style, blank, fact, ours, quoted, title
+from antiphon.cli.screen.pieces import Piece, Style, blank, fact, folded, kept, ours, quoted, title
 from antiphon.cli.screen.words import Words
 from antiphon.host.checks.forms import Field
 from antiphon.host.checks.risk import Risk
@@ -28,24 +28,33 @@ def heading(shown: Shown, words: Words) -> str:
     return words(f"ask.{shown.kind}{'.url' if shown.url is not None else ''}")
 
 
-def draw(shown: Shown, words: Words, *, raw: bool, model: str | None = None) -> Iterator[Piece]:
-    """Show a question whole. ``raw``: its JSON as well. ``model``: the one a person has chosen instead."""
-    if shown.state == "pending" and not shown.waited_for:
-        yield ours(words("over.nobody"), "state")
-    yield from _who(shown.who, shown.id, words)
-    yield from _risks(shown.risks, words)
-    if shown.kind == "elicitation":
-        yield from _form(shown, words)
-    elif shown.kind == "tool":
-        yield from _tool(shown, words)
-    else:
-        yield from _sampling(shown, words, model)
+def draw(shown: Shown, words: Words, *, raw: bool, model: str | None = None, whole: bool = True) -> Iterator[Piece]:
+    """Show a question: first what will be sent, then what differs, who answers, who asks, and what to look at.
+
+    ``raw``: its JSON as well. ``model``: the one a person has chosen instead. ``whole``: long texts are not folded.
+    """
+    pieces = _drawn(shown, words, model)
+    yield from pieces if whole else (part for piece in pieces for part in folded(piece, words))
     yield blank()
     if raw:
         yield title(words("raw.title"))
         yield quoted(shown.raw)
     else:
         yield ours(words("screen.raw"), "dim")
+
+
+def _drawn(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
+    if shown.state == "pending" and not shown.waited_for:
+        yield ours(words("over.nobody"), "state")
+    yield ours(heading(shown, words), "strong")
+    if shown.kind == "elicitation":
+        yield from _form(shown, words)
+    elif shown.kind == "tool":
+        yield from _tool(shown, words)
+    else:
+        yield from _sampling(shown, words, model)
+    yield from _who(shown.who, shown.id, words)
+    yield from _risks(shown.risks, words)
 
 
 def kept_only(question: Question, words: Words) -> Iterator[Piece]:
@@ -65,6 +74,7 @@ def changed(lines: Sequence[Line] | None, words: Words) -> Iterator[Piece]:
 
 
 def _who(who: Who, id: str, words: Words) -> Iterator[Piece]:
+    yield title(words("who.title"))
     kind = words(f"who.kind.{'url' if who.kind == 'url' else 'command'}")
     yield fact(words("who.server"), f"{who.target}  ({kind} {who.short})", "strong")
     if who.claims:
@@ -96,7 +106,8 @@ def _sampling(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
         return
     if params.system_prompt is not None:
         yield title(words("request.system"))
-        yield quoted(params.system_prompt)
+        # Short while it is folded: the messages are to be in sight as well.
+        yield quoted(params.system_prompt)._replace(rows=3)
     yield title(words("request.messages", n=len(shown.turns)))
     yield from _turns(shown.turns, words)
     yield title(words("changes.title"))
@@ -145,13 +156,13 @@ def _tool(shown: Shown, words: Words) -> Iterator[Piece]:
 
 
 def _form(shown: Shown, words: Words) -> Iterator[Piece]:
-    yield title(words("form.message"))
-    yield quoted(shown.message)
     if shown.url is not None:
-        yield title(words("screen.address"))
-        yield quoted(shown.url)
+        yield fact(words("who.host"), shown.host or "-", "strong")
+        yield kept(quoted(shown.url))
         if not shown.opens:
             yield ours(words("form.strange"), "warning")
+    yield title(words("form.message"))
+    yield quoted(shown.message)
     for field in shown.fields:
         yield from _field(field, words)
 
@@ -165,4 +176,4 @@ def _field(field: Field, words: Words) -> Iterator[Piece]:
         same = option.title == option.value
         yield ours(option.title if same else f"{option.title} ({option.value})", lead="   - ")
     if field.default is not None:
-        yield ours(f"= {encode(field.default).decode()}", "dim", "   ")
+        yield ours(words("form.default", value=encode(field.default).decode()), "dim", "   ")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -19,16 +19,19 @@ from textual.screen import Screen
 from antiphon.cli.screen.actions import Acting
 from antiphon.cli.screen.decision_guard import DEAD, Arming
 from antiphon.cli.screen.editor import Editor, in_editor
-from antiphon.cli.screen.keys import ARMED, help_lines, offers
+from antiphon.cli.screen.forms import filtering
+from antiphon.cli.screen.keys import ACTIONS, ARMED, help_lines, offers
 from antiphon.cli.screen.panes import Panes
 from antiphon.cli.screen.pieces import fact, ours
+from antiphon.cli.screen.queue_rows import ORDERS, Order, arranged
 from antiphon.cli.screen.request import draw, kept_only
 from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.views import QueueView
 from antiphon.cli.screen.watch import Bell, readable, watch
 from antiphon.cli.screen.words import next_language, words
-from antiphon.host.review.queue import Question, Queue
+from antiphon.host.review.queue import UNDO, Question, Queue
 from antiphon.host.review.shown import Shown, groups_of, show
+from antiphon.host.review.summary import outcome_text
 from antiphon.host.store.base import Store
 
 __all__ = ["ReviewStage", "Setting"]
@@ -45,6 +48,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     language: str = "en"
     dead: float = DEAD
     bell: bool = True
+    undo: float = UNDO
+    """Seconds for which a permission can be taken back before it counts."""
     editor: Editor | None = None
     """By default the person's own."""
     clock: Callable[[], float] = time.time
@@ -56,12 +61,13 @@ class ReviewStage(Screen[None]):
     def __init__(self, setting: Setting, program: App[None]) -> None:
         super().__init__()
         self._program = program
-        self.queue = Queue(setting.store, clock=setting.clock)
+        self.queue = Queue(setting.store, clock=setting.clock, undo=setting.undo)
         self.words = words(setting.language)
         self.pending: list[Question] = []
         self.looked = False
         """Whether it is known what waits."""
         self.models: dict[str, str] = {}
+        self.selected: set[str] = set()
         self.dead = setting.dead
         self.question: Question | None = None
         self.shown: Shown | None = None
@@ -74,9 +80,30 @@ class ReviewStage(Screen[None]):
         """Held while what is shown changes."""
         self._busy = False
         self._raw = False
+        self._whole = False
+        """Whether long texts are shown whole."""
+        self._order: Order = "time"
+        self._wanted = ""
+        """What the questions in the list must contain."""
+        self._followed: set[str] = set()
+        """Questions decided here whose outcome is not known yet."""
         self._place = 0
         """Where in the queue the question is, or was."""
         self._bell = Bell(self._ring)
+        self._moves: dict[str, Callable[[], Awaitable[None]]] = {
+            "next": lambda: self._move(1),
+            "previous": lambda: self._move(-1),
+            "risk": self._next_risk,
+            "fold": self._toggle_fold,
+            "raw": self._toggle_raw,
+            "undo": self._acting.undo,
+            "mark": self._select,
+            "deny_marked": self._acting.deny_selected,
+            "filter": self._filter,
+            "sort": self._sort,
+            "language": self._change_language,
+            "help": self._help,
+        }
 
     def clock(self) -> float:
         """Return the seconds since the epoch."""
@@ -115,6 +142,7 @@ class ReviewStage(Screen[None]):
         # Until it is on the screen no key decides anything about it, nor about the one before.
         self.arming.hide()
         self.shown = None
+        self._whole = False
         try:
             self.question = await self.queue.get(id)
         except LookupError:
@@ -138,30 +166,28 @@ class ReviewStage(Screen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Move about, or decide about what is shown."""
-        key = event.character or event.key
-        moves: dict[str, Callable[[], Awaitable[None]]] = {
-            "j": lambda: self._move(1),
-            "k": lambda: self._move(-1),
-            "x": self._toggle_raw,
-            "l": self._change_language,
-            "?": self._help,
-        }
-        if key == "q":
-            event.stop()
-            self._program.exit()
-        elif key in moves:
-            event.stop()
-            self._begin(moves[key])
-        elif event.key == "enter":
+        name = event.character or event.key
+        key = ACTIONS.get(name)
+        if event.key == "enter":
             event.stop()
             self.panes.rows.focus()
-        elif self._may(key, event.time):
+        elif key is None or key.action in ("pane", "send", "close"):
+            # Those are the business of whatever has the focus.
+            return
+        elif key.action == "quit":
+            event.stop()
+            self._program.exit()
+        elif key.action in self._moves:
+            if event.key not in ("up", "down"):
+                event.stop()
+                self._begin(self._moves[key.action])
+        elif self._may(name, event.time):
             event.stop()
             shown, question = self.shown, self.question
             if shown is not None and question is not None:
-                if key == "m":
+                if key.action == "model":
                     self.panes.rows.jump(self.words("model.title"))
-                self._begin(lambda: self._acting.act(key, shown, question))
+                self._begin(lambda: self._acting.act(key.action, shown, question))
 
     def on_screen_resume(self) -> None:
         """Begin anew with what could not be seen behind something else."""
@@ -213,6 +239,63 @@ class ReviewStage(Screen[None]):
         if self._raw:
             self.panes.rows.jump(self.words("raw.title"))
 
+    async def _toggle_fold(self) -> None:
+        self._whole = not self._whole
+        async with self._turn:
+            await self._draw(keep_place=True)
+
+    async def _next_risk(self) -> None:
+        """Mark the next place that needs a closer look; what is folded may hide some, so it is unfolded."""
+        rows = self.panes.rows
+        if not self._whole:
+            await self._toggle_fold()
+        places = rows.document.places()
+        if not places:
+            self.say(self.words("risk.no_place"))
+            return
+        at = next((number for number, row in enumerate(places) if row > rows.marked), 0)
+        rows.mark(places[at])
+        self.say(self.words("risk.place", n=at + 1, total=len(places)))
+
+    async def _select(self) -> None:
+        if self.question is not None and self.question.state == "pending":
+            self.selected ^= {self.question.id}
+            self.panes.queue.select(self.selected)
+            await self._move(1)
+
+    async def _filter(self) -> None:
+        wanted = await self.ask(filtering(self._wanted, self.words))
+        if wanted is not None:
+            self._wanted = wanted
+            await self.look()
+
+    async def _sort(self) -> None:
+        self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
+        await self.look()
+        self.say(self.words(f"sort.{self._order}"))
+
+    def follow(self, ids: Iterable[str]) -> None:
+        """Look what becomes of decisions, and say so."""
+        self._followed.update(ids)
+
+    def seen_whole(self) -> bool:
+        """Tell whether all that must be seen before it is accepted has been in sight."""
+        return self.panes.rows.seen_to >= self.panes.rows.document.end()
+
+    async def _follow(self) -> None:
+        for id in list(self._followed):
+            try:
+                question = await self.queue.get(id)
+            except LookupError:
+                self._followed.discard(id)
+                continue
+            if question.outcome is not None:
+                self._followed.discard(id)
+                self.say(outcome_text(question.outcome, self.words))
+            elif question.state == "pending":
+                # It was taken back.
+                self._followed.discard(id)
+
     async def _change_language(self) -> None:
         self.words = words(next_language(self.words.language))
         self.say("")
@@ -236,7 +319,11 @@ class ReviewStage(Screen[None]):
         self.looked = True
         waiting = {question.id for question in self.pending}
         self._bell.hear(waiting)
-        self.panes.list(groups_of(self.pending), len(waiting), self.words)
+        self.selected &= waiting
+        groups = arranged(groups_of(self.pending), self._order, self._wanted)
+        self.panes.list(groups, len(waiting), self.words, only=self._wanted)
+        self.panes.queue.select(self.selected)
+        await self._follow()
         question = self.question
         if question is None:
             following = next((id for id in (*wanted, *self.panes.queue.ids) if id in waiting), None)
@@ -245,10 +332,12 @@ class ReviewStage(Screen[None]):
             else:
                 await self._open(following)
         elif question.id in waiting:
-            self._place = self.panes.queue.ids.index(question.id)
+            ids = self.panes.queue.ids
+            self._place = ids.index(question.id) if question.id in ids else 0
             self.panes.queue.choose(question.id)
-            if self.shown is None:
-                # The store could not be read when it was to be shown.
+            now_asked = next(each for each in self.pending if each.id == question.id)
+            if self.shown is None or self.shown.hash != now_asked.hash:
+                # The store could not be read when it was to be shown; or it asks for something else now.
                 await self._open(question.id)
         elif question.state == "pending":
             await self._open(question.id)
@@ -270,7 +359,7 @@ class ReviewStage(Screen[None]):
         question = self.question
         shown = None if question is None else show(question)
         if shown is not None:
-            pieces = draw(shown, self.words, raw=self._raw, model=self.models.get(shown.id))
+            pieces = draw(shown, self.words, raw=self._raw, model=self.models.get(shown.id), whole=self._whole)
         elif question is not None:
             pieces = kept_only(question, self.words)
         elif self.looked:

@@ -55,6 +55,14 @@ class RowsView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._pieces: list[Piece] = []
         self._document = Document((), 80)
+        self._seen = 0
+        self._marked: int | None = None
+        """The row that a person was led to."""
+
+    @property
+    def seen_to(self) -> int:
+        """The number of rows that have been in sight, or stand above one that is now."""
+        return self._seen
 
     @property
     def document(self) -> Document:
@@ -64,6 +72,9 @@ class RowsView(ScrollView, can_focus=True):
     async def show(self, pieces: Iterable[Piece], *, keep_place: bool = False) -> None:
         """Show something else, from its beginning, or from where one is."""
         self._pieces = list(pieces)
+        self._marked = None
+        if not keep_place:
+            self._seen = 0
         await self._wrap()
         if not keep_place:
             self.scroll_to(y=0, animate=False)
@@ -71,6 +82,17 @@ class RowsView(ScrollView, can_focus=True):
     def jump(self, title: str) -> None:
         """Scroll to a title."""
         self.scroll_to(y=self._document.find(title), animate=False)
+
+    def mark(self, row: int) -> None:
+        """Mark a row, and scroll to it."""
+        self._marked = row
+        self.scroll_to(y=max(0, row - self.size.height // 3), animate=False)
+        self.refresh()
+
+    @property
+    def marked(self) -> int:
+        """The row that is marked; -1 if none is."""
+        return -1 if self._marked is None else self._marked
 
     async def on_resize(self, event: events.Resize) -> None:
         """Wrap anew where the width has changed."""
@@ -82,7 +104,10 @@ class RowsView(ScrollView, can_focus=True):
         width, at = self.size.width, y + self.scroll_offset.y
         if at >= len(self._document):
             return Strip.blank(width)
+        self._seen = max(self._seen, at + 1)
         row = self._document.row(at)
+        if at == self._marked:
+            return Strip([Segment(f"▶{row.lead[1:]}{row.text}", _LOOKS["chosen"])]).adjust_cell_length(width)
         lead = _LOOKS["title" if row.style == "title" else "dim"]
         return Strip([Segment(row.lead, lead), Segment(row.text, _LOOKS[row.style])]).adjust_cell_length(width)
 
@@ -130,6 +155,7 @@ class QueueView(ScrollView, can_focus=True):
         self._entries: list[Entry] = []
         self._words = words("en")
         self._current = ""
+        self._chosen: frozenset[str] = frozenset()
         self._clock = clock
 
     @property
@@ -141,6 +167,11 @@ class QueueView(ScrollView, can_focus=True):
         """Show other questions."""
         self._entries, self._words = list(entries), words
         self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self._entries))
+        self.refresh()
+
+    def select(self, ids: Iterable[str]) -> None:
+        """Mark the questions that are to be decided together."""
+        self._chosen = frozenset(ids)
         self.refresh()
 
     def choose(self, id: str) -> None:
@@ -168,6 +199,8 @@ class QueueView(ScrollView, can_focus=True):
             return Strip.blank(width)
         entry = self._entries[at]
         current = bool(entry.id) and entry.id == self._current
-        text = set_cell_size(line(entry, self._clock(), self._words, current=current), width)
+        text = set_cell_size(
+            line(entry, self._clock(), self._words, current=current, marked=entry.id in self._chosen), width
+        )
         style: Style = "chosen" if current else "warning" if entry.warnings else "" if entry.id else "dim"
         return Strip([Segment(text, _LOOKS[style])])

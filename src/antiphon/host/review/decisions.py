@@ -17,11 +17,12 @@ from antiphon.host.checks.forms import Field, check_content, check_value, fields
 from antiphon.host.checks.validate import validate
 from antiphon.host.review.diff import edited_text
 from antiphon.host.review.review import Answer, Approve, Deny, Edit, ElicitItem, Reach, ReviewItem, Scope, Terms, digest
+from antiphon.host.review.texts import Texts
 from antiphon.wire.content import SamplingContent, TextContent
 from antiphon.wire.elicitation import ElicitResult, ElicitValue
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
-__all__ = ["Form", "Refused", "answer", "approval", "denial", "edited", "edition", "filled"]
+__all__ = ["Form", "Refused", "answer", "approval", "denial", "edited", "edition", "filled", "rule"]
 
 _SCOPES: Mapping[str, Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, Reach] = {"once": "once", "call": "call", "server": "server"}
@@ -165,6 +166,20 @@ def filled(form: Form, item: ElicitItem) -> ElicitResult:
     except ValueError as error:
         raise Refused("problem.field", str(error)) from None
     return ElicitResult(action="accept", content=content)
+
+
+def rule(field: Field, words: Texts) -> str:
+    """Say which values fit a field, in a few words; nothing where any does."""
+    rules: list[str] = []
+    if words.has(f"rule.format.{field.format}"):
+        rules.append(words(f"rule.format.{field.format}"))
+    elif field.kind in ("integer", "number"):
+        rules.append(words(f"rule.kind.{field.kind}"))
+    unit = {"string": "characters", "choices": "choices"}.get(field.kind, "number")
+    for bound, name in ((field.minimum, "least"), (field.maximum, "most")):
+        if bound is not None:
+            rules.append(words(f"rule.{name}.{unit}", n=f"{bound:g}"))
+    return ", ".join(rules)
 
 
 def _message(form: Form, at: int, message: SamplingMessage) -> SamplingMessage:

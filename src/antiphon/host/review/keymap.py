@@ -99,9 +99,9 @@ KEYMAP: tuple[Key, ...] = (
     _other("deny_marked", "D", place="list"),
     _other("filter", "/", place="list"),
     _other("sort", "z", place="list"),
-    _other("history", "h"),
-    _other("grants", "G"),
-    _other("spending", "$"),
+    _other("history", "h", on=frozenset({"page"})),
+    _other("grants", "G", on=frozenset({"page"})),
+    _other("spending", "$", on=frozenset({"page"})),
     _other("pane", "Tab", on=frozenset({"screen"})),
     _other("send", "Control+Enter", place="panel", on=frozenset({"page"})),
     # A terminal sends the same for Enter and Ctrl+Enter, unless it speaks a newer protocol for keys.

@@ -47,7 +47,7 @@ from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 
-__all__ = ["AlreadyDecided", "Mismatch", "NotShown", "Outcome", "Question", "QuestionState", "Queue"]
+__all__ = ["UNDO", "AlreadyDecided", "Mismatch", "NotShown", "Outcome", "Question", "QuestionState", "Queue"]
 
 QuestionState = ReviewState | Literal["held"]
 """``"held"``: decided, and still to be undone until ``Question.release``."""

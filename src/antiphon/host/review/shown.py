@@ -19,8 +19,9 @@ from antiphon.host.checks.risk import Risk
 from antiphon.host.models.selection.record import Selection, kept_selection
 from antiphon.host.review.diff import Line, differences, pretty
 from antiphon.host.review.queue import Question
-from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, digest
-from antiphon.host.review.summary import first_words, host_of, server_name
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, can_tell, digest
+from antiphon.host.review.summary import first_words, host_of, money, server_name
+from antiphon.host.review.texts import Texts
 from antiphon.host.store.base import ReviewKind
 from antiphon.wire.content import (
     AudioContent,
@@ -35,7 +36,7 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Group", "Part", "Row", "Shown", "Turn", "Who", "groups_of", "shape_of", "show"]
+__all__ = ["Group", "Part", "Row", "Shown", "Turn", "Who", "groups_of", "headline", "shape_of", "show"]
 
 PartKind = Literal["text", "json", "image", "audio", "note"]
 _DIGITS = 12
@@ -97,6 +98,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     hash: str
     """Of all that is shown: a decision names it."""
+    can_tell: bool = False
+    """Whether the reason of a refusal can be sent to the server."""
     choices: frozenset[str] = frozenset()
     params: CreateMessageRequestParams | None = None
     turns: tuple[Turn, ...] = ()
@@ -181,10 +184,29 @@ def show(question: Question) -> Shown | None:
         raw=pretty(item.params),
         digest=digest(item.params),
         hash=question.hash,
+        can_tell=can_tell(item),
     )
     if isinstance(item, ElicitItem):
         return _form(shown, item)
     return _tool(shown, item) if isinstance(item, ToolItem) else _sampling(shown, item)
+
+
+def headline(shown: Shown, words: Texts) -> str:
+    """Say in one line who asks, for what, and at which cost. Not inert: names are the server's."""
+    who = shown.who
+    parts = [who.name, who.call.partition(" ")[2] or who.call or words("who.background")]
+    if who.round:
+        parts.append(words("who.round", n=who.round[0], max=who.round[1]))
+    costs = None if shown.item is None or shown.answer is not None else shown.item.costs
+    if costs is not None:
+        worst = money(costs.worst.money)
+        left = costs.left
+        parts.append(
+            words("cost.at_most", worst=worst)
+            if left is None
+            else words("cost.at_most_of", worst=worst, left=money(left, up=False))
+        )
+    return " · ".join(parts)
 
 
 def _tool(shown: Shown, item: ToolItem) -> Shown:

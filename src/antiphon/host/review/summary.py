@@ -15,12 +15,13 @@ from urllib.parse import urlsplit
 
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.visible import replace_hidden
+from antiphon.host.review.queue import Outcome
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.texts import Texts
 from antiphon.wire.content import TextContent, ToolResultContent
 from antiphon.wire.sampling import SamplingMessage
 
-__all__ = ["clock", "first_words", "host_of", "money", "server_name", "span"]
+__all__ = ["clock", "first_words", "host_of", "money", "outcome_text", "server_name", "span"]
 
 _NAME = 40
 """Characters of a server's short name."""
@@ -30,9 +31,7 @@ _WINDOW = 2_000
 """Characters that are looked at together for something to read."""
 _WINDOWS = 10
 """Windows that are looked into: who hides a text behind more than this gets no first words."""
-_RUNNERS = frozenset(
-    ["python", "pypy", "node", "deno", "bun", "ruby", "npx", "bunx", "uvx", "pipx", "uv", "sh", "bash"]
-)
+_RUNNERS = frozenset(["python", "pypy", "node", "deno", "bun", "npx", "bunx", "uvx", "pipx", "uv", "env", "sh", "bash"])
 """Programs that run another one, which is what a server is known by."""
 _NAMING = frozenset(["-m", "--module", "--package", "--from"])
 """Options of such programs whose value names what is run."""
@@ -75,9 +74,8 @@ def money(nano: int, *, up: bool = True) -> str:
     dollars = Decimal(abs(nano)) / DOLLAR
     digits = 2 if dollars >= Decimal("0.01") or not nano else 1 - dollars.adjusted()
     rounded = dollars.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING if up == (nano >= 0) else ROUND_FLOOR)
-    if rounded >= Decimal("0.01"):
-        rounded = rounded.quantize(Decimal("0.01"))
-    return f"{'-' if nano < 0 else ''}${rounded:f}"
+    whole, _, rest = f"{rounded:f}".partition(".")
+    return f"{'-' if nano < 0 else ''}${whole}.{rest.rstrip('0').ljust(2, '0')}"
 
 
 def clock(seconds: float, words: Texts) -> str:
@@ -115,6 +113,13 @@ def first_words(item: ReviewItem | ElicitItem | ToolItem | None) -> str:
             return said
     last = item.result or item.params.messages[-1]
     return type(last.blocks[0] if last.blocks else last).__name__.removesuffix("Content").lower()
+
+
+def outcome_text(outcome: Outcome, words: Texts) -> str:
+    """Say what became of a decision: nothing is claimed that is not known."""
+    why = f"outcome.why.{outcome.why}"
+    said = words(f"outcome.{outcome.became}")
+    return f"{said} {words(why)}" if outcome.why and words.has(why) else said
 
 
 def _new_texts(item: ReviewItem) -> Iterator[str]:
