@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import re
+import time
 from decimal import Decimal
 
 import pytest
 
 from antiphon.errors import Rejected
-from antiphon.host import Grant, Terms, digest
+from antiphon.host import Grant, MemoryStore, Terms, digest
+from antiphon.host.audit.log import day_of
+from antiphon.host.budget import DOLLAR, Account, Amount, Cap
 from antiphon.host.catalogue import Model
 from antiphon.host.catalogue import Price as ModelPrice
 from antiphon.host.checks.policy import Policy, Rule
 from antiphon.host.config.shape import Caps, Config, ServerEntry
+from antiphon.host.store.base import Change, Hold
+from antiphon.host.store.chain import Record
+from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin, request
 from tests.web.pages import Desk, desk
 
@@ -28,25 +36,108 @@ async def decided(page: Desk) -> None:
         await refused
 
 
-async def test_grants_are_listed_with_their_bounds():
-    """For whom, how far, how much is used."""
+def text_of(shown: str) -> str:
+    """Return what is read on a page, without its marks."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown.partition("<main")[2])).split())
+
+
+@pytest.mark.parametrize(
+    ("scope", "terms", "sentence"),
+    [
+        ("session", Terms(uses=10, money=500_000_000), "The next 10 requests like this, up to $0.50, this session"),
+        ("call", Terms(uses=1), "The next request like this, for this call"),
+        (
+            "always",
+            Terms(until=4_000_000_000.0),
+            "Every request like this, until 2096-10-02 07:06:40 UTC, in every session",
+        ),
+        ("always", Terms(), "Every request like this, in every session"),
+    ],
+)
+async def test_a_grant_is_a_sentence(scope: str, terms: Terms, sentence: str):
+    """What is left of it, up to which sum, until when, how far it reaches; it can be revoked."""
     async with desk() as page:
         assert "There are no grants" in (await page.get("/grants")).text
-        terms = Terms(uses=5, money=250_000_000, until=4_000_000_000.0)
-        given = await page.host.grants.add(Grant.give(request(), origin(), "always", terms))
+        given = await page.host.grants.add(Grant.give(request(), origin(), scope, terms))
         shown = (await page.get("/grants")).text
-        for text in ("0 of 5", "$0.25", "2096-10-02", f"/grants/{given.id}/revoke"):
-            assert text in shown
+        assert sentence in text_of(shown).replace(" ,", ",")
+        assert f"/grants/{given.id}/revoke" in shown
+        assert ("without a limit" in shown) == (terms == Terms())
 
 
-async def test_spending_is_a_chart_and_a_table():
-    """The same figures in both, by day, server and model."""
+async def test_a_grant_for_a_tool_names_it():
+    """With what is left of its uses."""
+    async with desk() as page:
+        call = CallToolRequestParams(name="order", arguments={})
+        given = await page.host.grants.add(Grant.give(call, origin(), "session", Terms(uses=3)))
+        await page.store.commit(Change(use=given.id))
+        shown = text_of((await page.get("/grants")).text).replace(" ,", ",")
+        assert "The next 2 calls of order, this session" in shown
+        assert "used 1 of 3" in shown
+
+
+async def test_what_is_offered_for_more_than_once_is_bounded():
+    """Ten requests and half a dollar, unless somebody empties the fields."""
+    async with desk() as page:
+        question, task = await page.asked()
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert re.search(r'name="uses"[^>]* value="10"', shown)
+        assert re.search(r'name="dollars"[^>]* value="0.50"', shown)
+        task.cancel()
+
+
+async def test_spending_is_a_chart_and_tables():
+    """The same figures in both, by day, server and model; of tokens where nothing has a price."""
     async with desk() as page:
         assert "Nothing was spent" in (await page.get("/spending")).text
         await decided(page)
         shown = (await page.get("/spending")).text
-        assert shown.count("<rect") == 14
+        assert shown.count('<g class="day">') == 14
         assert "scripted" in shown
+        assert "nothing has a price" in shown
+
+
+async def test_spending_is_shown_by_server_over_an_axis():
+    """The dearest first, each with its colour; more than five share one."""
+    store = MemoryStore()
+    now = time.time()
+    for number in range(7):
+        facts = {"at": now, "identity": f"command:{number}", "method": "sampling/createMessage", "ask": str(number)}
+        paid = Record(step="settled", model="m", input_tokens=9, output_tokens=1, money=(7 - number) * 10**7, **facts)
+        await store.commit(Change(records=(Record(step="received", server=f"shop{number}.py", **facts), paid)))
+    async with desk(store=store) as page:
+        shown = (await page.get("/spending")).text
+        assert shown.count('<rect class="s5" x=') == 1
+        rows = re.findall(r'<tr><td><svg class="swatch".*?</tr>', shown, re.DOTALL)
+        assert [text_of(f"<main>{row}").removeprefix("> ") for row in rows] == [
+            *(f"shop{number}.py 1 10 $0.0{7 - number}" for number in range(5)),
+            "others 2 20 $0.03",
+        ]
+        assert [text for text in ("$0.00", "$0.10", "$0.20", "$0.30") if f'end">{text}' in shown] == [
+            "$0.00",
+            "$0.10",
+            "$0.20",
+            "$0.30",
+        ]
+
+
+async def test_budgets_are_bars_with_what_is_used():
+    """Of each server that has one, of the day and of all; what is reserved is part of it."""
+    store = MemoryStore()
+    caps = {f"server:{origin().identity}": 4, "server:other": None, f"day:{day_of(time.time())}": 10, "total": None}
+    accounts = tuple(
+        Account(key=key, cap=Cap(money=None if cap is None else cap * DOLLAR)) for key, cap in caps.items()
+    )
+    amount = Amount(money=DOLLAR, tokens=1)
+    hold = Hold(id="h", ask="1", identity="command:x", accounts=accounts, amount=amount, sent=True)
+    await store.commit(Change(hold=hold))
+    config = Config(servers=(ServerEntry(target=("python", "catalogue.py")),))
+    async with desk(store=store, config=config) as page:
+        shown = text_of((await page.get("/spending")).text)
+        assert "python catalogue.py $1.00 of $4.00 $1.00 of it reserved" in shown
+        assert "All servers, today $1.00 of $10.00" in shown
+        assert "in all $1.00 of" not in shown
+        assert (await page.get("/spending")).text.count("<meter") == 2
 
 
 async def test_servers_are_named_where_they_are_known():

@@ -55,6 +55,13 @@ def test_who_decides_without_a_person_is_said_as_well(records: list[Record], dec
     assert gathered(*records)[0].decision == decision
 
 
+def test_the_reason_a_person_gave_is_told_and_searched():
+    """In the person's words."""
+    [row] = gathered(record("review", "deny", by="Ada", reason="Too DEAR"), record("refused", "user"))
+    assert row.reason == "Too DEAR"
+    assert row in Sought(words=(("dear", ()),))
+
+
 def test_an_ask_of_another_process_is_another():
     """Each counts its own."""
     rows = gathered(record("received"), Record(at=6.0, ask="1", identity="c", method=SAMPLING, step="received"))

@@ -38,10 +38,10 @@ def grant(id: str = "g", **more) -> GrantRow:
 async def test_a_reservation_is_settled_with_what_was_used(store: Store):
     """Held first, spent then; nothing is left of the hold."""
     assert await store.commit(Change(hold=hold())) is None
-    assert await store.balances() == [Balance(key="total", held=Amount(money=10, tokens=5))]
+    assert await store.balances() == [Balance(key="total", held=Amount(money=10, tokens=5), cap=Cap(money=100))]
     assert [row.id for row in await store.holds()] == ["h"]
     await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=3, tokens=2))))
-    assert await store.balances() == [Balance(key="total", spent=Amount(money=3, tokens=2))]
+    assert await store.balances() == [Balance(key="total", spent=Amount(money=3, tokens=2), cap=Cap(money=100))]
     assert await store.holds() == []
 
 
@@ -50,7 +50,7 @@ async def test_a_reservation_is_settled_once(store: Store):
     await store.commit(Change(hold=hold()))
     for _ in range(2):
         await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=3, tokens=2))))
-    assert await store.balances() == [Balance(key="total", spent=Amount(money=3, tokens=2))]
+    assert await store.balances() == [Balance(key="total", spent=Amount(money=3, tokens=2), cap=Cap(money=100))]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ _COLUMNS = (
     "money",
     "grant",
     "by",
+    "reason",
+    "told",
 )
 # Spreadsheets of many countries split at ";", whatever is quoted for ",": a formula may begin after any separator, and
 # also behind blanks and quotes. The wide forms are computed by some of them, too.

@@ -216,6 +216,7 @@ def _add(row: AskRow, record: Record) -> None:
         # There it is the process that put things in order.
         row.by = record.by or row.by
     row.model = record.model or row.model
+    row.reason = record.reason or row.reason
     if record.step in ("review", "response", "grant"):
         row.decision = record.outcome or record.step
     elif record.step == "policy" and record.outcome != "ask":

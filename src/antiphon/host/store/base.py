@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from antiphon.host.budget import Account, Amount
+from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
 from antiphon.host.store.chain import Entry, Head, Record
 from antiphon.sql.patience import StoreStalled
@@ -90,6 +90,8 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     spent: Amount = Amount()
     held: Amount = Amount()
+    cap: Cap = Cap()
+    """As the latest reservation had it; only where accounts are listed."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):

@@ -317,7 +317,9 @@ class MemoryStore:
         for account in hold.accounts:
             balance = self._accounts.pop(account.key, None) or Balance(key=account.key)
             # Popped and put back: the one used for longest stands first.
-            self._accounts[account.key] = msgspec.structs.replace(balance, held=_plus(balance.held, hold.amount))
+            self._accounts[account.key] = msgspec.structs.replace(
+                balance, held=_plus(balance.held, hold.amount), cap=account.cap
+            )
         self._holds[hold.id] = HoldRow(
             id=hold.id,
             host=self.host,
@@ -335,9 +337,8 @@ class MemoryStore:
             return False
         for key in hold.keys:
             balance = self._accounts[key]
-            self._accounts[key] = Balance(
-                key=key, spent=_plus(balance.spent, amount), held=_plus(balance.held, hold.amount, sign=-1)
-            )
+            held = _plus(balance.held, hold.amount, sign=-1)
+            self._accounts[key] = msgspec.structs.replace(balance, spent=_plus(balance.spent, amount), held=held)
         return True
 
     def _forget_accounts(self) -> None:

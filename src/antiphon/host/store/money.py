@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-from antiphon.host.budget import Account, Amount
+from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.base import Balance, Hold, HoldRow
 from antiphon.host.store.schema import accounts, blocks, holds, swept
 from antiphon.sql.prepared import Prepared
@@ -183,6 +183,7 @@ def _balance(row: Row[Any]) -> Balance:
         key=row.key,
         spent=Amount(money=row.spent_money, tokens=row.spent_tokens),
         held=Amount(money=row.held_money, tokens=row.held_tokens),
+        cap=Cap(money=row.cap_money, tokens=row.cap_tokens),
     )
 
 
