@@ -5,8 +5,10 @@ Pure walking, no judgement. A place is a path by wire names, such as ``messages[
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
 
 from antiphon.wire.content import (
     AudioContent,
@@ -22,7 +24,7 @@ from antiphon.wire.content import (
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
-__all__ = ["Binary", "Placed", "Text", "binaries", "blocks", "message_blocks", "texts"]
+__all__ = ["Binary", "Leaf", "Placed", "Text", "binaries", "blocks", "leaves", "message_blocks", "rewritten", "texts"]
 
 AnyBlock = SamplingContent | ContentBlock
 
@@ -49,6 +51,69 @@ class Binary(NamedTuple):
     mime_type: str
     playable: bool
     """Whether a model would look at it or listen to it: an image or sound, not the blob of a resource."""
+
+
+class Leaf(NamedTuple):
+    """A decoded text anywhere in what travels, and where it is."""
+
+    place: str
+    text: str
+    name: str = ""
+    """Of the member it is the value of; nothing in a list."""
+    is_name: bool = False
+    """Whether the text is the name of a member itself."""
+
+
+def leaves(value: msgspec.Struct | msgspec.Raw) -> Iterator[Leaf]:
+    """Yield every text of a message as it is after decoding, the names of members too; base64 data of blocks is none.
+
+    Texts are looked at one by one, never as encoded JSON: there a line end is two characters, one of them a letter.
+    """
+    return _leaves("", "", msgspec.json.decode(encode(value)), _data_of(value))
+
+
+def rewritten(value: msgspec.Struct | msgspec.Raw, change: Callable[[Leaf], str]) -> Any:
+    """Return a message as plain JSON in which every text that ``leaves`` yields is replaced as the function says."""
+    return _rewritten("", "", msgspec.json.decode(encode(value)), _data_of(value), change)
+
+
+def _data_of(value: msgspec.Struct | msgspec.Raw) -> frozenset[str]:
+    """Return the places of base64 data: by the type of the block, since any member may be called ``data``."""
+    if isinstance(value, CreateMessageRequestParams | CreateMessageResult):
+        return frozenset(binary.place for binary in binaries(value))
+    return frozenset()
+
+
+def _leaves(place: str, name: str, value: Any, data: frozenset[str]) -> Iterator[Leaf]:
+    if isinstance(value, str):
+        if place not in data:
+            yield Leaf(place, value, name)
+    elif isinstance(value, dict):
+        for member, inner in cast("dict[str, Any]", value).items():
+            where = f"{place}.{member}" if place else member
+            yield Leaf(where, member, is_name=True)
+            yield from _leaves(where, member, inner, data)
+    elif isinstance(value, list):
+        for at, inner in enumerate(cast("list[Any]", value)):
+            yield from _leaves(f"{place}[{at}]", "", inner, data)
+
+
+def _rewritten(place: str, name: str, value: Any, data: frozenset[str], change: Callable[[Leaf], str]) -> Any:
+    if isinstance(value, str):
+        return value if place in data else change(Leaf(place, value, name))
+    if isinstance(value, list):
+        items = enumerate(cast("list[Any]", value))
+        return [_rewritten(f"{place}[{at}]", "", item, data, change) for at, item in items]
+    if not isinstance(value, dict):
+        return value
+    made: dict[str, Any] = {}
+    for member, inner in cast("dict[str, Any]", value).items():
+        where = f"{place}.{member}" if place else member
+        called = change(Leaf(where, member, is_name=True))
+        # Two names that become one: neither member is lost.
+        called = called if called not in made else f"{called} {len(made)}"
+        made[called] = _rewritten(where, member, inner, data, change)
+    return made
 
 
 def message_blocks(message: SamplingMessage | CreateMessageResult, place: str) -> list[Placed]:

@@ -5,21 +5,28 @@ Owns the patterns, and what masking means. Whether a direction is masked, blocke
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from antiphon.host.checks.contents import texts
-from antiphon.host.checks.secret_forms import FORMS
+from antiphon.host.checks.contents import Leaf, leaves, rewritten
+from antiphon.host.checks.secret_forms import FORMS, is_password, names_password
+from antiphon.host.checks.visible import bare
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Finding", "Redaction", "RedactionMode", "find_secrets", "has_secrets", "mask", "masked", "masked_json"]
+__all__ = [
+    "Finding", "Redaction", "RedactionMode", "Secret", "find_secrets", "has_secrets", "mask", "masked", "masked_json",
+    "secrets_of",
+]  # fmt: skip
 
 Asked = TypeVar("Asked", CreateMessageRequestParams, CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]
-_BINARY = frozenset({"data", "blob"})
-"""Members that hold base64: no text, and no vendor's key looks like it."""
+_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_NUMBER = re.compile(r"(.*)\[(\d{1,9})\]\.text", re.DOTALL)
 
 
 class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,66 +45,130 @@ class Finding(NamedTuple):
     end: int
 
 
+class Secret(NamedTuple):
+    """One place in a message that looks like a secret."""
+
+    leaf: Leaf
+    finding: Finding
+
+
 def find_secrets(text: str) -> list[Finding]:
-    """Return the places that look like secrets, in order, without overlaps (the one that starts first wins)."""
-    lowered = text.lower()
-    possible = [form for form in FORMS if any(sign in lowered for sign in form.signs)]
-    matches = [
-        Finding(form.kind, *match.span())
-        for form in possible
-        for match in form.pattern.finditer(text)
-        if form.fits is None or form.fits(match.groupdict().get("value") or match[0])
-    ]
-    found: list[Finding] = []
-    # The sort is stable: of two that start together, the earlier form, which is the more particular, is kept.
-    for finding in sorted(matches, key=lambda match: match.start):
-        if not found or finding.start >= found[-1].end:
-            found.append(finding)
-    return found
+    """Return the places that look like secrets, in order, without overlaps (the one that starts first wins).
+
+    A text is looked at as it is, with its escapes taken for what they stand for, and without the characters nobody
+    sees: none of them hides a secret, and none of them lets one run into what stands beside it.
+    """
+    found = _matches(text)
+    if "\\" in text:
+        # As long as before, so that places stay the same.
+        found += _matches(_ESCAPE.sub(lambda escape: " " * len(escape[0]), text))
+    seen = bare(text)
+    if seen is not None:
+        plain, place = seen
+        found += [Finding(kind, place(start), place(end - 1) + 1) for kind, start, end in _matches(plain)]
+    return _apart(found)
+
+
+def secrets_of(value: msgspec.Struct | msgspec.Raw) -> list[Secret]:
+    """Return what looks like a secret anywhere in a message: in each text, and across blocks of text side by side."""
+    found: list[Secret] = []
+    beside: list[Leaf] = []
+    for leaf in leaves(value):
+        if not leaf.is_name and leaf.name != "type":
+            if leaf.name == "text" and _is_beside(beside, leaf):
+                beside.append(leaf)
+            elif leaf.name == "text":
+                found += _across(beside)
+                beside = [leaf]
+        found += [Secret(leaf, finding) for finding in _in_leaf(leaf)]
+    return found + _across(beside)
 
 
 def mask(text: str) -> str:
     """Return the text with everything that looks like a secret replaced by its kind in brackets."""
+    return _replaced(text, find_secrets(text))
+
+
+def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool:
+    """Tell whether any text of it looks like a secret."""
+    return bool(secrets_of(asked))
+
+
+def masked(asked: Asked) -> Asked:
+    """Return a request or an answer with every secret in its texts masked."""
+    return msgspec.json.decode(encode(_masked(asked)), type=type(asked))
+
+
+def masked_json(value: msgspec.Struct | msgspec.Raw) -> str:
+    """Return anything that travels as JSON, with every secret in its texts masked."""
+    return encode(_masked(value)).decode()
+
+
+def _masked(value: msgspec.Struct | msgspec.Raw) -> Any:
+    found: dict[tuple[str, bool], list[Finding]] = {}
+    for leaf, finding in secrets_of(value):
+        found.setdefault((leaf.place, leaf.is_name), []).append(finding)
+    return rewritten(value, lambda leaf: _replaced(leaf.text, _apart(found.get((leaf.place, leaf.is_name), []))))
+
+
+def _replaced(text: str, findings: list[Finding]) -> str:
     parts: list[str] = []
     at = 0
-    for finding in find_secrets(text):
+    for finding in findings:
         parts += [text[at : finding.start], f"[{finding.kind}]"]
         at = finding.end
     return "".join(parts) + text[at:]
 
 
-def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool:
-    """Tell whether any text of it looks like a secret."""
-    return any(find_secrets(text) for _, text in texts(asked))
+def _matches(text: str) -> list[Finding]:
+    lowered = text.lower()
+    possible = [form for form in FORMS if any(sign in lowered for sign in form.signs)]
+    return [
+        Finding(form.kind, *match.span())
+        for form in possible
+        for match in form.pattern.finditer(text)
+        if form.fits is None or form.fits(match.groupdict().get("value") or match[0])
+    ]
 
 
-def masked(asked: Asked) -> Asked:
-    """Return a request or an answer with every secret in its texts masked."""
-    plain = _masked_json(msgspec.json.decode(encode(asked)))
-    return msgspec.json.decode(encode(plain), type=type(asked))
+def _apart(findings: list[Finding]) -> list[Finding]:
+    """Sort findings, and leave out those that overlap with one that begins before."""
+    kept: list[Finding] = []
+    # The sort is stable: of two that start together, the earlier form, which is the more particular, is kept.
+    for finding in sorted(findings, key=lambda each: each.start):
+        if not kept or finding.start >= kept[-1].end:
+            kept.append(finding)
+        elif finding.end > kept[-1].end:
+            kept[-1] = kept[-1]._replace(end=finding.end)
+    return kept
 
 
-def masked_json(value: msgspec.Struct) -> str:
-    """Return anything that travels as JSON, with every secret in its texts masked."""
-    return encode(_masked_json(msgspec.json.decode(encode(value)))).decode()
-
-
-def _masked_json(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, list):
-        return [_masked_json(item) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {name: _masked_member(name, member) for name, member in members.items()}
-    return value
-
-
-def _masked_member(name: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return _masked_json(value)
-    if name in _BINARY and len(value) > 100:
-        return value
+def _in_leaf(leaf: Leaf) -> list[Finding]:
     # {"password": "..."}: only together with its name it looks like a secret.
-    named = find_secrets(f'{name}: "{value}"')
-    return f"[{named[0].kind}]" if named and named[0].start == 0 else mask(value)
+    if not leaf.is_name and leaf.name and names_password(leaf.name) and is_password(leaf.text):
+        return [Finding("password", 0, len(leaf.text))]
+    return find_secrets(leaf.text)
+
+
+def _is_beside(beside: list[Leaf], leaf: Leaf) -> bool:
+    """Tell whether a text is that of the next block in the same list of blocks."""
+    if not beside:
+        return False
+    before, after = _NUMBER.fullmatch(beside[-1].place), _NUMBER.fullmatch(leaf.place)
+    return before is not None and after is not None and before[1] == after[1] and int(before[2]) + 1 == int(after[2])
+
+
+def _across(beside: list[Leaf]) -> list[Secret]:
+    """Find what looks like a secret only once the texts of neighbouring blocks are read in a row, as a model does."""
+    if len(beside) < 2:
+        return []
+    begins = list(accumulate((len(leaf.text) for leaf in beside), initial=0))
+    found: list[Secret] = []
+    for kind, start, end in find_secrets("".join(leaf.text for leaf in beside)):
+        first, last = bisect_right(begins, start) - 1, bisect_left(begins, end) - 1
+        if first < last:
+            found += [
+                Secret(leaf, Finding(kind, max(start - begins[at], 0), min(end - begins[at], len(leaf.text))))
+                for at, leaf in enumerate(beside[first : last + 1], first)
+            ]
+    return found

@@ -1,6 +1,7 @@
-"""What a person should look at twice before approving: facts about a request, each in one line.
+"""What a person should look at twice before approving: facts about a request, each in one line, and where they are.
 
-Pure. Nothing is refused here (that is ``validate`` and ``policy``), and no text of the request is repeated.
+Pure. Nothing is refused here (that is ``validate`` and ``policy``), and no text of the request is repeated. Requests of
+any size are looked at by ``scan``, beside the event loop.
 """
 
 from __future__ import annotations
@@ -8,20 +9,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Literal
 
 import msgspec
 
-from antiphon.host.checks.contents import binaries, texts
-from antiphon.host.checks.redact import find_secrets
-from antiphon.host.checks.visible import hidden
+from antiphon.host.checks.contents import Leaf, binaries, leaves
+from antiphon.host.checks.redact import secrets_of
+from antiphon.host.checks.visible import blank_runs, first_hidden, hidden
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Risk", "assess", "assess_elicitation", "assess_tool"]
+__all__ = ["Place", "Risk", "assess", "assess_elicitation", "assess_tool"]
 
 Level = Literal["note", "warning"]
 RiskKind = Literal[
@@ -29,6 +30,7 @@ RiskKind = Literal[
     "tools",
     "context",
     "hidden",
+    "blank",
     "secret",
     "size",
     "media",
@@ -45,9 +47,22 @@ LARGE_TOKENS = 4_000
 """Answers longer than this are pointed out (SAF-T1112 names the same figure)."""
 LARGE_TEXT = 20_000
 """Characters a person hardly reads to the end."""
+_MOST_PLACES = 20
+"""Places that one risk names; nobody goes through more."""
 _SECRET_NAMES = frozenset(
     ["password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "pin", "cvv", "cvc", "otp", "iban"]
 )
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where something to look at stands in what was asked."""
+
+    path: str
+    """By wire names: ``messages[0].content.text``, ``tools[1].description``."""
+    start: int = 0
+    """The first character of it in that text, after decoding."""
+    end: int = 0
+    """The character after the last; ``start`` where it is the text as a whole."""
 
 
 class Risk(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,13 +72,15 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
     level: Level
     text: str
     """For people; made of our own words and numbers only."""
+    places: tuple[Place, ...] = ()
+    """Where it is, the first places of many; nothing where it is about the request as a whole."""
 
 
 def assess(params: CreateMessageRequestParams, origin: Origin, result: CreateMessageResult | None = None) -> list[Risk]:
     """List what is remarkable in a request, or in the ``result`` that would answer it, warnings first."""
     looked_at = params if result is None else result
-    contents = [text for _, text in texts(looked_at)]
-    risks = [*_size(contents), *_media(looked_at), *_hidden(contents), *_secrets(contents)]
+    found = list(leaves(looked_at))
+    risks = [*_size(found), *_media(looked_at), *_hidden(found), *_blank(found), *_secrets(looked_at)]
     if result is None:
         risks += [*_origin(origin), *_request(params)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
@@ -71,15 +88,15 @@ def assess(params: CreateMessageRequestParams, origin: Origin, result: CreateMes
 
 def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk]:
     """List what is remarkable in an elicitation."""
-    contents = [params.message, params.url or "", encode(params.requested_schema).decode()]
-    risks = [*_hidden(contents), *_origin(origin), *_secret_fields(params), *_address(params)]
+    found = list(leaves(params))
+    risks = [*_hidden(found), *_blank(found), *_origin(origin), *_secret_fields(params), *_address(params)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
 def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
     """List what is remarkable in the call of a tool before it is sent."""
-    contents = [params.name, bytes(params.arguments).decode("utf-8", "replace")]
-    risks = [*_size(contents), *_hidden(contents), *_secrets(contents), *_tool(origin), *_version(origin)]
+    found = list(leaves(params))
+    risks = [*_size(found), *_hidden(found), *_blank(found), *_secrets(params), *_tool(origin), *_version(origin)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
@@ -90,8 +107,8 @@ def _tool(origin: Origin) -> Iterator[Risk]:
         yield _risk("destructive", "warning", "the server says that the tool may destroy something")
 
 
-def _risk(kind: RiskKind, level: Level, text: str) -> Risk:
-    return Risk(kind=kind, level=level, text=text)
+def _risk(kind: RiskKind, level: Level, text: str, places: Iterable[Place] = ()) -> Risk:
+    return Risk(kind=kind, level=level, text=text, places=tuple(islice(places, _MOST_PLACES)))
 
 
 def _origin(origin: Origin) -> Iterator[Risk]:
@@ -117,8 +134,8 @@ def _request(params: CreateMessageRequestParams) -> Iterator[Risk]:
         yield _risk("turns", "note", f"the server wrote {_count(turns, 'message')} in the assistant's name")
 
 
-def _size(contents: Iterable[str]) -> Iterator[Risk]:
-    characters = sum(map(len, contents))
+def _size(found: Iterable[Leaf]) -> Iterator[Risk]:
+    characters = sum(len(leaf.text) for leaf in found)
     if characters > LARGE_TEXT:
         yield _risk("size", "warning", f"{characters} characters of text")
 
@@ -131,19 +148,35 @@ def _media(looked_at: CreateMessageRequestParams | CreateMessageResult) -> Itera
         yield _risk("media", "note", _count(count, name))
 
 
-def _hidden(contents: Iterable[str]) -> Iterator[Risk]:
+def _hidden(found: Iterable[Leaf]) -> Iterator[Risk]:
     total: Counter[str] = Counter()
-    for text in contents:
-        total.update(hidden(text))
+    places: list[Place] = []
+    for leaf in found:
+        counted = hidden(leaf.text)
+        total.update(counted)
+        if counted and len(places) < _MOST_PLACES:
+            at = first_hidden(leaf.text)
+            places.append(Place(leaf.place, at, at + 1))
     if total:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
-        yield _risk("hidden", "warning", f"characters that cannot be seen ({kinds}), shown as marks")
+        yield _risk("hidden", "warning", f"characters that cannot be seen ({kinds}), shown as marks", places)
 
 
-def _secrets(contents: Iterable[str]) -> Iterator[Risk]:
-    kinds = Counter(finding.kind for text in contents for finding in find_secrets(text))
-    for kind, count in sorted(kinds.items()):
-        yield _risk("secret", "warning", f"looks like a secret: {kind}" + (f" ({count} times)" if count > 1 else ""))
+def _blank(found: Iterable[Leaf]) -> Iterator[Risk]:
+    runs = [(leaf, count) for leaf in found if (count := blank_runs(leaf.text))]
+    if runs:
+        places = _count(sum(count for _, count in runs), "place")
+        text = f"blank room in {places} pushes text out of sight; it is folded"
+        yield _risk("blank", "warning", text, (Place(leaf.place) for leaf, _ in runs))
+
+
+def _secrets(looked_at: msgspec.Struct) -> Iterator[Risk]:
+    places: dict[str, list[Place]] = {}
+    for leaf, (kind, start, end) in secrets_of(looked_at):
+        places.setdefault(kind, []).append(Place(leaf.place, start, end))
+    for kind, where in sorted(places.items()):
+        times = f" ({len(where)} times)" if len(where) > 1 else ""
+        yield _risk("secret", "warning", f"looks like a secret: {kind}{times}", where)
 
 
 def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:

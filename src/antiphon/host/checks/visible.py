@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Literal
 
-__all__ = ["Hidden", "blank_runs", "hidden", "inert", "inert_line", "replace_hidden"]
+__all__ = ["Hidden", "bare", "blank_runs", "first_hidden", "hidden", "inert", "inert_line", "replace_hidden"]
 
 Hidden = Literal["control", "bidi", "zero-width", "tag", "variation", "filler", "private", "stacked"]
 """Why a character is marked."""
@@ -91,6 +93,49 @@ def hidden(text: str) -> dict[Hidden, int]:
     if stacks is not None:
         counted["stacked"] = sum(len(run[0]) - _LONGEST_STACK for run in stacks.finditer(text))
     return {kind: count for kind, count in counted.items() if count > 0}
+
+
+def first_hidden(text: str) -> int:
+    """Return where the first character is that ``hidden`` counts; -1 if there is none."""
+    if _is_plain(text):
+        return -1
+    present = Counter(text)
+    joined = dict(_joined(present))
+    stacks = _stacks(present)
+    stack = stacks.search(text) if stacks is not None else None
+    first = len(text) if stack is None else stack.start() + _LONGEST_STACK
+    unseen = "".join(re.escape(char) for char in present if char in _JOINERS or _is_unseen(char))
+    for match in re.finditer(f"[{unseen}]", text) if unseen else ():
+        pattern = joined.get(match[0])
+        if pattern is None or pattern.match(text, match.start()) is None:
+            first = min(first, match.start())
+            break
+    return first if first < len(text) else -1
+
+
+def bare(text: str) -> tuple[str, Callable[[int], int]] | None:
+    """Return a text without the characters nobody sees, and what tells where a place of it is in the whole text.
+
+    ``None`` if there are none. Line ends and tabs stay.
+    """
+    if _is_plain(text):
+        return None
+    present = set(text)
+    seen = "".join(re.escape(char) for char in present if char in _JOINERS or _is_unseen(char))
+    if not seen:
+        return None
+    pieces = [match.span() for match in re.finditer(f"[^{seen}]+", text)]
+    begins = list(accumulate((end - start for start, end in pieces), initial=0))
+
+    def place(at: int) -> int:
+        piece = min(bisect_right(begins, at) - 1, len(pieces) - 1)
+        return pieces[piece][0] + at - begins[piece] if pieces else 0
+
+    return "".join(text[start:end] for start, end in pieces), place
+
+
+def _is_unseen(char: str) -> bool:
+    return char != "\r" and ord(char) not in _FORGERIES and _kind(char) is not None
 
 
 def blank_runs(text: str) -> int:

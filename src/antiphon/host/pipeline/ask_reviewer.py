@@ -121,7 +121,7 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
         case.reviews.append(ticket.id)
     if isinstance(result, Deny):
         return await _declined(case, item, result, by)
-    case.note("answered", result.action, digest(result), by=by, content=case.content(result))
+    case.note("answered", result.action, digest(result), by=by, content=await case.content(result))
     return result
 
 

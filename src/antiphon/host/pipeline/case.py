@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from secrets import token_hex
-from typing import Literal, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import msgspec
 
-from antiphon.errors import InternalError, Rejected
+from antiphon.errors import InternalError, Rejected, TooCostly
 from antiphon.host.audit.log import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
 from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Policy
-from antiphon.host.checks.redact import Redaction, mask, masked_json
+from antiphon.host.checks.redact import Redaction, mask
+from antiphon.host.checks.scan import kept_json
 from antiphon.host.models.choice import Choose, Chosen
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
@@ -31,6 +33,8 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["ELICITATION", "SAMPLING", "TOOL", "Case", "Desk", "Reason"]
+
+T = TypeVar("T")
 
 Reason = Literal["user", "policy", "no-reviewer", "expired", "changed", "limit", "budget", "secret", "no-model"]
 """Why an ask was refused: the ``data.reason`` of ``Rejected``."""
@@ -97,9 +101,20 @@ class Case:
         """Record a step; it is saved with the next change."""
         self._unsaved.append(self.desk.audit.note(self.origin, self.method, step, outcome, digest, **facts))
 
-    def content(self, value: msgspec.Struct) -> str | None:
+    async def content(self, value: msgspec.Struct) -> str | None:
         """Return what a record keeps of a value: nothing, unless content was asked for; secrets never."""
-        return masked_json(value) if self.desk.audit.content else None
+        return await self.scanned(kept_json(value)) if self.desk.audit.content else None
+
+    async def scanned(self, scan: Awaitable[T]) -> T:
+        """Return what a look at all the text of a message found.
+
+        Raises:
+            Rejected: there is too much to look at.
+        """
+        try:
+            return await scan
+        except TooCostly as error:
+            raise self.refusal("limit", str(error)) from None
 
     def draft(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> Record:
         """Make the record of a step that may still not happen."""

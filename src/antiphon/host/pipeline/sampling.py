@@ -15,7 +15,8 @@ from antiphon.host.budget import Costs
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.limits import Pass
 from antiphon.host.checks.policy import decide
-from antiphon.host.checks.risk import Risk, assess, assess_elicitation
+from antiphon.host.checks.risk import Risk
+from antiphon.host.checks.scan import risks_of
 from antiphon.host.checks.validate import validate, validate_result
 from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
@@ -81,13 +82,13 @@ async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Or
 async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
     """Run all stages of a request."""
     params = _validated(case, received)
-    asks = _by_policy(case, params)
+    asks = await _by_policy(case, params)
     entered = admitted(case, params.max_tokens)
     try:
         outcome = await _answered(case, received, params, entered, asks=asks)
     finally:
         case.desk.gate.leave(entered)
-    case.note("answered", digest=digest(outcome), content=case.content(outcome))
+    case.note("answered", digest=digest(outcome), content=await case.content(outcome))
     return outcome
 
 
@@ -95,7 +96,7 @@ async def _answered(
     case: Case, received: CreateMessageRequestParams, params: CreateMessageRequestParams, entered: Pass, *, asks: bool
 ) -> CreateMessageResult:
     """Run the stages 4 to 9 for a request that is let in."""
-    params = without_secrets(case, params)
+    params = await without_secrets(case, params)
     granted = await case.desk.grants.covering(params, case.origin) if asks else []
     if case.desk.provider.personal:
         await refuse_blocked(case)
@@ -129,10 +130,10 @@ def _validated(case: Case, received: CreateMessageRequestParams) -> CreateMessag
     return msgspec.structs.replace(received, include_context=None)
 
 
-def _by_policy(case: Case, params: CreateMessageRequestParams) -> bool:
+async def _by_policy(case: Case, params: CreateMessageRequestParams) -> bool:
     """Run stage 2. Returns whether somebody must be asked, unless a grant says otherwise."""
     verdict = decide(case.desk.policy, params, case.origin, headless=case.desk.headless)
-    case.note("policy", verdict.effect, digest(params), content=case.content(params))
+    case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny":
         raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
     return verdict.effect == "ask"
@@ -154,7 +155,7 @@ async def _by_review(
         received=received,
         provider=case.desk.provider.name,
         choices=_IN_PERSON if case.desk.provider.personal else _BY_PROVIDER,
-        risks=tuple(assess(received, case.origin)),
+        risks=await case.scanned(risks_of(received, case.origin)),
         expires_in=case.desk.review_timeout,
         model=case.chosen.model,
         costs=costs,
@@ -187,7 +188,7 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
         raise case.refusal("changed")
     if not case.sent:
         sending = case.draft(
-            "generate", provider.name, sent, model=case.chosen.model, content=case.content(cleared.params)
+            "generate", provider.name, sent, model=case.chosen.model, content=await case.content(cleared.params)
         )
         await send(case, cleared.params, sending)
     completing = completion_of(provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks)
@@ -202,7 +203,7 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
             case.usage = Usage(input_tokens=0, output_tokens=0)
         raise case.failure(f"the provider failed: {type(error).__name__}: {error}") from None
     case.completed(completion, cleared.params)
-    return answer_without_secrets(case, _sound(case, completion.result, cleared.params))
+    return await answer_without_secrets(case, _sound(case, completion.result, cleared.params))
 
 
 async def _response_reviewed(
@@ -210,7 +211,7 @@ async def _response_reviewed(
 ) -> CreateMessageResult:
     """Run stage 9. Returns the answer as it came, or as the person rewrote it."""
     for _ in range(MAX_ANSWERS):
-        risks = _flags(case, params, result)
+        risks = await _flags(case, params, result)
         if risks is None:
             return result
         await case.settle()
@@ -243,12 +244,14 @@ async def _regenerated(case: Case, params: CreateMessageRequestParams, model: st
     return await _generated(case, _Cleared(params=params, digest=digest(params)))
 
 
-def _flags(case: Case, params: CreateMessageRequestParams, result: CreateMessageResult) -> tuple[Risk, ...] | None:
+async def _flags(
+    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult
+) -> tuple[Risk, ...] | None:
     """Say what is remarkable in an answer that is to be reviewed; ``None`` if it is not."""
     mode = case.desk.review_response
     if mode == "never":
         return None
-    risks = tuple(assess(params, case.origin, result))
+    risks = await case.scanned(risks_of(params, case.origin, result))
     return risks if mode == "always" or any(risk.level == "warning" for risk in risks) else None
 
 
@@ -263,7 +266,7 @@ async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
     if await desk.store.blocks(*case.origin.identities):
         return case.declined("policy")
     verdict = decide(desk.policy, params, case.origin, headless=desk.headless)
-    case.note("policy", verdict.effect, digest(params), content=case.content(params))
+    case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny" and verdict.reason != "no-reviewer":
         return case.declined("policy")
     try:
@@ -272,7 +275,7 @@ async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="decline")
     try:
         await case.save()
-        risks = tuple(assess_elicitation(params, case.origin))
+        risks = await case.scanned(risks_of(params, case.origin))
         item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=desk.review_timeout)
         return await filled_in(case, item, entered)
     finally:

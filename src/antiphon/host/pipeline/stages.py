@@ -14,7 +14,8 @@ from typing import TypeVar
 from antiphon.errors import AntiphonError, InvalidParams
 from antiphon.host.audit.log import Facts
 from antiphon.host.checks.limits import LimitReached, Pass
-from antiphon.host.checks.redact import has_secrets, mask, masked
+from antiphon.host.checks.redact import mask
+from antiphon.host.checks.scan import cleaned
 from antiphon.host.checks.validate import validate
 from antiphon.host.pipeline.case import Case
 from antiphon.host.review.review import digest
@@ -82,32 +83,33 @@ async def refuse_blocked(case: Case) -> None:
         raise case.refusal("policy", "blocked")
 
 
-def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+async def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
     """Run stage 6 on the way out."""
     mode = case.desk.redaction.request
-    if mode == "allow" or not has_secrets(params):
+    clean = None if mode == "allow" else await case.scanned(cleaned(params))
+    if clean is None:
         return params
     if mode == "block":
         raise case.refusal("secret")
-    cleaned = masked(params)
     try:
-        validate(cleaned)
+        validate(clean)
     except InvalidParams:
         # What looked like a secret held the request together: an id, a name.
         raise case.refusal("secret") from None
-    case.note("redacted", "request", digest(cleaned))
-    return cleaned
+    case.note("redacted", "request", digest(clean))
+    return clean
 
 
-def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMessageResult:
+async def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMessageResult:
     """Run stage 6 on the way back."""
     mode = case.desk.redaction.response
-    if mode == "allow" or not has_secrets(result):
+    clean = None if mode == "allow" else await case.scanned(cleaned(result))
+    if clean is None:
         return result
     if mode == "block":
         raise case.refusal("secret")
     case.note("redacted", "response")
-    return masked(result)
+    return clean
 
 
 def place_of(error: InvalidParams) -> str:

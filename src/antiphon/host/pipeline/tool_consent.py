@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from antiphon.host.checks.limits import Pass
 from antiphon.host.checks.policy import decide
-from antiphon.host.checks.risk import assess_tool
+from antiphon.host.checks.scan import risks_of
 from antiphon.host.pipeline.ask_reviewer import decided
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admitted, concluded, refuse_blocked
@@ -37,7 +37,7 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
 async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
     await refuse_blocked(case)
     verdict = decide(case.desk.policy, params, case.origin, headless=case.desk.headless)
-    case.note("policy", verdict.effect, digest(params), content=case.content(params))
+    case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny":
         raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
     entered = admitted(case)
@@ -64,7 +64,7 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass) ->
         origin=case.origin,
         params=params,
         choices=_CHOICES,
-        risks=tuple(assess_tool(params, case.origin)),
+        risks=await case.scanned(risks_of(params, case.origin)),
         expires_in=case.desk.review_timeout,
     )
     decision = await decided(case, item, entered)
