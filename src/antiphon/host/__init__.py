@@ -10,7 +10,7 @@ from antiphon.host.budget import Account, Amount, Budget, Cap, Costs, Price, Pri
 from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import ALLOW_ALL, Policy, Rule, Verdict, decide, explain
 from antiphon.host.checks.redact import Redaction
-from antiphon.host.checks.risk import Risk
+from antiphon.host.checks.risk import Place, Risk
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.models.choice import Chosen
@@ -70,6 +70,7 @@ __all__ = [
     "NoReviewer",
     "NotShown",
     "Outcome",
+    "Place",
     "Policy",
     "Price",
     "Priced",
