@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
@@ -18,18 +18,18 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
     # Whatever a page tries to reach elsewhere fails at once, and is seen by the test as a request.
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost , EXCLUDE *.localhost",
 ]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @asynccontextmanager
-async def browser() -> AsyncIterator[Browser]:
+async def browser(*, flags: Sequence[str] = FLAGS) -> AsyncIterator[Browser]:
     """Start a browser for a block."""
     program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
     assert program, "needs Chromium: tests/browser/setup.sh"
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=program, headless=True, args=FLAGS)
+        started = await playwright.chromium.launch(executable_path=program, headless=True, args=list(flags))
         try:
             yield started
         finally:

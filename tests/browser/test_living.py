@@ -8,10 +8,10 @@ from statistics import median
 import pytest
 from playwright.async_api import Browser, Route
 
-from antiphon.host import MemoryStore, Queue, ReviewItem, open_store
+from antiphon.host import Approve, MemoryStore, Queue, ReviewItem, open_store
 from antiphon.web import running_page
 from tests.browser.screen import Watch
-from tests.browser.visits import WIDE, visit
+from tests.browser.visits import ARMED, WIDE, fetched, visit
 from tests.host.asks import CHOICES, origin, request
 from tests.web.pages import desk
 
@@ -87,7 +87,7 @@ async def test_what_was_just_decided_here_is_not_shown_as_settled_elsewhere(chro
                 return await route.continue_()
             part = "decision" if route.request.method == "POST" else route.request.headers.get("x-part", "page")
             parts.add(part)
-            answer = await route.fetch()
+            answer = await fetched(route)
             if part == "queue":
                 refreshed.set()
             elif part == ("decision" if slow == "the decision" else "page"):
@@ -109,7 +109,6 @@ async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Brows
     store = MemoryStore()
     queue = Queue(store)
     async with running_page(store) as running:
-        access, port = running.page.access, int(running.origin.rpartition(":")[2])
         context = await chromium.new_context(viewport=WIDE, locale="en-GB")
         watch = Watch(context, running.origin)
         page = await context.new_page()
@@ -117,7 +116,7 @@ async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Brows
         await page.wait_for_selector("#queue[data-pending='0']")
     await page.wait_for_selector("#banner >> text=connection is lost")
     waiting = asyncio.create_task(queue.review(item(1)))
-    async with running_page(store, port=port, access=access):
+    async with running_page(store):
         await page.wait_for_selector("#queue[data-pending='1']", timeout=30_000)
         await page.wait_for_selector("#banner", state="hidden")
         waiting.cancel()
@@ -127,25 +126,41 @@ async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Brows
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_a_new_run_wants_its_own_address_and_has_the_queue(chromium: Browser, tmp_path):
-    """The old page says that it is over; the new address opens the same queue, kept in a file."""
+async def test_a_new_process_is_found_by_the_page_that_is_open(chromium: Browser, tmp_path):
+    """Name, port and session are kept with the queue: the open page goes on, and decides."""
+    first = open_store(tmp_path / "host.db")
+    async with running_page(first) as running:
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        page = await context.new_page()
+        await page.goto(running.address())
+        await page.wait_for_selector("#queue[data-pending='0']")
+    await first.aclose()
+    await page.wait_for_selector("#banner >> text=connection is lost")
     store = open_store(tmp_path / "host.db")
-    queue = Queue(store)
-    waiting = asyncio.create_task(queue.review(item(1)))
+    waiting = asyncio.create_task(Queue(store).review(item(1)))
+    async with running_page(store):
+        await page.wait_for_selector("#queue[data-pending='1']", timeout=30_000)
+        await page.wait_for_selector("#banner", state="hidden")
+        await page.wait_for_selector(ARMED)
+        await page.keyboard.press("a")
+        await page.wait_for_selector("#queue[data-pending='0']")
+        await context.close()
+        assert isinstance(await waiting, Approve)
+    await store.aclose()
+
+
+async def test_where_the_page_cannot_be_found_again_it_says_how(chromium: Browser):
+    """Its place was taken meanwhile by a page with another name: the old tab names the way back."""
+    store = MemoryStore()
     async with running_page(store) as running:
         port = int(running.origin.rpartition(":")[2])
         context = await chromium.new_context(viewport=WIDE, locale="en-GB")
         page = await context.new_page()
-        await page.goto(running.address())
-        await page.wait_for_selector("#queue[data-pending='1']")
-    async with running_page(store, port=port) as again:
-        await page.wait_for_selector("#banner >> text=started anew", timeout=30_000)
-        await page.goto(again.address())
-        await page.wait_for_selector("#queue[data-pending='1']")
+        await page.goto(running.plain + running.address().removeprefix(running.origin))
+        await page.wait_for_selector("#queue[data-pending='0']")
+    async with running_page(MemoryStore(), port=port):
+        await page.wait_for_selector("#banner >> text=not let in any more", timeout=30_000)
         await context.close()
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
-    await store.aclose()
 
 
 async def test_the_page_cannot_be_framed(chromium: Browser):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from playwright.async_api import Browser, Page
+from playwright.async_api import APIResponse, Browser, Page, Route
 
 from tests.browser.screen import Watch
 from tests.web.pages import Desk
@@ -20,6 +20,10 @@ class Visit:
     def __init__(self, page: Page, watch: Watch) -> None:
         self.page = page
         self.watch = watch
+
+    async def key(self, key: str) -> None:
+        """Press a key."""
+        await self.page.keyboard.press(key)
 
     async def open(self, id: str) -> None:
         """Open a question of the queue, and wait until it can be approved."""
@@ -36,6 +40,13 @@ class Visit:
     async def count(self, number: int) -> None:
         """Wait until so many questions are in the queue."""
         await self.page.wait_for_selector(f"#queue[data-pending='{number}']")
+
+
+async def fetched(route: Route) -> APIResponse:
+    """Fetch what a browser asked for; Playwright itself does not find names under ``localhost``."""
+    host = route.request.url.split("/")[2]
+    url = route.request.url.replace(host, f"127.0.0.1:{host.rpartition(':')[2]}", 1)
+    return await route.fetch(url=url, headers={**await route.request.all_headers(), "host": host})
 
 
 @asynccontextmanager

@@ -13,11 +13,34 @@ import httpx
 from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
 from antiphon.host.config.shape import Config
 from antiphon.host.review.queue import Question
+from antiphon.host.review.shown import show
 from antiphon.host.store.base import Store
 from antiphon.web import RunningPage, running_page
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from tests.host.asks import origin, request
+
+
+class Here(httpx.AsyncHTTPTransport):
+    """Finds every name under ``localhost`` on this machine, as browsers do and not every resolver does."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not request.url.host.endswith(".localhost"):
+            return await super().handle_async_request(request)
+        # Another request: cookies are kept by the name that this one asks for.
+        here = httpx.Request(
+            request.method,
+            request.url.copy_with(host="127.0.0.1"),
+            headers=request.headers,
+            stream=request.stream,
+            extensions=request.extensions,
+        )
+        return await super().handle_async_request(here)
+
+
+def visitor(**more: Any) -> httpx.AsyncClient:
+    """Make a client that finds the page under its own name."""
+    return httpx.AsyncClient(transport=Here(), **more)
 
 
 class Desk:
@@ -56,16 +79,24 @@ class Desk:
 
     async def post(self, path: str, data: Any = None, **headers: str) -> httpx.Response:
         """Do something, as the page's own script does."""
-        sent = {"X-CSRF-Token": self.csrf, "Origin": self.running.origin, **headers}
-        return await self.client.post(path, data={**await self._hashes(path), **(data or {})}, headers=sent)
+        sent = {"X-CSRF-Token": self.csrf, "Origin": self.running.origin, "Accept": "application/json", **headers}
+        return await self.client.post(path, data={**await self._seals(path), **(data or {})}, headers=sent)
 
-    async def _hashes(self, path: str) -> dict[str, str]:
+    async def _seals(self, path: str) -> dict[str, Any]:
         """Name what the page shows, as its forms do."""
-        questions = await self.queue.pending()
-        if path == "/alike":
-            return {f"hash-{question.id}": question.hash for question in questions}
-        shown = next((question.hash for question in questions if f"/review/{question.id}/" in path), "")
-        return {"hash": shown}
+        for question in await self.queue.pending():
+            if f"/review/{question.id}/" in path:
+                return {name: value for name, value in self.about(question).items() if name != "digest"}
+        return {}
+
+    def about(self, question: Question, digest: str = "", *, ago: float = 1.0, **fields: Any) -> dict[str, Any]:
+        """Make the form of a decision, as it was shown so many seconds ago."""
+        shown = show(question)
+        assert shown is not None
+        session = self.running.page.access.session(self.client.cookies.get("antiphon-session"))
+        assert session is not None
+        stamp = session.stamp(f"{question.id}:{question.hash}", self.running.page.site.clock() - ago)
+        return {"hash": question.hash, "digest": digest or shown.digest, "shown": stamp, **fields}
 
     async def enter(self) -> None:
         """Open the page by a fresh address."""
@@ -83,8 +114,8 @@ async def desk(
     store = store or MemoryStore()
     host = Host(provider or Scripted(["ok"] * 50), reviewer=Queue(store), store=store, **more)
     async with running_page(store, config=config) as running:
-        async with httpx.AsyncClient(base_url=running.origin) as client:
-            made = Desk(store, running, client, host)
+        async with visitor(base_url=running.origin) as browser:
+            made = Desk(store, running, browser, host)
             await made.enter()
             yield made
         for task in made.tasks:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from antiphon.errors import Rejected
-from antiphon.host import Echo, Scripted, digest
+from antiphon.host import Echo, Scripted
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.host.asks import origin, request
 from tests.web.pages import desk
@@ -31,7 +31,7 @@ async def test_an_approval_travels_back():
     """What was shown is sent, and the answer is the provider's; who decided is in the record."""
     async with desk() as page:
         question, task = await page.asked()
-        sent = await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+        sent = await page.post(f"/review/{question.id}/approve", page.about(question))
         assert (sent.status_code, sent.json()) == (200, {"done": "Approved."})
         assert (await task).text == "ok"
         assert [record.by for record in page.host.audit.records() if record.step == "review"] == ["page 1"]
@@ -41,7 +41,7 @@ async def test_what_was_not_shown_is_not_approved():
     """A digest of something else is refused, and the request still waits."""
     async with desk() as page:
         question, task = await page.asked()
-        refused = await page.post(f"/review/{question.id}/approve", {"digest": "0" * 64})
+        refused = await page.post(f"/review/{question.id}/approve", page.about(question, "0" * 64))
         assert refused.status_code == 409
         assert "not what is kept" in refused.json()["problem"]
         assert not task.done()
@@ -52,8 +52,8 @@ async def test_the_second_decision_is_told_who_was_faster():
     async with desk() as page:
         question, task = await page.asked()
         await page.post("/settings", {"language": "en", "theme": "auto", "name": "Ada"})
-        await page.post(f"/review/{question.id}/deny", {"reason": "no"})
-        late = await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+        await page.post(f"/review/{question.id}/deny", page.about(question, reason="no"))
+        late = await page.post(f"/review/{question.id}/approve", page.about(question))
         assert (late.status_code, late.json()["problem"]) == (409, "Ada was faster and has decided.")
         with pytest.raises(Rejected):
             await task
@@ -68,7 +68,7 @@ async def test_an_edit_is_previewed_and_sent():
         shown = await page.post(f"/review/{question.id}/preview", form)
         found = re.search(r'name="digest" value="([0-9a-f]{64})"', shown.text)
         assert found
-        done = await page.post(f"/review/{question.id}/edit", {**form, "digest": found[1]})
+        done = await page.post(f"/review/{question.id}/edit", {**form, **page.about(question, found[1])})
         assert done.status_code == 200
         await task
         sent = provider.requests[0]
@@ -82,9 +82,9 @@ async def test_a_person_answers_a_form():
         page.tasks.append(task)
         question = await page.arrived(set())
         form = [("action", "accept"), ("field-0", "Ada"), ("field-1", "36"), ("field-2", "tea"), ("field-3", "true")]
-        wrong = await page.post(f"/review/{question.id}/fill", {"action": "accept"})
+        wrong = await page.post(f"/review/{question.id}/fill", page.about(question, action="accept"))
         assert wrong.status_code == 422
-        assert (await page.post(f"/review/{question.id}/fill", dict(form))).status_code == 200
+        assert (await page.post(f"/review/{question.id}/fill", page.about(question, **dict(form)))).status_code == 200
         assert (await task).content == {"name": "Ada", "age": 36, "likes": ["tea"], "agrees": True}
 
 
@@ -93,7 +93,7 @@ async def test_what_cannot_be_chosen_is_refused():
     async with desk() as page:
         question, _ = await page.asked()
         for action, status in (("fill", 422), ("regenerate", 409), ("explode", 404)):
-            assert (await page.post(f"/review/{question.id}/{action}", {})).status_code == status
+            assert (await page.post(f"/review/{question.id}/{action}", page.about(question))).status_code == status
         assert (await page.post("/review/none/deny", {})).status_code == 404
         assert (await page.post("/review/none/preview", {"max_tokens": "1"})).status_code == 404
 
@@ -104,7 +104,9 @@ async def test_only_what_is_alike_is_approved_together():
         one, first = await page.asked(text="One")
         two, second = await page.asked(text="Two")
         other, third = await page.asked(text="Three", system_prompt="Be rude")
-        fields = {f"digest-{each.id}": digest(each.item.params) for each in (one, two, other)}
+        fields: dict[str, object] = {}
+        for each in (one, two, other):
+            fields |= {f"{name}-{each.id}": value for name, value in page.about(each).items()}
         mixed = await page.post("/alike", {**fields, "id": [one.id, other.id]})
         assert (mixed.status_code, first.done()) == (422, False)
         none = await page.post("/alike", fields)
@@ -119,7 +121,7 @@ async def test_a_grant_is_given_and_revoked():
     """Once it is gone, revoking it again says so."""
     async with desk() as page:
         question, task = await page.asked()
-        form = {"digest": digest(question.item.params), "scope": "session", "uses": "3"}
+        form = page.about(question, scope="session", uses="3")
         assert (await page.post(f"/review/{question.id}/approve", form)).status_code == 200
         await task
         [given] = await page.host.grants.all()
@@ -133,7 +135,7 @@ async def test_a_server_is_blocked_and_unblocked():
     """A denial that reaches the server ends what it asks; unblocking lets it ask again."""
     async with desk() as page:
         question, task = await page.asked()
-        await page.post(f"/review/{question.id}/deny", {"reach": "server"})
+        await page.post(f"/review/{question.id}/deny", page.about(question, reach="server"))
         with pytest.raises(Rejected):
             await task
         with pytest.raises(Rejected):
@@ -167,9 +169,9 @@ async def test_an_answer_is_made_again():
     """With another turn of the model, which is reviewed as well."""
     async with desk(provider=Scripted(["one", "two"]), review_response="always") as page:
         question, task = await page.asked()
-        await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+        await page.post(f"/review/{question.id}/approve", page.about(question))
         first = await page.arrived({question.id})
-        assert (await page.post(f"/review/{first.id}/regenerate", {})).status_code == 200
+        assert (await page.post(f"/review/{first.id}/regenerate", page.about(first))).status_code == 200
         second = await page.arrived({question.id, first.id})
-        await page.post(f"/review/{second.id}/approve", {"digest": digest(second.item.result)})
+        await page.post(f"/review/{second.id}/approve", page.about(second))
         assert (await task).text == "two"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from antiphon.web.guards import CSP, MAX_BODY
+from antiphon.web.guards import COOKIE, CSP, MAX_BODY
 from antiphon.web.page import ReviewPage
-from tests.web.pages import Desk, desk
+from tests.web.pages import Desk, desk, visitor
 
 
 def changes(page: ReviewPage) -> list[str]:
     """List the addresses that change something, with ids filled in."""
     routes = page.site_routes
-    return [path.replace("{id}", "x").replace("{action}", "approve") for path, methods in routes if "POST" in methods]
+    found = [path for path, methods in routes if "POST" in methods and path != "/open"]
+    return [path.replace("{id}", "x").replace("{action}", "approve") for path in found]
 
 
 def reads(page: ReviewPage) -> list[str]:
@@ -32,12 +33,13 @@ def reads(page: ReviewPage) -> list[str]:
 async def raw(page: Desk, method: str, path: str, headers: list[tuple[str, str]], body: bytes = b"") -> httpx.Response:
     """Send exactly these headers, and the session."""
     cookies = "; ".join(f"{name}={value}" for name, value in page.client.cookies.items())
-    async with httpx.AsyncClient(base_url=page.running.origin) as client:
+    async with visitor(base_url=page.running.origin) as client:
         return await client.request(method, path, headers=[("Cookie", cookies), *headers], content=body)
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", "", "localhost.evil.example"]
+    "host",
+    ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", "", "localhost.evil.example", "0123.localhost"],
 )
 async def test_a_foreign_host_is_refused(host: str):
     """A name that was made to point here shows nothing, not even the style sheet."""
@@ -77,9 +79,9 @@ async def test_a_change_from_another_site_of_this_machine_is_refused():
 async def test_nothing_is_shown_or_changed_without_a_session():
     """Every address but the style sheet wants one; a stale or invented one is none."""
     async with desk() as page:
-        for cookie in ("", f"{page.running.page.cookie}=invented"):
+        for cookie in ("", f"{COOKIE}=invented"):
             headers = {"Cookie": cookie, "Origin": page.running.origin, "X-CSRF-Token": page.csrf}
-            async with httpx.AsyncClient(base_url=page.running.origin) as client:
+            async with visitor(base_url=page.running.origin) as client:
                 for path in reads(page.running.page):
                     assert (await client.get(path, headers=headers)).status_code == 401, path
                 for path in changes(page.running.page):
@@ -89,11 +91,64 @@ async def test_nothing_is_shown_or_changed_without_a_session():
 async def test_every_change_needs_the_token_of_the_page():
     """Without it, and with that of another browser, all of them are refused."""
     async with desk() as page:
-        other = page.running.page.access.session(page.running.page.access.redeem(page.running.page.access.issue()))
+        access = page.running.page.access
+        other = access.session(await access.redeem(access.issue()))
+        assert other is not None
         for path in changes(page.running.page):
             for token in ("", "wrong", other.csrf):
                 refused = await page.post(path, {}, **{"X-CSRF-Token": token})
                 assert refused.status_code == 403, path
+
+
+async def test_a_form_carries_its_token_itself():
+    """So that it can be sent without a script; a wrong one is refused as well."""
+    async with desk() as page:
+        for token, status in ((page.csrf, 303), ("wrong", 403), ("", 403)):
+            form = {"csrf": token, "language": "en", "theme": "dark", "name": ""}
+            sent = await page.client.post("/settings", data=form, headers={"Origin": page.running.origin})
+            assert sent.status_code == status
+
+
+async def test_no_cookie_counts_under_a_plain_name():
+    """Cookies of 127.0.0.1 are sent to every port of it: there the session travels in a header, and only there."""
+    async with desk() as page, visitor(base_url=page.running.plain) as client:
+        secret = page.client.cookies[COOKIE]
+        assert (await client.get("/", headers={"Cookie": f"{COOKIE}={secret}"})).status_code == 401
+        assert (await client.get("/", headers={"X-Antiphon-Session": secret})).status_code == 200
+        async with visitor(base_url=page.running.origin) as named:
+            assert (await named.get("/", headers={"X-Antiphon-Session": secret})).status_code == 401
+
+
+async def test_a_plain_name_never_sets_the_cookie():
+    """Its token becomes a session that the script keeps; whoever opens the address gets the script, and no more."""
+    async with desk() as page, visitor(base_url=page.running.plain) as client:
+        token = page.running.address().partition("token=")[2]
+        await page.asked(text="PRIVATE")
+        for path in (f"/open?token={token}", "/", "/history"):
+            opened = await client.get(path, headers={"Sec-Fetch-Dest": "document"})
+            assert (opened.status_code, "Set-Cookie" in opened.headers, "PRIVATE" in opened.text) == (200, False, False)
+            assert "JavaScript is needed" in opened.text
+        let_in = await client.post("/open", data={"token": token}, headers={"Origin": page.running.plain})
+        assert "Set-Cookie" not in let_in.headers
+        session = {"X-Antiphon-Session": let_in.json()["session"]}
+        assert "PRIVATE" in (await client.get("/", headers=session)).text
+        again = await client.post("/open", data={"token": token}, headers={"Origin": page.running.plain})
+        assert again.status_code == 403
+
+
+async def test_one_name_of_the_page_is_another_origin_than_the_other():
+    """What is open under a plain name changes nothing under the page's own, and the other way round."""
+    async with desk() as page:
+        headers = [("Origin", page.running.plain), ("X-CSRF-Token", page.csrf)]
+        assert (await raw(page, "POST", "/settings", headers)).status_code == 403
+
+
+async def test_whoever_is_not_let_in_keeps_no_connection():
+    """Connections are counted, and are for those who review."""
+    async with desk() as page, visitor(base_url=page.running.origin) as client:
+        for path in ("/", "/static/page.css", "/open?token=x"):
+            assert (await client.get(path)).headers["Connection"] == "close"
+        assert "Connection" not in (await page.get("/")).headers
 
 
 async def test_other_methods_are_refused():
@@ -112,7 +167,7 @@ async def test_every_answer_says_what_browsers_may_do_with_it():
             assert headers["Content-Security-Policy"] == CSP
             assert headers["X-Frame-Options"] == "DENY"
             assert headers["X-Content-Type-Options"] == "nosniff"
-            assert headers["Referrer-Policy"] == "no-referrer"
+            assert headers["Referrer-Policy"] == "same-origin"
             assert headers["Cache-Control"] == "no-store"
         refused = await raw(page, "GET", "/", [("Host", "evil.example")])
         assert refused.headers["Content-Security-Policy"] == CSP
@@ -127,14 +182,15 @@ def test_the_policy_has_no_unsafe_parts():
 
 
 async def test_the_session_cookie_is_for_this_page_alone():
-    """No script reads it, no other site sends it, no other page of this machine has its name."""
-    async with desk() as page, httpx.AsyncClient() as client:
+    """No script reads it, no other site sends it, and no other host or port of this machine is sent it."""
+    async with desk() as page, visitor() as client:
         opened = await client.get(page.running.address())
-        cookie = opened.headers["Set-Cookie"]
-        port = page.running.origin.rpartition(":")[2]
-        assert cookie.startswith(f"antiphon-session-{port}=")
-        assert "HttpOnly" in cookie
-        assert "samesite=strict" in cookie.lower()
+        cookie = opened.headers["Set-Cookie"].lower()
+        assert cookie.startswith(f"{COOKIE}=")
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        # For the host that set it alone.
+        assert "domain" not in cookie
 
 
 async def test_a_form_that_is_too_large_or_no_form_is_refused():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-import httpx
 import pytest
 
 from antiphon.host import MemoryStore
 from antiphon.web.launch import has_browser, opened_page
+from tests.web.pages import visitor
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ async def test_the_address_is_printed_and_another_one_opened(
         assert shown.wait(5)
         assert {printed.partition("?")[0], opened[0].partition("?")[0]} == {f"{running.origin}/open"}
         assert printed != opened[0]
-        async with httpx.AsyncClient() as client:
+        async with visitor() as client:
             assert [(await client.get(url)).status_code for url in (printed, opened[0])] == [303, 303]
             client.cookies.clear()
             assert (await client.get(printed)).status_code == 403

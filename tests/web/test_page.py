@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import httpx
+import re
 
 from antiphon.host import MemoryStore
-from antiphon.web.page import ReviewPage
-from tests.web.pages import desk
+from antiphon.web import running_page
+from antiphon.web.guards import COOKIE
+from tests.web.pages import desk, visitor
 
 
 async def test_an_address_opens_the_page_once():
     """It becomes a cookie; a second browser is refused with words, the first one simply goes on."""
     async with desk() as page:
         address = page.running.address()
-        async with httpx.AsyncClient() as first, httpx.AsyncClient() as second:
+        async with visitor() as first, visitor() as second:
             opened = await first.get(address)
             assert (opened.status_code, opened.headers["Location"]) == (303, "/")
             assert (await first.get(f"{page.running.origin}/")).status_code == 200
@@ -24,7 +25,7 @@ async def test_an_address_opens_the_page_once():
 
 async def test_a_link_of_another_site_leads_in_by_a_page_of_ours():
     """A strict cookie does not travel with a redirect that another site began."""
-    async with desk() as page, httpx.AsyncClient() as client:
+    async with desk() as page, visitor() as client:
         opened = await client.get(page.running.address(), headers={"Sec-Fetch-Site": "cross-site"})
         assert (opened.status_code, 'http-equiv="refresh" content="0;url=/"' in opened.text) == (200, True)
         assert (await client.get(f"{page.running.origin}/")).status_code == 200
@@ -34,15 +35,44 @@ async def test_a_link_of_another_site_leads_in_by_a_page_of_ours():
 
 async def test_a_browser_that_was_not_let_in_is_told_what_to_do():
     """In its own language."""
-    async with desk() as page, httpx.AsyncClient(base_url=page.running.origin) as client:
+    async with desk() as page, visitor(base_url=page.running.origin) as client:
         refused = await client.get("/", headers={"Accept-Language": "zh-CN"})
         assert (refused.status_code, refused.text) == (401, "请打开终端中显示的地址：此浏览器尚未获准进入。\n")
 
 
-def test_pages_on_different_ports_have_different_cookies():
-    """Browsers do not tell the ports of one host apart."""
-    cookies = {ReviewPage(MemoryStore(), hosts=[f"127.0.0.1:{port}"]).cookie for port in (1, 2)}
-    assert len(cookies) == 2
+async def test_it_is_found_again_after_a_restart():
+    """Under the same name and port, by the browser that was let in before."""
+    store = MemoryStore()
+    async with running_page(store) as first, visitor() as client:
+        await client.get(first.address())
+    async with running_page(store) as second:
+        assert second.origin == first.origin
+        async with visitor(cookies=client.cookies) as again:
+            assert (await again.get(f"{second.origin}/")).status_code == 200
+
+
+async def test_a_page_at_another_port_has_another_name():
+    """Whoever holds the old port was perhaps sent its cookie: it opens nothing at the new one."""
+    store = MemoryStore()
+    async with running_page(store) as first, visitor() as client:
+        await client.get(first.address())
+        secret = client.cookies[COOKIE]
+        async with running_page(store) as second:
+            assert second.origin.partition(".")[0] != first.origin.partition(".")[0]
+            refused = await client.get(f"{second.origin}/", headers={"Cookie": f"{COOKIE}={secret}"})
+            assert refused.status_code == 401
+    async with running_page(store) as one, running_page(store) as two:
+        assert {one.origin, two.origin} == {first.origin, second.origin}
+
+
+async def test_names_cannot_be_guessed():
+    """128 bits, of the characters a host name may have."""
+    names: set[str] = set()
+    for _ in range(3):
+        async with running_page(MemoryStore()) as running:
+            names.add(running.origin.removeprefix("http://").partition(".localhost:")[0])
+    assert len(names) == 3
+    assert all(re.fullmatch("[0-9a-f]{32}", name) for name in names)
 
 
 async def test_files_are_served_from_their_folder_only():

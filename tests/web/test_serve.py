@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 
-import httpx
 import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
 from antiphon.web import running_page, serve_page
-from tests.web.pages import desk
+from tests.web.pages import desk, visitor
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])
@@ -25,9 +26,31 @@ async def test_others_are_served_where_that_was_asked_for():
     """By the name it was asked for; other names are still refused."""
     async with running_page(MemoryStore(), host="0.0.0.0", remote=True) as running:
         port = running.origin.rpartition(":")[2]
-        async with httpx.AsyncClient() as client:
+        async with visitor() as client:
             assert (await client.get(f"http://127.0.0.1:{port}/")).status_code == 401
             assert (await client.get(f"http://127.0.0.1:{port}/", headers={"Host": "evil.example"})).status_code == 403
+
+
+async def test_the_other_family_of_addresses_is_ours_as_well():
+    """Browsers look for the page's name at ::1 first: nobody else may listen there."""
+    async with running_page(MemoryStore()) as running:
+        port = int(running.origin.rpartition(":")[2])
+        with socket.socket(socket.AF_INET6) as other, pytest.raises(OSError, match="in use"):
+            other.bind(("::1", port))
+
+
+async def test_half_open_connections_do_not_take_the_place_of_others():
+    """250 of them wait with half a head: the page is served all the same, and the oldest are let go."""
+    async with asyncio.timeout(60), desk() as page:
+        port = int(page.running.origin.rpartition(":")[2])
+        with contextlib.ExitStack() as opened:
+            halves = [opened.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(250)]
+            for half in halves:
+                half.sendall(b"GET / HTTP/1.1\r\nHost: ")
+            assert [(await page.get("/")).status_code for _ in range(3)] == [200] * 3
+            halves[0].settimeout(30)
+            with pytest.raises(ConnectionResetError):
+                halves[0].recv(1)
 
 
 async def test_a_taken_port_is_said():
@@ -55,7 +78,7 @@ async def test_it_is_served_until_it_is_cancelled():
         serve_page(MemoryStore(), started=lambda running: started.set_result(running.address()))
     )
     address = await started
-    async with httpx.AsyncClient() as client:
+    async with visitor() as client:
         assert (await client.get(address)).status_code == 303
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,20 +7,21 @@ from urllib.parse import quote
 from starlette.requests import Request
 
 from antiphon.host import MemoryStore
-from antiphon.web.access import Access
-from antiphon.web.site import Site
+from antiphon.web.access import Access, Session
+from antiphon.web.site import ARMING, Site
 
 
-def asked(cookies: str = "", **headers: str) -> Request:
+def asked(cookies: str = "", *, plain: bool = False, **headers: str) -> Request:
     """Make a request with these cookies."""
     sent = {"cookie": cookies, **headers}
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items() if value]
-    return Request({"type": "http", "headers": raw, "antiphon.session": session})
+    scope = {"type": "http", "headers": raw, "antiphon.session": session, "antiphon.plain": plain}
+    return Request(scope)
 
 
-access = Access()
-session = access.session(access.redeem(access.issue()))
-site = Site(MemoryStore(), access)
+store = MemoryStore()
+site = Site(store, Access(store, "one"))
+session = Session(number=1, secret="secret")
 
 
 def test_the_language_is_the_browsers_until_one_is_chosen():
@@ -42,3 +43,17 @@ def test_whoever_has_no_name_has_a_number():
     assert site.by(asked()) == "page 1"
     assert site.by(asked(f"antiphon-name={quote('Ada 女士')}")) == "Ada 女士"
     assert len(site.by(asked(f"antiphon-name={'x' * 400}"))) == 40
+
+
+def test_no_name_is_taken_from_a_cookie_that_others_can_set():
+    """Under a plain name every port of this machine sets cookies, and the name is in the record."""
+    assert site.by(asked("antiphon-name=Mallory", plain=True)) == "page 1"
+
+
+def test_what_was_sent_just_now_is_decided_too_soon():
+    """For as long as a hand needs that was not aimed; a stamp of something else never counts."""
+    now = site.clock()
+    assert site.too_soon(asked(), "one", session.stamp("one", now))
+    assert not site.too_soon(asked(), "one", session.stamp("one", now - ARMING - 0.1))
+    assert site.too_soon(asked(), "one", session.stamp("two", now - 60))
+    assert site.too_soon(asked(), "one", "")

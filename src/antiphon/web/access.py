@@ -1,24 +1,29 @@
 """Who may use the page: addresses that work once, and the sessions they were exchanged for.
 
-Pure but for chance. Owns tokens and sessions, all of one run and in memory only: whoever starts the page anew gets a
-new address. How they travel is ``guards``.
+Owns tokens and sessions. Tokens are of one run; sessions are kept in the store by their digest, so that a restart lets
+nobody out. How they travel is ``guards``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import time
 from collections.abc import Callable
 from secrets import token_urlsafe
 
 import msgspec
 
-__all__ = ["MAX_SESSIONS", "MAX_TOKENS", "Access", "Session"]
+from antiphon.host.store.base import BrowserRow, Store
+
+__all__ = ["MAX_SESSIONS", "MAX_TOKENS", "SESSION_AGE", "Access", "Session"]
 
 MAX_SESSIONS = 100
 """Browsers at once; the one that came first goes first. A person has two or three."""
 MAX_TOKENS = 100
 """Addresses that were given out and not opened yet; the oldest stops working first."""
+SESSION_AGE = 30 * 24 * 3600.0
+"""Seconds a browser stays let in, restarts included; after a month it needs a new address."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,53 +31,95 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     """From 1, in the order in which they came."""
-    csrf: str
-    """What every change must carry; only a page of ours can read it."""
+    secret: str
+    """What the browser keeps; everything a session proves is made from it, and nothing of it is in the store."""
+
+    @property
+    def csrf(self) -> str:
+        """What every change must carry; only a page of ours can read it."""
+        return self._sign("csrf")
 
     def allows(self, token: str) -> bool:
         """Tell whether this is the token of a page that was shown to this browser."""
         return hmac.compare_digest(self.csrf.encode(), token.encode("utf-8", "surrogatepass"))
 
+    def stamp(self, subject: str, at: float) -> str:
+        """Note when something was sent to this browser, in a form that only this page can make."""
+        moment = str(round(at * 1000))
+        return f"{moment}.{self._sign(f'shown {moment} {subject}')}"
+
+    def stamped(self, subject: str, stamp: str) -> float | None:
+        """Return when it was sent; ``None`` for a stamp of something else, or of another browser."""
+        moment, _, signature = stamp.partition(".")
+        if not (moment.isascii() and moment.isdecimal() and len(moment) < 16):
+            return None
+        good = self._sign(f"shown {moment} {subject}")
+        if not hmac.compare_digest(good.encode(), signature.encode("utf-8", "surrogatepass")):
+            return None
+        return int(moment) / 1000
+
+    def _sign(self, text: str) -> str:
+        return hmac.digest(self.secret.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hex()
+
 
 class Access:
-    """The tokens and sessions of one run."""
+    """The tokens of one run, and the sessions of one page."""
 
-    def __init__(self, random: Callable[[], str] = lambda: token_urlsafe(32)) -> None:
-        """``random`` makes secrets of 256 bits."""
+    def __init__(
+        self,
+        store: Store,
+        page: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        random: Callable[[], str] = lambda: token_urlsafe(32),
+    ) -> None:
+        """``page`` is its name in the store. ``random`` makes secrets of 256 bits."""
+        self._store = store
+        self._page = page
+        self._clock = clock
         self._random = random
         self._tokens: dict[str, None] = {}
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserRow] = {}
         self._count = 0
+
+    async def load(self) -> None:
+        """Let in again whoever was let in before a restart."""
+        for row in await self._store.browsers(self._page):
+            self._sessions[row.digest] = row
+            self._count = max(self._count, row.number)
 
     def issue(self) -> str:
         """Make a token that opens the page once."""
         token = self._random()
         self._tokens[_digest(token)] = None
-        _bound(self._tokens, MAX_TOKENS)
+        while len(self._tokens) > MAX_TOKENS:
+            del self._tokens[next(iter(self._tokens))]
         return token
 
-    def redeem(self, token: str) -> str | None:
+    async def redeem(self, token: str) -> str | None:
         """Exchange a token for the secret of a new session; ``None`` if it was used, or never given out."""
         digest = _digest(token)
         if digest not in self._tokens:
             return None
+        # Before anything waits: of two that come at the same time, one gets in.
         del self._tokens[digest]
         secret = self._random()
         self._count += 1
-        self._sessions[_digest(secret)] = Session(number=self._count, csrf=self._random())
-        _bound(self._sessions, MAX_SESSIONS)
+        row = BrowserRow(digest=_digest(secret), page=self._page, number=self._count, opened=self._clock())
+        self._sessions[row.digest] = row
+        while len(self._sessions) > MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        await self._store.keep_browser(row, most=MAX_SESSIONS)
         return secret
 
     def session(self, secret: str | None) -> Session | None:
-        """Return the session of a secret."""
-        return None if secret is None else self._sessions.get(_digest(secret))
+        """Return the session of a secret; ``None`` if there is none, or it is too old."""
+        row = None if secret is None else self._sessions.get(_digest(secret))
+        if secret is None or row is None or self._clock() - row.opened > SESSION_AGE:
+            return None
+        return Session(number=row.number, secret=secret)
 
 
 def _digest(secret: str) -> str:
     # Looked up by digest: how long that takes says nothing about the secret.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _bound(kept: dict[str, None] | dict[str, Session], most: int) -> None:
-    while len(kept) > most:
-        del kept[next(iter(kept))]

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled
 from antiphon.host.review.diff import differences
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question
-from antiphon.host.review.review import Decision, ElicitItem, Regenerate, ReviewItem, digest
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest
 from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of
-from antiphon.web.site import THEMES, Site
+from antiphon.web.site import THEMES, Site, wants_data
 from antiphon.web.texts import LANGUAGES
 from antiphon.web.views import similar
 from antiphon.wire.elicitation import ElicitResult
@@ -25,6 +25,8 @@ from antiphon.wire.elicitation import ElicitResult
 __all__ = ["decide", "invite", "preview", "revoke", "settings", "together", "unblock"]
 
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
+_SEAL = ("digest", "hash", "shown")
+"""What a decision says of itself: what it is about, and when that was sent to the browser."""
 
 
 async def decide(site: Site, request: Request) -> Response:
@@ -34,11 +36,13 @@ async def decide(site: Site, request: Request) -> Response:
         return site.problem(request, 404, "problem.form")
 
     async def act() -> Response:
-        found = await site.queue.get(request.path_params["id"])
         form = Form(form_of(request))
+        found = await site.queue.get(request.path_params["id"])
         decision = _decision(found, action, form, site.clock())
+        if not _refuses(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
+            raise Refused("problem.soon")
         await site.queue.decide(found.id, decision, hash=form("hash"), by=site.by(request))
-        return site.done(request, f"done.{action}")
+        return site.done(request, f"done.{action}", then=await _following(site, found))
 
     return await _acting(site, request, act)
 
@@ -50,11 +54,11 @@ async def preview(site: Site, request: Request) -> Response:
         found = await site.queue.get(request.path_params["id"])
         if not isinstance(found.item, ReviewItem):
             raise AlreadyDecided(found)
-        fields = form_of(request)
+        fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
         params = edited(Form(fields), found.item.params)
         return site.html(
             request,
-            "parts/preview.html",
+            "parts/preview.html" if request.headers.get("x-part") else "preview.html",
             q=show(found),
             fields=fields,
             lines=differences(found.item.received, params),
@@ -78,6 +82,8 @@ async def together(site: Site, request: Request) -> Response:
         if not alike.issuperset(ids):
             # Gone meanwhile, or never alike: what else is in the form was not shown for this.
             raise Refused("problem.unlike")
+        if any(site.too_soon(request, f"{id}:{form(f'hash-{id}')}", form(f"shown-{id}")) for id in ids):
+            raise Refused("problem.soon")
         now = site.clock()
         chosen: dict[str, Decision | ElicitResult] = {
             id: approval(Form([("digest", form(f"digest-{id}"))]), now) for id in ids
@@ -93,14 +99,14 @@ async def revoke(site: Site, request: Request) -> Response:
     """Forget a grant."""
     if not await site.grants.revoke(str(request.path_params["id"])):
         return site.problem(request, 404, "problem.no_grant")
-    return site.done(request, "done.revoke")
+    return site.done(request, "done.revoke", then="/grants")
 
 
 async def unblock(site: Site, request: Request) -> Response:
     """Let a server ask again that was blocked."""
     if not await site.store.unblock(Form(form_of(request))("identity")):
         return site.problem(request, 404, "problem.no_grant")
-    return site.done(request, "done.unblock")
+    return site.done(request, "done.unblock", then="/grants")
 
 
 async def settings(site: Site, request: Request) -> Response:
@@ -109,7 +115,8 @@ async def settings(site: Site, request: Request) -> Response:
     language, theme = form("language"), form("theme")
     if language not in LANGUAGES or theme not in THEMES:
         return site.problem(request, 422, "problem.form")
-    response = JSONResponse({"done": "", "reload": "/settings"})
+    data = wants_data(request)
+    response = JSONResponse({"done": "", "reload": "/settings"}) if data else RedirectResponse("/settings", 303)
     for name, value in (("language", language), ("theme", theme), ("name", form("name").strip())):
         site.keep(response, request, name, value)
     return response
@@ -117,7 +124,10 @@ async def settings(site: Site, request: Request) -> Response:
 
 async def invite(site: Site, request: Request) -> Response:
     """Make an address that opens the page in one more browser."""
-    return site.done(request, "done.invite", address=f"{request.base_url}open?token={site.access.issue()}")
+    address = f"{request.base_url}open?token={site.access.issue()}"
+    if wants_data(request):
+        return site.done(request, "done.invite", address=address)
+    return site.html(request, "settings.html", name=site.named(request), themes=THEMES, address=address)
 
 
 def _decision(question: Question, action: str, form: Form, now: float) -> Decision | ElicitResult:
@@ -139,6 +149,18 @@ def _decision(question: Question, action: str, form: Form, now: float) -> Decisi
             return denial(form)
         case _:
             raise Refused("problem.form")
+
+
+def _refuses(decision: Decision | ElicitResult) -> bool:
+    """Tell whether nothing leaves by this decision: such a one may be as quick as it likes."""
+    return isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
+
+
+async def _following(site: Site, decided: Question) -> str:
+    """Return where to go on without a script: the next that waits, else the first, else the queue."""
+    pending = [question for question in await site.queue.pending() if question.id != decided.id]
+    later = [question for question in pending if question.created >= decided.created]
+    return f"/review/{(later or pending)[0].id}" if pending else "/"
 
 
 async def _acting(site: Site, request: Request, act: Callable[[], Awaitable[Response]]) -> Response:

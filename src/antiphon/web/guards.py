@@ -2,6 +2,10 @@
 
 Owns the checks of Host, Origin, session and CSRF token, each by itself, and the headers of all answers. An ASGI
 application around another; what the page shows is not known here.
+
+Cookies do not know ports: what one port of a host has set, every other port of it is sent. So the session's cookie
+lives under a host name that nobody else can guess (``<random>.localhost``, which browsers resolve to this machine).
+Under any other name of the page no cookie counts: its script sends the session in a header (see ``static/session.js``).
 """
 
 from __future__ import annotations
@@ -17,52 +21,63 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from antiphon.web.access import Access, Session
 from antiphon.web.texts import preferred, texts
 
-__all__ = ["CSP", "MAX_BODY", "Guards", "form_of", "session_of"]
+__all__ = ["COOKIE", "CSP", "HEADER", "MAX_BODY", "Guards", "form_of", "is_plain", "session_of"]
 
 MAX_BODY = 8 * 1024 * 1024
 """Bytes of a form: an edited request of the largest text the host takes, percent-encoded."""
 MAX_FIELDS = 5_000
 """Fields of a form: the messages of a long conversation, or a bulk approval."""
-CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+COOKIE = "antiphon-session"
+"""The session's cookie, under the page's own name."""
+HEADER = "x-antiphon-session"
+"""The session's header, under every other name."""
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{blob}; media-src 'self'{blob}; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+CSP = _CSP.format(blob="")
+"""Without a cookie the script fetches pictures itself, and shows them as blobs: only there they are allowed."""
+_PLAIN_CSP = _CSP.format(blob=" blob:")
 _HEADERS = {
-    "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # Not no-referrer: a form would then be sent with "Origin: null". Nobody else ever learns the page's name by it.
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _READING = ("GET", "HEAD")
-_SESSION, _FORM = "antiphon.session", "antiphon.form"
+_SESSION, _FORM, _PLAIN = "antiphon.session", "antiphon.form", "antiphon.plain"
 
 
 class Guards:
     """The page, guarded."""
 
-    def __init__(self, app: ASGIApp, access: Access, *, hosts: Collection[str], cookie: str) -> None:
-        """``hosts`` are the values of ``Host`` that are ours, with the port; ``cookie`` is the session's name."""
+    def __init__(self, app: ASGIApp, access: Access, *, named: str, plain: Collection[str]) -> None:
+        """``named`` is the page's own ``Host``, with the port; ``plain`` are the others that lead to it."""
         self._app = app
         self._access = access
-        self._hosts = frozenset(hosts)
-        self._origins = frozenset(f"{scheme}://{host}" for host in hosts for scheme in ("http", "https"))
-        self._cookie = cookie
+        self._named = named.lower()
+        self._plain = frozenset(host.lower() for host in plain)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or say why not."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
+        scope[_PLAIN] = request.headers.get("host", "").lower() in self._plain
 
         async def told(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                headers.setdefault("Content-Security-Policy", _PLAIN_CSP if is_plain(request) else CSP)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+                if scope.get(_SESSION) is None:
+                    # Whoever was not let in keeps no connection: those are counted, and are for reviewers.
+                    headers["Connection"] = "close"
             await send(message)
 
         refusal = self._refusal(request) or await self._unwelcome(request)
@@ -71,54 +86,67 @@ class Guards:
     def _refusal(self, request: Request) -> Response | None:
         """Check what every request must be, public or not."""
         if request.method not in (*_READING, "POST"):
-            return _plain(405, "Method not allowed")
+            return _plain_text(405, "Method not allowed")
         hosts = request.headers.getlist("host")
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+        if len(hosts) != 1 or hosts[0].lower() not in self._plain | {self._named}:
             # A foreign name that was made to point at this machine: DNS rebinding.
-            return _plain(403, "This page is served on this machine only, under its own name")
-        if not self._from_here(request.headers, reading=request.method in _READING):
-            return _plain(403, "This request comes from another page")
+            return _plain_text(403, "This page is served on this machine only, under its own name")
+        if not _from_here(request.headers, hosts[0].lower(), reading=request.method in _READING):
+            return _plain_text(403, "This request comes from another page")
         return None
-
-    def _from_here(self, headers: Headers, *, reading: bool) -> bool:
-        origins = headers.getlist("origin")
-        if any(origin.lower() not in self._origins for origin in origins) or len(origins) > 1:
-            return False
-        if reading:
-            return True
-        return bool(origins) and headers.get("sec-fetch-site", "same-origin") == "same-origin"
 
     async def _unwelcome(self, request: Request) -> Response | None:
         """Check who asks, and that a change was sent by a page of ours."""
-        if request.method in _READING and (request.url.path == "/open" or request.url.path.startswith("/static/")):
-            return None
-        session = self._access.session(request.cookies.get(self._cookie))
+        plain = is_plain(request)
+        session = self._access.session(request.headers.get(HEADER) if plain else request.cookies.get(COOKIE))
+        request.scope[_SESSION] = session
+        public = request.url.path == "/open" or (request.method in _READING and request.url.path.startswith("/static/"))
+        # Where the session travels in a header, a browser that opens an address has none yet: it gets the script.
+        entering = plain and request.method in _READING and request.headers.get("sec-fetch-dest") == "document"
+        if public or (session is None and entering):
+            return await _read(request) if request.method == "POST" else None
         if session is None:
             words = texts(preferred(None, request.headers.get("accept-language", "")))
-            return _plain(401, words("denied.session"))
-        request.scope[_SESSION] = session
-        return None if request.method in _READING else await _unsigned(request, session)
+            return _plain_text(401, words("denied.session"))
+        return None if request.method in _READING else await _read(request) or _unsigned(request, session)
 
 
-async def _unsigned(request: Request, session: Session) -> Response | None:
-    """Read the form of a change, and check its token."""
+def _from_here(headers: Headers, host: str, *, reading: bool) -> bool:
+    # Compared with the one name that was asked for: under another name of the page it would be another session.
+    origins = headers.getlist("origin")
+    ours = (f"http://{host}", f"https://{host}")
+    if any(origin.lower() not in ours for origin in origins) or len(origins) > 1:
+        return False
+    return reading or (bool(origins) and headers.get("sec-fetch-site", "same-origin") == "same-origin")
+
+
+async def _read(request: Request) -> Response | None:
+    """Read the form of a change."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BODY:
-            return _plain(413, "This form is too large")
+        if len(body) > (MAX_BODY if request.scope[_SESSION] else 4096):
+            return _plain_text(413, "This form is too large")
     try:
         fields = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS)
     except ValueError:
-        return _plain(400, "This form cannot be read")
-    if not session.allows(request.headers.get("x-csrf-token", "")):
-        return _plain(403, "This form was not sent by the page")
+        return _plain_text(400, "This form cannot be read")
     request.scope[_FORM] = fields
     return None
 
 
-def session_of(request: Request) -> Session:
-    """Return the session that a request was let in with."""
+def _unsigned(request: Request, session: Session) -> Response | None:
+    """Check the token of a change: in a field, as forms of the page have it, or in a header."""
+    fields = form_of(request)
+    typed = next((value for name, value in fields if name == "csrf"), "")
+    if not session.allows(request.headers.get("x-csrf-token", typed)):
+        return _plain_text(403, "This form was not sent by the page")
+    request.scope[_FORM] = [(name, value) for name, value in fields if name != "csrf"]
+    return None
+
+
+def session_of(request: Request) -> Session | None:
+    """Return the session that a request was let in with; ``None`` at the entrance."""
     return request.scope[_SESSION]
 
 
@@ -127,5 +155,10 @@ def form_of(request: Request) -> list[tuple[str, str]]:
     return request.scope[_FORM]
 
 
-def _plain(status: int, text: str) -> Response:
+def is_plain(request: Request) -> bool:
+    """Tell whether the page was asked for by another name than its own: no cookie counts there."""
+    return request.scope[_PLAIN]
+
+
+def _plain_text(status: int, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status)

@@ -37,7 +37,10 @@ async def opened_page(
         ConfigError: as ``running_page``.
     """
     async with running_page(store, host=host, port=port, config=config, remote=remote) as running:
-        sys.stderr.write(f"Review page: {running.address()}\n(the address opens it once, in one browser)\n")
+        address = running.address()
+        sys.stderr.write(f"Review page: {address}\n(the address opens it once, in one browser)\n")
+        elsewhere = address.replace(running.origin, running.plain, 1)
+        sys.stderr.write(f"If the browser does not find it: {elsewhere} (needs JavaScript)\n")
         sys.stderr.flush()
         if browse and has_browser(os.environ, sys.platform):
             # Another address: the printed one stays good, for a browser of the person's own choice. Never waited for:

@@ -11,7 +11,7 @@ from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
@@ -20,7 +20,7 @@ from antiphon.host.config.shape import Config
 from antiphon.host.store.base import Store
 from antiphon.web import actions, history, records, views
 from antiphon.web.access import Access
-from antiphon.web.guards import Guards
+from antiphon.web.guards import COOKIE, Guards, form_of, is_plain, session_of
 from antiphon.web.render import STATIC
 from antiphon.web.site import Site
 from antiphon.web.texts import preferred, texts
@@ -65,46 +65,61 @@ class ReviewPage:
         self,
         store: Store,
         *,
-        hosts: Collection[str],
+        name: str,
+        named: str,
+        plain: Collection[str] = (),
         config: Config | None = None,
-        access: Access | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``hosts`` are what browsers may call the page, with the port: ``"127.0.0.1:8765"``.
+        """``named`` is what browsers call the page, with the port: ``"<name>.localhost:8765"``.
 
-        ``config`` lets it show models and servers as they were configured. ``access`` keeps sessions beyond this page.
+        ``name`` is that of the page in the store, where its sessions are kept. Under the names in ``plain`` only its
+        script gets in, as no cookie is safe there. ``config`` lets it show models and servers as they were configured.
         """
-        self.access = access or Access()
+        self.access = Access(store, name, clock=clock)
         self.site = Site(store, self.access, config=config, clock=clock)
-        # Browsers do not tell the ports of one host apart: two pages on this machine must not share a cookie.
-        port = next(iter(sorted(hosts))).rpartition(":")[2]
-        self.cookie = f"antiphon-session-{port}"
         routes = [
             Route("/open", self._open, methods=["GET"]),
-            *(Route(path, partial(view, self.site), methods=["GET"]) for path, view in _LOOKING.items()),
+            Route("/open", self._let_in, methods=["POST"]),
+            *(Route(path, partial(self._shown, view), methods=["GET"]) for path, view in _LOOKING.items()),
             *(Route(path, partial(view, self.site), methods=["POST"]) for path, view in _DOING.items()),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
         """Each address and its methods."""
         app = Starlette(routes=routes)
-        self._guarded = Guards(app, self.access, hosts=hosts, cookie=self.cookie)
+        self._guarded = Guards(app, self.access, named=named, plain=plain)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         await self._guarded(scope, receive, send)
 
+    async def _shown(self, view: View, request: Request) -> Response:
+        """Show a view; to a browser that brings no session, the script that does."""
+        return await view(self.site, request) if session_of(request) else self.site.doorway(request)
+
     async def _open(self, request: Request) -> Response:
         """Exchange the token of a printed address for a session."""
-        secret = self.access.redeem(request.query_params.get("token", ""))
+        if is_plain(request):
+            return self.site.doorway(request)
+        secret = await self.access.redeem(request.query_params.get("token", "")) if request.method == "GET" else None
         if secret is None:
-            if self.access.session(request.cookies.get(self.cookie)) is not None:
+            if session_of(request) is not None:
                 return _entrance(request)
             words = texts(preferred(None, request.headers.get("accept-language", "")))
             return PlainTextResponse(f"{words('denied.token')}\n", 403)
         response = _entrance(request)
-        response.set_cookie(self.cookie, secret, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        response.set_cookie(COOKIE, secret, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return response
+
+    async def _let_in(self, request: Request) -> Response:
+        """Exchange the token for a session that the script keeps."""
+        token = next((value for name, value in form_of(request) if name == "token"), "")
+        secret = await self.access.redeem(token) if is_plain(request) else None
+        if secret is None:
+            words = texts(preferred(None, request.headers.get("accept-language", "")))
+            return JSONResponse({"problem": words("denied.token")}, 403)
+        return JSONResponse({"session": secret})
 
 
 def _entrance(request: Request) -> Response:

@@ -1,39 +1,55 @@
 """Serving the page on this machine, by uvicorn.
 
-Owns the socket, and that it is one only this machine can reach. Who may look is ``guards``.
+Owns the sockets: that only this machine can reach them, that a restart finds its own again, and that connections which
+ask for nothing do not take the place of those that do. Who may look is ``guards``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
+from secrets import token_hex
+from typing import cast
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.shape import Config
-from antiphon.host.store.base import Store
-from antiphon.web.access import Access
+from antiphon.host.store.base import PageRow, Store
 from antiphon.web.page import ReviewPage
 
-__all__ = ["RunningPage", "running_page", "serve_page"]
+__all__ = ["HEAD_SECONDS", "MAX_HALF_OPEN", "MAX_PAGES", "RunningPage", "running_page", "serve_page"]
 
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _STREAMS = 200
 """Connections at once: each browser has one that stays open, and a few for a moment."""
+MAX_HALF_OPEN = 64
+"""Connections that have not sent the head of a request yet; of more, the oldest is closed."""
+HEAD_SECONDS = 5.0
+"""Seconds for the head of a request: a browser on this machine sends it within milliseconds."""
+MAX_PAGES = 10
+"""Pages that find their name and port again: one for each that is served at the same time."""
+_TRIES = 20
+"""Free ports that are tried until one is free for IPv4 and IPv6."""
 
 
 class RunningPage:
     """A page that is being served."""
 
-    def __init__(self, page: ReviewPage, origin: str) -> None:
+    def __init__(self, page: ReviewPage, origin: str, plain: str) -> None:
         self.page = page
         self.origin = origin
-        """``"http://127.0.0.1:8765"``."""
+        """``"http://<random>.localhost:8765"``."""
+        self.plain = plain
+        """``"http://127.0.0.1:8765"``: for browsers that do not find the other; JavaScript is needed there."""
 
     def address(self) -> str:
         """Make an address that opens the page, once."""
@@ -62,29 +78,33 @@ async def running_page(
     host: str = "127.0.0.1",
     port: int = 0,
     config: Config | None = None,
-    access: Access | None = None,
     remote: bool = False,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page in the background of the block. The store stays open.
 
-    ``port`` 0 is any that is free. ``remote`` allows a ``host`` that others can reach: whoever has the address may
-    decide, over a connection that is not encrypted. ``access`` keeps the sessions of an earlier page.
+    ``port`` 0 is that of an earlier page over this store, if it is free, else any. Name, port and sessions are kept in
+    the store. ``remote`` allows a ``host`` that others can reach: whoever has the address may decide, over a connection
+    that is not encrypted.
 
     Raises:
         ConfigError: the host is not of this machine alone, and ``remote`` was not said; or the port is taken.
     """
     if not remote and not _is_loopback(host):
         raise ConfigError(f"the page is served on this machine only: {host} can be reached by others")
-    listening = _listen(host, port)
-    with contextlib.closing(listening):
-        number: int = listening.getsockname()[1]
+    row, listening = _placed(host, port, await store.pages())
+    with contextlib.ExitStack() as opened:
+        for each in listening:
+            opened.enter_context(contextlib.closing(each))
+        await store.keep_page(row, most=MAX_PAGES)
         own = f"[{host}]" if ":" in host else host
-        hosts = {f"{name}:{number}" for name in (*_NAMES, own)}
-        page = ReviewPage(store, hosts=hosts, config=config, access=access)
+        named = f"{row.name}.localhost:{row.port}"
+        plain = {f"{name}:{row.port}" for name in (*_NAMES, own)}
+        page = ReviewPage(store, name=row.name, named=named, plain=plain, config=config)
+        await page.access.load()
         server = _Quiet(_config(page))
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        serving = asyncio.create_task(server.serve(sockets=listening))
         try:
-            yield RunningPage(page, f"http://{own}:{number}")
+            yield RunningPage(page, f"http://{named}", f"http://{own}:{row.port}")
         finally:
             page.site.closing.set()
             server.should_exit = True
@@ -99,9 +119,60 @@ class _Quiet(uvicorn.Server):
         yield
 
 
+class _Connection(H11Protocol):
+    """A connection that is given up where no head of a request comes."""
+
+    since = 0.0
+    late: asyncio.TimerHandle | None = None
+    """While a head is awaited."""
+    served = False
+    """Whether a whole request has come already: such a connection is not the first to go."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._await_head()
+        waiting = [each for each in self._others() if each.late is not None and not each.served]
+        if len(waiting) > MAX_HALF_OPEN:
+            oldest = min(waiting, key=lambda each: each.since)
+            # No longer counted, though its end is told only in a moment: others may come before.
+            oldest.came()
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self.served = True
+            self.came()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.came()
+        super().connection_lost(exc)
+
+    def _others(self) -> list[_Connection]:
+        return [cast("_Connection", each) for each in self.connections]
+
+    def _await_head(self) -> None:
+        self.came()
+        self.since = self.loop.time()
+        self.late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def came(self) -> None:
+        """Stop waiting for a head."""
+        if self.late is not None:
+            self.late.cancel()
+        self.late = None
+
+
 def _config(page: ReviewPage) -> uvicorn.Config:
     return uvicorn.Config(
         page,
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -122,15 +193,68 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _placed(host: str, port: int, kept: list[PageRow]) -> tuple[PageRow, list[socket.socket]]:
+    """Listen where an earlier page was, or else at a new place with a name of its own.
+
+    A name is never taken to another port: whoever took the old port meanwhile may have been sent the cookies of it.
+    """
+    for row in kept:
+        if port not in (0, row.port):
+            continue
+        try:
+            return _served(row.name, row.port), _listen(host, row.port)
+        except OSError:
+            if port:
+                break
+    for attempt in range(_TRIES if not port else 1):
+        try:
+            listening = _listen(host, port)
+        except OSError as error:
+            if attempt < _TRIES - 1 and not port and error.errno == errno.EADDRINUSE:
+                continue
+            raise ConfigError(f"the page cannot be served at {host}:{port}: {error.strerror or error}") from None
+        number: int = listening[0].getsockname()[1]
+        return _served(token_hex(16), number), listening
+    raise AssertionError("unreachable")
+
+
+def _served(name: str, port: int) -> PageRow:
+    return PageRow(name=name, port=port, used=time.time())
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    """Listen at the host, and wherever else on this machine the page's own name leads: there, nobody else may."""
+    listening: list[socket.socket] = []
     try:
-        listening.bind((host, port))
+        for address in _addresses(host):
+            try:
+                listening.append(_bound(address, port or (listening[0].getsockname()[1] if listening else 0)))
+            except OSError as error:
+                if not listening or error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+    except OSError:
+        for each in listening:
+            each.close()
+        raise
+    return listening
+
+
+def _addresses(host: str) -> list[str]:
+    first = "127.0.0.1" if host == "localhost" else host
+    # "0.0.0.0" covers every address of IPv4, "::" every one of both.
+    everywhere = first in (str(ipaddress.IPv4Address(0)), "::")
+    covered = () if first == "::" else ("::1",) if everywhere else ("127.0.0.1", "::1")
+    return [first, *(each for each in covered if each != first)]
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
         # From here on the system takes connections: nobody has to wait until the server looks at them.
         listening.listen()
-    except OSError as error:
+    except OSError:
         listening.close()
-        raise ConfigError(f"the page cannot be served at {host}:{port}: {error.strerror or error}") from None
+        raise
     return listening

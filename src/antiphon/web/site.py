@@ -9,24 +9,26 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from antiphon.host.audit.log import Audit
 from antiphon.host.config.shape import Config
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.queue import Queue
 from antiphon.host.store.base import Store
-from antiphon.web.access import Access
-from antiphon.web.guards import session_of
+from antiphon.web.access import Access, Session
+from antiphon.web.guards import is_plain, session_of
 from antiphon.web.render import environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
-__all__ = ["THEMES", "Site"]
+__all__ = ["ARMING", "THEMES", "Site", "wants_data"]
 
 THEMES = ("auto", "light", "dark")
+ARMING = 0.4
+"""Seconds after a request was sent in which nothing is released: nobody reads faster, a hand on a key is not aimed."""
 _NAME = 40
 """Characters of a reviewer's name."""
 _PIECE = 500
@@ -79,35 +81,53 @@ class Site:
         return chosen if chosen in THEMES else "auto"
 
     def named(self, request: Request) -> str:
-        """Return the name a person gave, or nothing."""
-        return unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
+        """Return the name a person gave, or nothing. Where cookies are not safe, none counts: it is in the record."""
+        return "" if is_plain(request) else unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
 
     def by(self, request: Request) -> str:
         """Say who decides, for the record."""
-        return self.named(request) or f"page {session_of(request).number}"
+        return self.named(request) or f"page {_let_in(request).number}"
 
-    def html(self, request: Request, template: str, **context: object) -> Response:
+    def too_soon(self, request: Request, subject: str, stamp: str) -> bool:
+        """Tell whether something was decided before anybody can have read it."""
+        shown = _let_in(request).stamped(subject, stamp)
+        return shown is None or self.clock() - shown < ARMING
+
+    def html(self, request: Request, template: str, *, status: int = 200, **context: object) -> Response:
         """Fill in a template."""
-        words = self.texts(request)
+        session = _let_in(request)
+
+        def stamp(subject: str) -> str:
+            return session.stamp(subject, self.clock())
+
+        said = request.query_params.get("said", "")
         page = self._environment.get_template(template).render(
-            t=words,
-            languages=LANGUAGES,
-            theme=self.theme(request),
-            csrf=session_of(request).csrf,
-            path=request.url.path,
-            configured=self.config is not None,
+            **self._words(request),
+            csrf=session.csrf,
+            stamp=stamp,
+            said=said if said.startswith("done.") else "",
             now=self.clock(),
             **context,
         )
-        return HTMLResponse(page)
+        return HTMLResponse(page, status)
+
+    def doorway(self, request: Request) -> Response:
+        """Send the script that brings the session, to a browser that opens an address under a plain name."""
+        return HTMLResponse(self._environment.get_template("doorway.html").render(**self._words(request)))
 
     def problem(self, request: Request, status: int, key: str, *, detail: str = "", **values: object) -> Response:
-        """Say to the page's own script what went wrong."""
-        return JSONResponse({"problem": self.texts(request)(key, **values), "detail": detail}, status)
+        """Say what went wrong: to the page's own script, or as a page where there is none."""
+        text = self.texts(request)(key, **values)
+        if wants_data(request):
+            return JSONResponse({"problem": text, "detail": detail}, status)
+        back = urlsplit(request.headers.get("referer", "")).path or "/"
+        return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
 
-    def done(self, request: Request, key: str, **more: str) -> Response:
-        """Say to the page's own script that it was done."""
-        return JSONResponse({"done": self.texts(request)(key), **more})
+    def done(self, request: Request, key: str, *, then: str = "/", **more: str) -> Response:
+        """Say that it was done: to the page's own script, or at the next place where there is none."""
+        if wants_data(request):
+            return JSONResponse({"done": self.texts(request)(key), **more})
+        return RedirectResponse(f"{then}?said={key}", 303)
 
     def keep(self, response: Response, request: Request, name: str, value: str) -> None:
         """Let the browser keep a setting."""
@@ -119,3 +139,24 @@ class Site:
             samesite="strict",
             secure=request.url.scheme == "https",
         )
+
+    def _words(self, request: Request) -> dict[str, object]:
+        return {
+            "t": self.texts(request),
+            "languages": LANGUAGES,
+            "theme": self.theme(request),
+            "path": request.url.path,
+            "plain": is_plain(request),
+            "configured": self.config is not None,
+        }
+
+
+def wants_data(request: Request) -> bool:
+    """Tell whether the page's own script asks, which shows the answer itself."""
+    return "application/json" in request.headers.get("accept", "")
+
+
+def _let_in(request: Request) -> Session:
+    session = session_of(request)
+    assert session is not None, "views are for those who were let in"
+    return session

@@ -41,12 +41,17 @@ async def question(site: Site, request: Request) -> Response:
     except LookupError:
         return await _gone(site, request)
     shown = show(found)
-    alone = request.headers.get("x-part") == "detail"
+    alone = _is_part(request)
     pending = [] if alone else await site.queue.pending()
     template = "parts/question.html" if alone else "review.html"
     return site.html(
         request, template, q=shown, over=found, groups=groups_of(pending), pending=len(pending), current=id
     )
+
+
+def _is_part(request: Request) -> bool:
+    """Tell whether the page's script asks for the question alone; without it whole pages are shown."""
+    return request.headers.get("x-part") == "detail"
 
 
 async def _gone(site: Site, request: Request) -> Response:
@@ -61,7 +66,8 @@ async def edit(site: Site, request: Request) -> Response:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
         return await _gone(site, request)
-    return site.html(request, "parts/edit.html", q=show(found), over=found)
+    template = "parts/edit.html" if _is_part(request) else "edit.html"
+    return site.html(request, template, q=show(found), over=found)
 
 
 async def alike(site: Site, request: Request) -> Response:

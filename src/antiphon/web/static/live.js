@@ -1,15 +1,16 @@
 // The stream that says that something has changed. It comes back by itself; what was missed does not matter.
 import { arrived } from "./notify.js";
+import { ask } from "./session.js";
 
 const PAUSE = 250;
+const AGAIN = 1000;
 
 export function follow({ refresh, banner }) {
   let pending = null;
   let version = null;
   let waiting = false;
   let again = false;
-  let down = false;
-  let stream = null;
+  let reading = null;
 
   async function soon() {
     again = true;
@@ -23,45 +24,61 @@ export function follow({ refresh, banner }) {
     waiting = false;
   }
 
-  function told(event) {
-    const news = JSON.parse(event.data);
+  function count(number) {
+    const place = document.getElementById("count");
+    place.textContent = String(number);
+    place.hidden = number === 0;
+    const title = document.title.replace(/^\(\d+\) /, "");
+    document.title = number ? `(${number}) ${title}` : title;
+  }
+
+  function told(news) {
     if (pending !== null && news.pending > pending) arrived();
     const first = version === null;
     const shown = Number(document.getElementById("queue")?.dataset.pending ?? news.pending);
     pending = news.pending;
     version = news.version;
-    const count = document.getElementById("count");
-    count.textContent = String(pending);
-    count.hidden = pending === 0;
+    count(pending);
     if (!first || shown !== pending) soon();
   }
 
-  async function ended() {
-    const answer = await fetch("/live", { method: "HEAD" }).catch(() => null);
-    return answer?.status === 401;
+  async function read(signal) {
+    const answer = await ask("/live", { signal, headers: { Accept: "text/event-stream" } });
+    if (!answer.ok) throw new Error("lost");
+    banner("");
+    const words = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await words.read();
+      if (done) return;
+      const parts = (rest + value).split("\n\n");
+      rest = parts.pop();
+      for (const part of parts) {
+        const data = part.split("\n").find((line) => line.startsWith("data: "));
+        if (data) told(JSON.parse(data.slice(6)));
+      }
+    }
   }
 
-  function open() {
-    stream = new EventSource("/live");
-    stream.addEventListener("change", told);
-    stream.addEventListener("open", () => {
-      if (down) {
-        banner("");
-        soon();
+  async function open() {
+    reading?.abort();
+    const mine = (reading = new AbortController());
+    while (!mine.signal.aborted) {
+      try {
+        await read(mine.signal);
+      } catch (error) {
+        if (mine.signal.aborted) return;
+        if (error.message === "ended") return banner(document.body.dataset.ended);
       }
-      down = false;
-    });
-    stream.addEventListener("error", async () => {
-      down = true;
-      const closed = stream.readyState === EventSource.CLOSED;
-      const over = closed && (await ended());
-      banner(over ? document.body.dataset.ended : document.body.dataset.lost);
-      if (closed && !over) setTimeout(open, 1000);
-    });
+      if (mine.signal.aborted) return;
+      banner(document.body.dataset.lost);
+      await new Promise((done) => setTimeout(done, AGAIN));
+    }
   }
 
   // A page that is left keeps no connection: a browser has six for all pages of one server.
-  addEventListener("pagehide", () => stream.close());
+  addEventListener("pagehide", () => reading?.abort());
   addEventListener("pageshow", (event) => event.persisted && open());
   open();
+  return { recount: () => pending !== null && count(pending) };
 }

@@ -3,12 +3,14 @@ import { follow } from "./live.js";
 import { arm, armed } from "./arming.js";
 import { tick } from "./clock.js";
 import { ready } from "./notify.js";
+import { ask, bring, plain, save } from "./session.js";
 
 const view = () => document.getElementById("view");
 const detail = () => document.getElementById("detail");
 const csrf = () => document.querySelector("meta[name=csrf]").content;
 const rows = () => [...document.querySelectorAll("#queue [data-row]")];
 let going = 0;
+let news = null;
 
 function parsed(text) {
   return new DOMParser().parseFromString(text, "text/html");
@@ -24,8 +26,26 @@ export function banner(text) {
   place.hidden = !text;
 }
 
+// What is being left can be read still, and nothing of it be pressed: buttons and keys belong to what is drawn.
+function freeze() {
+  const old = detail();
+  if (!old) return;
+  old.inert = true;
+  old.setAttribute("aria-busy", "true");
+}
+
+function thaw() {
+  const old = detail();
+  if (!old) return;
+  old.inert = false;
+  old.removeAttribute("aria-busy");
+  current(location.pathname);
+}
+
 function shown() {
   arm(view());
+  if (plain) bring(view()).catch(lost);
+  news?.recount();
   tick();
   ready();
   first();
@@ -40,8 +60,7 @@ function first() {
 }
 
 async function get(path, part) {
-  const answer = await fetch(path, { headers: part ? { "X-Part": part } : {} });
-  if (answer.status === 401) throw new Error("ended");
+  const answer = await ask(path, { headers: part ? { "X-Part": part } : {} });
   return parsed(await answer.text());
 }
 
@@ -76,6 +95,7 @@ export async function go(path, { push = true, replace = false, focus = true } = 
   const turn = ++going;
   const inside = path.startsWith("/review/") && document.getElementById("queue");
   if (inside) current(path);
+  freeze();
   try {
     const page = await (inside ? fetched(path) : get(path, ""));
     if (turn !== going) return;
@@ -94,6 +114,7 @@ export async function go(path, { push = true, replace = false, focus = true } = 
     if (focus) (view().querySelector("#detail:not(.empty) h1, h1") || view()).focus({ preventScroll: true });
     scrollTo(0, 0);
   } catch (error) {
+    if (turn === going) thaw();
     lost(error);
   }
 }
@@ -145,7 +166,7 @@ function deciding() {
 
 async function outdated(path) {
   const found = (await get(path, "detail")).getElementById("detail");
-  if (!found || path !== location.pathname || found.dataset.state === "pending" || deciding()) return;
+  if (!found || path !== location.pathname || found.dataset.state === "pending" || deciding() || detail().inert) return;
   detail().replaceWith(document.adoptNode(found));
   say(detail().querySelector(".banner")?.textContent ?? "");
 }
@@ -164,16 +185,16 @@ function problem(form, text) {
 }
 
 function post(form, button) {
-  return fetch(form.getAttribute("action"), { method: "POST", body: fields(form, button), headers: { "X-CSRF-Token": csrf() } });
+  const headers = { "X-CSRF-Token": csrf(), "X-Part": "answer", Accept: "application/json" };
+  return ask(form.getAttribute("action"), { method: "POST", body: fields(form, button), headers });
 }
 
 async function send(form, button) {
-  if (form.dataset.busy) return;
+  if (form.dataset.busy || form.closest("[inert]")) return;
   form.dataset.busy = "1";
   const next = following();
   try {
     const answer = await post(form, button);
-    if (answer.status === 401) throw new Error("ended");
     const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
     if (answer.ok) await sent(form, told, next);
     else problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
@@ -202,7 +223,7 @@ async function sent(form, told, next) {
 // Where to go once this question is decided: the one after it, else the one before it, else the queue.
 function following() {
   const all = rows();
-  const at = all.findIndex((row) => row.hasAttribute("aria-current"));
+  const at = all.findIndex((row) => row.dataset.row === detail()?.dataset.id);
   const near = all[at + 1] ?? all[at - 1];
   return at >= 0 && near ? near.getAttribute("href") : "/";
 }
@@ -210,7 +231,6 @@ function following() {
 async function preview(form) {
   try {
     const answer = await post(form);
-    if (answer.status === 401) throw new Error("ended");
     if (!answer.ok) {
       const told = await answer.json();
       return problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
@@ -228,7 +248,7 @@ async function preview(form) {
 
 async function edit(path) {
   try {
-    detail().replaceWith(document.adoptNode((await get(path)).getElementById("detail")));
+    detail().replaceWith(document.adoptNode((await get(path, "detail")).getElementById("detail")));
     detail().querySelector("textarea, input")?.focus();
   } catch (error) {
     lost(error);
@@ -242,7 +262,15 @@ document.addEventListener("click", (event) => {
     go(link.getAttribute("href"));
   }
   const button = event.target.closest("[data-edit]");
-  if (button) edit(button.dataset.edit);
+  if (button) {
+    event.preventDefault();
+    edit(button.getAttribute("href"));
+  }
+  const file = plain && event.target.closest("a[download]");
+  if (file) {
+    event.preventDefault();
+    save(file.getAttribute("href")).catch(lost);
+  }
   if (event.target.closest("[data-help]")) document.getElementById("help").showModal();
 });
 
@@ -290,7 +318,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
   if (event.target.closest?.("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
   const act = KEYS[event.key];
-  const button = act ? null : document.querySelector(`#detail button[data-key="${CSS.escape(event.key)}"]`);
+  const button = act ? null : document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(event.key)}"]`);
   if (!act && !button) return;
   event.preventDefault();
   if (act) act();
@@ -299,4 +327,5 @@ document.addEventListener("keydown", (event) => {
 
 addEventListener("popstate", () => go(location.pathname + location.search, { push: false }));
 shown();
-follow({ refresh, banner });
+news = follow({ refresh, banner });
+document.body.dataset.ready = "1";

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from antiphon.host import Queue
 from antiphon.host.store import open_store
+from antiphon.web.site import ARMING
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, ROOT, environment
 from tests.cli.waiting import waiting
+from tests.web.pages import visitor
 
 ADDRESS = re.compile(r"Review page: (http://\S+)\n")
 
@@ -38,6 +39,12 @@ def served(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate()
 
 
+async def opened(address: str) -> str:
+    """Open the page, and return what it shows."""
+    async with visitor(follow_redirects=True) as client:
+        return (await client.get(address)).text
+
+
 def csrf(page: str) -> str:
     """Read the token of a page."""
     found = re.search(r'<meta name="csrf" content="([^"]+)"', page)
@@ -52,16 +59,20 @@ async def test_a_request_of_another_process_is_approved_on_the_page(tmp_path: Pa
         question = await desk.pending()
         with served("--web", "--store", desk.place) as (process, address):
             origin = address.partition("/open")[0]
-            async with httpx.AsyncClient(follow_redirects=True) as client:
+            async with visitor(follow_redirects=True) as client:
                 page = (await client.get(address)).text
                 assert question.id in page
                 shown = (await client.get(f"{origin}/review/{question.id}")).text
                 digest = re.search(r'name="digest" value="(\w+)"', shown)
+                stamp = re.search(r'name="shown" value="([\w.]+)"', shown)
                 assert digest
+                assert stamp
                 whole = re.search(r'name="hash" value="(\w+)"', shown)
                 assert whole
-                headers = {"Origin": origin, "X-CSRF-Token": csrf(page)}
-                data = {"digest": digest[1], "hash": whole[1]}
+                # What was sent just now is not decided at once: the page waits as a person would.
+                await asyncio.sleep(ARMING)
+                headers = {"Origin": origin, "X-CSRF-Token": csrf(page), "Accept": "application/json"}
+                data = {"digest": digest[1], "hash": whole[1], "shown": stamp[1]}
                 done = await client.post(f"{origin}/review/{question.id}/approve", data=data, headers=headers)
             assert done.json()["done"] == "Approved."
             assert (await asked).text == "one"
@@ -77,7 +88,7 @@ async def test_a_restart_keeps_the_queue(tmp_path: Path, cli: Cli):
         question = await desk.pending()
         for _ in range(2):
             with served("web", "--store", desk.place) as (process, address):
-                async with httpx.AsyncClient(follow_redirects=True) as client:
+                async with visitor(follow_redirects=True) as client:
                     assert question.id in (await client.get(address)).text
                 process.kill()
 
@@ -85,7 +96,7 @@ async def test_a_restart_keeps_the_queue(tmp_path: Path, cli: Cli):
 def test_a_new_store_is_made(tmp_path: Path):
     """The page may be there before the first question is."""
     with served("--web", "--store", str(tmp_path / "new.db")) as (_, address):
-        assert "Nothing waits" in httpx.get(address, follow_redirects=True).text
+        assert "Nothing waits" in asyncio.run(opened(address))
 
     async def pending() -> int:
         store = open_store(tmp_path / "new.db")
