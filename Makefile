@@ -9,7 +9,7 @@ ARGS ?=
 # With ARGS=--web a person decides, so nothing is approved without asking.
 DEMO := $(if $(findstring --web,$(ARGS)),,--yes) --products 3 --messages
 
-.PHONY: help setup demo test fuzz endurance postgres browser screenshots interop conformance check format cover bench bench-full constraints clean
+.PHONY: help setup demo test fuzz endurance postgres nginx browser screenshots interop conformance check format cover bench bench-full constraints clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,6 +36,9 @@ fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at
 
 postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
 	$(BIN)/pytest -m postgres --timeout 120 $(ARGS)
+
+nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: apt-get install nginx-light)
+	$(BIN)/pytest -m nginx --timeout 180 $(ARGS)
 
 browser: $(STAMP) ## the review page in a real Chromium (which must be installed; brings axe-core from npm)
 	bash tests/browser/setup.sh

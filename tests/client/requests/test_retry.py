@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from antiphon.client.requests import retry as module
 from antiphon.client.requests.retry import Repeats
 from antiphon.transports.http.client.failures import is_broken
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
+from tests.support.child_server import ended, served, started
 from tests.support.web import result, serving
 
 INFO = {"name": "web", "version": "1"}
@@ -135,3 +138,85 @@ async def test_a_failure_that_is_no_loss_is_not_repeated() -> None:
         with pytest.raises(PeerError, match="503"):
             await client.list_tools()
     assert len(bodies) == 1
+
+
+def unavailable(bodies: list[Any], times: int, headers: dict[str, str]) -> Any:
+    """Make a modern server that answers the first so many calls of an unmarked tool with 503."""
+
+    async def answers(_request: Any, seen: Any) -> Any:
+        if seen.body["method"] == "server/discover":
+            said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
+            done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+            return result(seen.body["id"], {**done, **said})
+        bodies.append(seen.body)
+        if len(bodies) <= times:
+            return web.Response(status=503, headers=headers)
+        return result(seen.body["id"], {"resultType": "complete", "content": []})
+
+    return answers
+
+
+async def test_what_was_not_accepted_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any tool: the server says itself, with a header of ours, that the request went nowhere."""
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+    bodies: list[Any] = []
+    async with serving(unavailable(bodies, 2, {"Antiphon-Not-Accepted": "1"})) as site, Client(site.url) as client:
+        await client.call_tool("t")
+    assert len(bodies) == 3
+
+
+async def test_a_503_alone_does_not_tell() -> None:
+    """A proxy may say so after it has handed the call on: a tool that is not marked is called once."""
+    bodies: list[Any] = []
+    async with serving(unavailable(bodies, 1, {})) as site, Client(site.url) as client:
+        with pytest.raises(PeerError, match="503"):
+            await client.call_tool("t")
+    assert len(bodies) == 1
+
+
+ASKING = '''
+from antiphon import Context, Server
+
+server = Server("gap", version="1", keys=[b"k" * 32])
+
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    """Ask the client's model."""
+    return (await ctx.sample("?", max_tokens=5)).text
+'''
+
+
+async def test_a_gap_within_a_round_is_waited_out(tmp_path: Path) -> None:
+    """A person has answered: that nobody listens for a moment, as in a restart, does not lose what they said."""
+    async with served(ASKING, tmp_path) as (process, place):
+        again: list[Any] = []
+
+        async def answer(_params: Any, _origin: Any) -> str:
+            process.kill()
+            await ended(process)
+            asyncio.get_running_loop().call_later(0.6, begin)
+            return "said"
+
+        def begin() -> None:
+            again.append(started("serve", str(tmp_path / "program.py"), "--http", place))
+
+        try:
+            async with Client(f"http://{place}/mcp", sampling=answer, revision="2026-07-28") as client:
+                assert (await client.call_tool("ask")).text == "said"
+        finally:
+            for each in again:
+                each.kill()
+                each.communicate()
+
+
+async def test_before_the_first_round_an_absent_server_is_told_at_once(tmp_path: Path) -> None:
+    """Nobody has answered anything yet, and the caller may know better what to do."""
+    async with (
+        served(ASKING, tmp_path) as (process, place),
+        Client(f"http://{place}/mcp", revision="2026-07-28") as client,
+    ):
+        process.kill()
+        await ended(process)
+        with pytest.raises(PeerError, match=r"refused|closed|reset|broke off"):
+            await client.call_tool("ask")

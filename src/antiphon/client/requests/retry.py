@@ -24,7 +24,13 @@ from antiphon.engine.waiting import OnProgress
 from antiphon.errors import AntiphonError, InvalidParams, PeerError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
-from antiphon.transports.http.client.failures import BROKEN, is_broken, is_unreachable
+from antiphon.transports.http.client.failures import (
+    BROKEN,
+    is_broken,
+    is_not_accepted,
+    is_unavailable,
+    is_unreachable,
+)
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId, decode_envelope
 from antiphon.wire.tools import Tool
@@ -101,6 +107,8 @@ class RepeatingConnection(Connection[ClientSession]):
     ) -> Raw:
         """Send a request and wait for its result, as ``Connection.request`` does; repeat it if its reply is lost.
 
+        Within a round, where a person may have answered, it is also sent again if it was not sent at all.
+
         Raises:
             PeerError: also if it could not be repeated; then the message says so, and what to do.
         """
@@ -109,12 +117,12 @@ class RepeatingConnection(Connection[ClientSession]):
         try:
             return await super().request(outgoing, timeout=timeout, on_progress=on_progress)
         except PeerError as error:
-            if not is_broken(error) or self.session.revision is None:
+            if not _is_passing(error) or self.session.revision is None:
                 raise
             lost = error
         params: Any = decode(decode_envelope(outgoing.data).params, outgoing.method.params)
-        if not self.repeats.allows(outgoing.method.name, params):
-            raise _not_repeated(lost, outgoing.method.name, params)
+        if not self._may_repeat(lost, outgoing.method.name, params):
+            raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost
         self._current = current = self._current or {}
         for pause in PAUSES:
             await asyncio.sleep(pause)
@@ -125,9 +133,23 @@ class RepeatingConnection(Connection[ClientSession]):
                 return await super().request(again, timeout=left, on_progress=on_progress)
             except PeerError as error:
                 lost = _still_lost(error, lost, params)
+                if not self._may_repeat(lost, outgoing.method.name, params):
+                    raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost from None
             finally:
                 current.pop(outgoing.id, None)
         raise _told(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
+
+    def _may_repeat(self, lost: PeerError, method: str, params: object) -> bool:
+        """Tell whether a request may be sent again: it surely went nowhere, or it may be carried out twice."""
+        if is_not_accepted(lost):
+            return True
+        if is_unreachable(lost):
+            # Before the first round the caller may decide what to do, and is told at once.
+            return getattr(params, "request_state", None) is not None
+        if is_unavailable(lost) and method != "tools/call":
+            # Of lists and the like nothing is lost: the caller may ask again.
+            return False
+        return self.repeats.allows(method, params)
 
     def _left(self, timeout: float | None, spent: float) -> float | None:
         # In a legacy call the time in which an ask was answered does not count: it may have been most of it.
@@ -147,9 +169,14 @@ def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
     """Return the error of another attempt that was lost, too; raise one that is an answer."""
     if isinstance(error, InvalidParams) and getattr(params, "request_state", None) is not None:
         raise _void(lost) from None
-    if not is_broken(error) and not is_unreachable(error):
+    if not _is_passing(error):
         raise error
     return error
+
+
+def _is_passing(error: PeerError) -> bool:
+    """Tell whether another attempt may fare better."""
+    return is_broken(error) or is_unreachable(error) or is_not_accepted(error) or is_unavailable(error)
 
 
 def _not_repeated(lost: PeerError, method: str, params: object) -> PeerError:

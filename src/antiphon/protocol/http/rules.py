@@ -20,6 +20,7 @@ from antiphon.wire.revisions import LEGACY, REVISIONS, revision
 
 __all__ = [
     "LAST_EVENT_ID",
+    "NOT_ACCEPTED",
     "PROTOCOL_VERSION_HEADER",
     "SESSION_ID",
     "Headers",
@@ -42,6 +43,10 @@ Headers = Mapping[bytes, bytes]
 
 PROTOCOL_VERSION_HEADER = b"mcp-protocol-version"
 SESSION_ID = b"mcp-session-id"
+NOT_ACCEPTED = b"antiphon-not-accepted"
+"""Header of a 503 that was said before the request went anywhere: it was not carried out, and may be sent again.
+
+A status alone does not tell: a proxy may say 503 after it has handed the request on."""
 LAST_EVENT_ID = b"last-event-id"
 
 _LEGACY = frozenset(each.name.encode() for each in LEGACY)

@@ -24,8 +24,10 @@ __all__ = [
     "has_session_gone",
     "http_status",
     "is_broken",
+    "is_not_accepted",
     "is_not_streamable",
     "is_refused_outright",
+    "is_unavailable",
     "is_unreachable",
     "printable",
     "remedy",
@@ -42,6 +44,7 @@ UNUSABLE = 3
 
 _STATUS = "httpStatus"
 _GONE = "sessionGone"
+_NOT_ACCEPTED = "notAccepted"
 
 _MAX_SHOWN = 200
 """Most characters of a server's own text that an error repeats."""
@@ -77,13 +80,18 @@ class HttpFailure(Exception):
         return cls(404, message, **{_STATUS: 404, _GONE: True})
 
     @classmethod
-    def of_status(cls, where: str, status: int, reason: str, text: str, *, gone: bool = False) -> HttpFailure:
+    def of_status(
+        cls, where: str, status: int, reason: str, text: str, *, gone: bool = False, not_accepted: bool = False
+    ) -> HttpFailure:
         """Say that a server refused with a status; ``text`` is the first line of what it said."""
         said = f": {text}" if text else ""
         message = f"{where} answered HTTP {status} {reason}".rstrip() + said + remedy(status)
         if gone:
             message += " (the session has ended on the server)"
             return cls(status, message, **{_STATUS: status, _GONE: True})
+        if not_accepted:
+            message += " (it was not carried out)"
+            return cls(status, message, **{_STATUS: status, _NOT_ACCEPTED: True})
         return cls(status, message, **{_STATUS: status})
 
     def frame(self, id: RequestId) -> bytes:
@@ -129,6 +137,16 @@ def is_unreachable(error: PeerError) -> bool:
 def is_broken(error: PeerError) -> bool:
     """Tell whether the reply was lost: at 2026-07-28 only an idempotent call may be sent again."""
     return error.code == BROKEN
+
+
+def is_not_accepted(error: PeerError) -> bool:
+    """Tell whether a server of ours refused a request before it went anywhere: it may be sent again, whatever it is."""
+    return _member(error, _NOT_ACCEPTED) is True
+
+
+def is_unavailable(error: PeerError) -> bool:
+    """Tell whether a server, or a proxy before it, says that it cannot now; the request may have been carried out."""
+    return http_status(error) in (502, 503, 504)
 
 
 def first_line(body: bytes, content_type: str) -> str:

@@ -19,6 +19,7 @@ from aiohttp import (
     ClientError,
     ClientHttpProxyError,
     ClientMiddlewareType,
+    ClientPayloadError,
     ClientResponse,
     ClientResponseError,
     ClientSession,
@@ -236,21 +237,40 @@ async def read_body(response: ClientResponse, limit: int) -> bytes:
                 raise HttpFailure(UNUSABLE, f"{shown(response.url)} answered with more than {limit} bytes")
             chunks.append(chunk)
     except (ClientError, OSError) as error:
-        what = type(error).__name__
-        raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {what}") from None
+        raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {_said(error)}") from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
+_WORDS: dict[type[Exception], str] = {
+    ConnectionTimeoutError: "no connection within the time for it",
+    ClientPayloadError: "the answer is not complete",
+    ClientConnectionError: "the connection was closed",
+    ClientError: "what it said is no HTTP",
+}
+"""What we say instead of a library's words, the more special first."""
+
+
 def _said(error: Exception) -> str:
-    """Return what an exception says. That of a response would show the whole address."""
+    """Say in our words what happened. A library's would show the whole address, and names that nobody knows."""
     if isinstance(error, ClientResponseError):
         return f"HTTP {error.status} {error.message}"
-    cause = error.os_error if isinstance(error, ClientConnectorError) else None
-    number = None if cause is None or isinstance(cause, tls.SSLError) else cause.errno
-    if number is not None and number > 0:
+    cause: object = error.os_error if isinstance(error, ClientConnectorError) else error
+    if isinstance(cause, OSError) and (said := _of_system(cause)):
+        return said
+    return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), "the connection broke")
+
+
+def _of_system(error: OSError) -> str:
+    """Say what TLS, the system or its resolver has found; empty if there is nothing of theirs to say."""
+    if isinstance(error, tls.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, tls.SSLError):
+        return f"TLS failed: {error.reason or 'the connection was cut'}"
+    if error.errno is not None and error.errno > 0:
         # Its own text repeats the address, and names what nobody chose.
-        return os.strerror(number)
-    return str(error) or type(error).__name__
+        return os.strerror(error.errno)
+    # The resolver's numbers are its own.
+    return error.strerror or ""
 
 
 def _redirected(response: ClientResponse, source: URL, *, safe: bool) -> URL:

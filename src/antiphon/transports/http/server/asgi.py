@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMappi
 from typing import Any, Protocol
 
 from antiphon.errors import InvalidRequest
-from antiphon.protocol.http.rules import Headers, Refusal, has_null_ids
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Headers, Refusal, has_null_ids
 from antiphon.wire.envelope import RequestId
 
 __all__ = [
@@ -162,5 +162,5 @@ async def refuse(http: Http, refusal: Refusal, id: RequestId | None = None, *ext
 
 
 async def unavailable(http: Http, why: str) -> None:
-    """Say that this cannot be served now, and that it may be later."""
-    await refuse(http, Refusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"))
+    """Say that this cannot be served now, and that it may be later. Only for what was handed to nobody yet."""
+    await refuse(http, Refusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))

@@ -73,6 +73,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._served: Cycle | None = None
         """The cycle that is being served, or was last."""
         self._waiting: deque[Cycle] = deque()
+        self._keeps = True
+        """Whether it goes on after the response that is due."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection, or close it if there are enough."""
@@ -119,7 +121,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Have a request served that has a head as the one before: a tenth of an echo's time less than to parse it."""
         self.headers = headers
         self.scope = scope = {**known.scope, "headers": headers, "state": self.app_state.copy()}
-        cycle = self._begin(scope, keep_alive=True, expects_continue=False, head=known)
+        cycle = self._begin(scope, keep_alive=self._keeps, expects_continue=False, head=known)
         cycle.give(body)
 
     # --- what the parser finds ----------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.scope = scope = self._make_scope(parser.get_method().decode("ascii"), parser.get_http_version())
         if parser.should_upgrade() and self._should_upgrade():
             return
-        keep_alive = scope["http_version"] != "1.0" and parser.should_keep_alive()
+        keep_alive = self._keeps and scope["http_version"] != "1.0" and parser.should_keep_alive()
         self._begin(scope, keep_alive=keep_alive, expects_continue=self.expect_100_continue)
 
     def _begin(self, scope: Scope, *, keep_alive: bool, expects_continue: bool, head: Head | None = None) -> Cycle:
@@ -216,6 +218,18 @@ class BoundedConnection(HttpToolsProtocol):
         if cycle is None or cycle.response_complete or cycle.scope is not self.scope:
             return None
         return cycle
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def take_leave(self) -> None:
+        """Let the next response be the last: it says ``Connection: close``, so that no client sends another request.
+
+        uvicorn closes a connection that rests without a word, and a client may be writing into it just then.
+        """
+        self._keeps = False
+        last = self._waiting[-1] if self._waiting else self._served
+        if last is not None and not last.response_started:
+            last.keep_alive = False
 
     # --- where it stands ----------------------------------------------------------------------------------------
 

@@ -14,9 +14,13 @@ from collections.abc import Awaitable, Callable, Generator
 
 import uvicorn
 
-from antiphon.transports.http.server.connections import Limits, Sweep
+from antiphon.transports.http.server.connections import BoundedConnection, Limits, Sweep
 
 __all__ = ["GracefulServer"]
+
+_LEAVE = 0.5
+"""Seconds in which a connection that is kept may still bring a request, and hears that it was the last: far longer
+than a request is under way, and short beside what open requests are given. What rests after it is closed."""
 
 _TICKS = 10
 """Of uvicorn's clock between two looks at the connections: a second."""
@@ -48,8 +52,24 @@ class GracefulServer(uvicorn.Server):
             server.close()
         for each in sockets or ():
             each.close()
+        await self._take_leave()
         await self._close()
         await super().shutdown(sockets)
+
+    async def _take_leave(self) -> None:
+        """Have the connections that are kept between requests closed without losing what comes on them."""
+        for each in self._kept():
+            each.take_leave()
+        if self._resting():
+            await asyncio.sleep(_LEAVE)
+        for each in self._resting():
+            each.transport.close()
+
+    def _kept(self) -> list[BoundedConnection]:
+        return [each for each in list(self.server_state.connections) if isinstance(each, BoundedConnection)]
+
+    def _resting(self) -> list[BoundedConnection]:
+        return [each for each in self._kept() if each.is_resting and not each.transport.is_closing()]
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

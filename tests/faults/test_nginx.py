@@ -1,0 +1,124 @@
+"""Two replicas behind nginx, as ``docs/how-to/deploy.md`` has it: a restart of one after the other loses no call."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import Client
+from tests.support.child_server import ended, listens, started
+from tests.support.network import until
+
+pytestmark = pytest.mark.nginx
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "deploy.md"
+
+PROGRAM = '''
+from antiphon import Context, Server
+
+server = Server("shop", version="1", keys=[b"k" * 32])
+
+
+@server.tool
+async def describe(product: str, ctx: Context) -> str:
+    """Write one selling sentence; nothing says that it may be called twice."""
+    return (await ctx.sample(f"Describe {product}.", max_tokens=100)).text
+'''
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def documented(port: int, replicas: list[int], folder: Path) -> str:
+    """Return the configuration on the page, for these ports and without TLS; all else as it is."""
+    (block,) = re.findall(r"```text\n(upstream shop \{.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    for number, replica in enumerate(replicas, 1):
+        block = block.replace(f"127.0.0.1:800{number}", f"127.0.0.1:{replica}")
+    block = block.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};").replace("mcp.example.com", "127.0.0.1")
+    block = "\n".join(line for line in block.splitlines() if "ssl_certificate" not in line and "hash " not in line)
+    paths = "".join(
+        f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return f"""
+daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{ access_log off; {paths} {block} }}
+"""
+
+
+@asynccontextmanager
+async def proxied(folder: Path) -> AsyncIterator[tuple[str, list[int], list[Any]]]:
+    """Run two replicas and nginx; yields the address, the replicas' ports, and their processes."""
+    program = folder / "program.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    ports, port = [free_port(), free_port()], free_port()
+    processes = [started("serve", str(program), "--http", f"127.0.0.1:{each}") for each in ports]
+    configuration = folder / "nginx.conf"
+    configuration.write_text(documented(port, ports, folder), encoding="utf-8")
+    nginx = shutil.which("nginx")
+    assert nginx is not None, "install nginx-light"
+    proxy = await asyncio.to_thread(
+        subprocess.Popen, [nginx, "-c", str(configuration), "-e", str(folder / "start.log")], stderr=subprocess.PIPE
+    )
+    try:
+        for each in (*ports, port):
+            await until(lambda each=each: listens(f"127.0.0.1:{each}"), 60)
+        yield f"http://127.0.0.1:{port}/mcp", ports, processes
+    finally:
+        proxy.kill()
+        proxy.communicate()
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+async def restarted(process: Any, port: int, folder: Path) -> Any:
+    """End one replica as an orchestrator does, and start it anew."""
+    process.send_signal(signal.SIGTERM)
+    code, said = await ended(process)
+    assert (code, "Traceback" in said) == (0, False), said
+    process = started("serve", str(folder / "program.py"), "--http", f"127.0.0.1:{port}")
+    await until(lambda: listens(f"127.0.0.1:{port}"), 60)
+    return process
+
+
+async def test_a_rolling_restart_loses_no_call(tmp_path: Path) -> None:
+    """Calls of which each asks once, eight at a time, while both replicas are restarted in turn."""
+    done, over = list[str](), asyncio.Event()
+
+    async def sample(params: Any, _origin: Any) -> str:
+        return str(params.messages[-1].content.text)
+
+    async def ordering(client: Client) -> None:
+        while not over.is_set():
+            wanted = f"hat {len(done)}"
+            result = await client.call_tool("describe", {"product": wanted}, timeout=60)
+            assert result.text == f"Describe {wanted}."
+            done.append(wanted)
+
+    async with (
+        proxied(tmp_path) as (url, ports, processes),
+        Client(url, sampling=sample, revision="2026-07-28") as client,
+    ):
+        orders = [asyncio.ensure_future(ordering(client)) for _ in range(8)]
+        for number in (0, 1, 0, 1):
+            before = len(done)
+            processes[number] = await restarted(processes[number], ports[number], tmp_path)
+            await until(lambda before=before: len(done) > before + 20 or any(each.done() for each in orders), 60)
+        over.set()
+        outcomes = await asyncio.gather(*orders, return_exceptions=True)
+    assert [repr(each) for each in outcomes if each is not None] == []
+    assert len(done) > 80
