@@ -5,8 +5,15 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.made
 ARGS ?=
+define NEEDS_PYTHON
+@test -n "$(PYTHON)" || { echo "No python3.11 or python3 found; set PYTHON=..." >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "$(PYTHON) is older than 3.11; set PYTHON=..." >&2; exit 1; }
+endef
 # Messages on the wire are shown; ARGS adds or overrides, e.g. make demo ARGS="--revision 2025-06-18".
 # With ARGS=--web a person decides, so nothing is approved without asking.
+DEMO_EXTRA := $(if $(findstring --web,$(ARGS)),[host])
+DEMO_STAMP := .venv/.made-for-demo$(if $(DEMO_EXTRA),-on-page)
 DEMO := $(if $(findstring --web,$(ARGS)),,--yes) --products 3 --messages
 
 .PHONY: help setup demo test fuzz endurance postgres nginx browser screenshots interop conformance check format cover bench bench-full constraints clean
@@ -18,15 +25,24 @@ help: ## list the targets
 setup: $(STAMP) ## make .venv with everything needed
 
 $(STAMP): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "No python3.11 or python3 found; set PYTHON=..." >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "$(PYTHON) is older than 3.11; set PYTHON=..." >&2; exit 1; }
+	$(NEEDS_PYTHON)
+	@echo "Making .venv with everything for tests and checks, once; it takes one to three minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## the mission in one minute: 3 products described through sampling, messages shown
+demo: ## the mission in one minute: 3 products described through sampling, messages shown
+	@test -e $(STAMP) || $(MAKE) --no-print-directory $(DEMO_STAMP)
 	@$(BIN)/antiphon demo $(DEMO) $(ARGS)
+
+# The demo needs no tools of developers, and on the page the extra for it. pip says what it fetches; without compiling
+# beforehand it takes half of the time.
+$(DEMO_STAMP): pyproject.toml constraints.txt
+	$(NEEDS_PYTHON)
+	@echo "Making .venv with what the demo needs, once; it takes less than a minute."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.$(DEMO_EXTRA)'
+	@touch $@
 
 test: $(STAMP) ## all tests but interop and the long runs
 	$(BIN)/pytest -n auto $(ARGS)

@@ -139,3 +139,24 @@ def test_the_readme_keeps_its_promise_of_brevity():
     assert lines["catalogue.py"] <= 10
     assert lines["host.py"] <= 6
     assert lines["shop.py"] <= 10
+
+
+def test_a_fresh_clone_needs_two_commands():
+    """Both READMEs name them, and what a submission must pass runs them."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    for page in ("README.md", "README.zh-CN.md"):
+        shell = "\n".join(block.text for block in blocks(ROOT / page) if block.language == "sh")
+        for command in ("make demo", "make test"):
+            assert re.search(rf"^{command} +# .*\d", shell, re.MULTILINE), f"{page}: {command}, and how long it takes"
+            assert command in script
+
+
+def test_the_demo_needs_no_tools_of_developers(tmp_path: Path):
+    """In a fresh clone only what it runs on is installed; for the page, the extra of it."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    for more, wanted in (([], "'.'"), (["ARGS=--web"], "'.[host]'")):
+        done = subprocess.run(["make", "-n", "demo", *more], cwd=tmp_path, capture_output=True, check=True, text=True)
+        [install] = [line for line in done.stdout.splitlines() if "pip install" in line]
+        assert install.endswith(f"--editable {wanted}")
+        assert "--quiet" not in install

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -241,3 +242,26 @@ def test_names_are_a_list(option: str) -> None:
     wrong: Any = {option: "*.example.com"}
     with pytest.raises(ConfigError, match=rf"{option}= is a list, as in {option}=\['\*\.example\.com'\]"):
         Server("shop").asgi(**wrong)
+
+
+async def test_an_address_that_cannot_be_served_is_named():
+    """With the remedy, before anything is served: a port in use, and an address of another machine."""
+    shop = Shop()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            ConfigError, match=rf"cannot serve at 127\.0\.0\.1:{port}: the port is in use; .*choose another"
+        ):
+            await serve_network(shop.server._service, "http", "127.0.0.1", port, {})
+    with pytest.raises(ConfigError, match="no address of this machine"):
+        await serve_network(shop.server._service, "http", "192.0.2.1", 8000, {"allowed_hosts": ["x"]})
+    with pytest.raises(ConfigError, match="there is no such address"):
+        await serve_network(shop.server._service, "http", "no such host", 8000, {"allowed_hosts": ["x"]})
+    assert shop.events == []
+
+
+def test_streamable_http_is_a_name_of_its_transport():
+    """As other frameworks call it."""
+    assert type(server_app(Server("s")._service, "streamable-http", {}).endpoint) is type(
+        server_app(Server("s")._service, "http", {}).endpoint
+    )

@@ -183,4 +183,4 @@ def _reason(error: Rejected) -> str:
     reason = data.get("reason", "user")
     if reason == "no-reviewer":
         return "there is no terminal to ask you at; --yes answers without asking"
-    return str(reason)
+    return "; ".join([str(reason), *getattr(error, "__notes__", ())]) if reason == "no-model" else str(reason)

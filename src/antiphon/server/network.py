@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -168,7 +171,7 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
         await service.serve(channel, principal=principal, headers=headers)
 
     try:
-        if transport == "http":
+        if transport in ("http", "streamable-http"):
             app = _streamable(service, given)
             return ServerApp(service, app, partial(app.close, drain=DRAIN))
         if transport == "sse":
@@ -228,8 +231,38 @@ def _header_params(tool: ServedTool) -> Sequence[HeaderParam]:
 async def serve_network(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> None:
     """Serve on an address until cancelled or told to stop by a signal. See ``network_server`` for what it raises."""
     network = network_server(service, transport, host, port, options)
+    _check_address(host, port)
     collect_less()
     await network.serve()
+
+
+def _check_address(host: str, port: int) -> None:
+    """Find out whether an address can be served, for a message with the remedy: uvicorn logs a number and exits.
+
+    Raises:
+        ConfigError: the port is in use, may not be used, or the address is none of this machine.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise ConfigError(f"cannot serve at {host!r}: there is no such address") from None
+    for family, kind, protocol, _, address in found if port else ():
+        with contextlib.suppress(AttributeError), socket.socket(family, kind, protocol) as probe:
+            if os.name == "posix":
+                # What was used a moment ago is free again; what somebody listens to is not.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                said = _UNUSABLE.get(error.errno or 0, error.strerror or str(error))
+                raise ConfigError(f"cannot serve at {host}:{port}: {said}") from None
+
+
+_UNUSABLE = {
+    errno.EADDRINUSE: "the port is in use; end what uses it, or choose another (port=, or --http HOST:PORT)",
+    errno.EACCES: "ports below 1024 are for the administrator; choose another (port=, or --http HOST:PORT)",
+    errno.EADDRNOTAVAIL: "it is no address of this machine; 127.0.0.1 is, and 0.0.0.0 means all of them",
+}
 
 
 def network_server(service: Service, transport: str, host: str, port: int, options: ServeOptions) -> GracefulServer:

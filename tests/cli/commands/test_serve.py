@@ -205,3 +205,13 @@ def test_a_token_that_cannot_be_sent_is_refused(cli: Cli, options: list[str], me
     done = cli("serve", str(SERVERS / "two.py:second"), *options)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_port_in_use_is_one_sentence(cli: Cli):
+    """With the remedy, and no traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = cli("serve", f"{SERVERS / 'two.py'}:second", "--http", place)
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith(f"antiphon: cannot serve at {place}: the port is in use; ")
+    assert "Traceback" not in done.err

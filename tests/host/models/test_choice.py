@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
+
 from antiphon.host import Scripted
 from antiphon.host.catalogue import Catalogue, Model, Price
-from antiphon.host.models.choice import Chosen, chooser
+from antiphon.host.models.choice import Chosen, NoModel, chooser
 from antiphon.host.models.models import Models
 from tests.host.asks import origin, request
 
@@ -51,11 +53,13 @@ def test_a_server_has_an_allowlist():
     chosen = choose(request(), origin(), None)
     assert chosen is not None
     assert chosen.model == "dear"
-    assert choose(request(), origin(command=["other"]), None) is None
+    with pytest.raises(NoModel, match=r"(small|dear): "):
+        choose(request(), origin(command=["other"]), None)
 
 
 def test_what_is_left_decides_who_may_answer():
     """Too dear for the rest of the budget: not eligible."""
     choose = chooser(models())
     assert choose is not None
-    assert choose(request(), origin(), Decimal("0.0000001")) is None
+    with pytest.raises(NoModel, match="dear: "):
+        choose(request(), origin(), Decimal("0.0000001"))

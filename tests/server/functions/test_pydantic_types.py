@@ -131,7 +131,7 @@ def test_a_field_as_default_becomes_metadata():
 def test_pydantic_is_not_loaded_for_other_types():
     """It takes 70 ms that most servers do not owe."""
     program = (
-        "import sys; from antiphon.server.features.tools import Tool\n"
+        "import sys; from antiphon.server.features.tools import ServedTool as Tool\n"
         "def f(x: int = 1) -> dict[str, int]: ...\n"
         "Tool.from_function(f).definition; print(sorted({'pydantic', 'jsonschema_rs'} & set(sys.modules)))"
     )

@@ -18,7 +18,7 @@ from antiphon.host.providers.base import Provider
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Choose", "Chosen", "chooser"]
+__all__ = ["Choose", "Chosen", "NoModel", "chooser"]
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +52,14 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, model=model, fallbacks=(), others=others, prices=prices)
 
 
+class NoModel(Exception):
+    """None of the models may answer; the text says why of each, for the person on this side."""
+
+
 Choose = Callable[[CreateMessageRequestParams, Origin, Decimal | None], Chosen | None]
-"""Chooses a model: request, origin, dollars that are left (``None`` for no bound). ``None``: none may answer."""
+"""Chooses a model: request, origin, dollars that are left (``None`` for no bound).
+
+``None``, or ``NoModel`` raised: none may answer."""
 
 
 @runtime_checkable
@@ -84,7 +90,7 @@ def chooser(provider: Provider, allowed: Callable[[Origin], Collection[str] | No
         permitted = allowed(origin) if allowed else None
         selection = selecting.select(params, allowed=permitted, left=left)
         if selection.winner is None:
-            return None
+            raise NoModel(selection.why_none)
         names = [candidate.name for candidate in selection.candidates if candidate.eligible]
         return Chosen(
             model=selection.winner,

@@ -74,7 +74,7 @@ class Models:
         left: Decimal | None = None,
     ) -> Selection:
         """Choose the model for a request; see ``host.models.select``. A model without its key is not eligible."""
-        missing = {model.name: missing_key(model, self._environ) for model in self.catalogue}
+        missing = {model.name: missing_key(model, self._environ) or _missing_package(model) for model in self.catalogue}
         unavailable = {name: reason for name, reason in missing.items() if reason}
         wishes = params.model_preferences
         return select(needs_of(params), wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable)
@@ -114,7 +114,7 @@ class Models:
         if model is None:
             selection = self.select(params)
             if selection.winner is None:
-                raise ProviderFailure("unsupported", f"none of the models can answer: {_why_none(selection)}")
+                raise ProviderFailure("unsupported", f"none of the models can answer: {selection.why_none}")
             model, fallbacks = selection.winner, selection.fallbacks
         try:
             async with asyncio.timeout(self._patience.deadline):
@@ -155,6 +155,13 @@ class Models:
         return self._vendors[model.name]
 
 
+def _missing_package(model: Model) -> str | None:
+    """Say, for people, that what a vendor's model needs is not installed; ``None`` if it is, or nothing is needed."""
+    if model.provider == Echo.name or find_spec("pydantic_ai") is not None:
+        return None
+    return "models of vendors need more packages: pip install 'antiphon[host]' (or take --provider echo)"
+
+
 def _adapter() -> type[Vendor]:
     """Import the adapter, on which all vendors' libraries hang."""
     if find_spec("pydantic_ai") is None:
@@ -162,8 +169,3 @@ def _adapter() -> type[Vendor]:
     from antiphon.host.providers.vendor.adapter import Vendor
 
     return Vendor
-
-
-def _why_none(selection: Selection) -> str:
-    first = [f"{each.name}: {each.obstacles[0].detail}" for each in selection.candidates if each.obstacles]
-    return "; ".join(first[:5])

@@ -14,6 +14,7 @@ import msgspec
 from antiphon.errors import Rejected
 from antiphon.host.audit.log import day_of
 from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, dearest, estimate_costs, worst_case
+from antiphon.host.models.choice import NoModel
 from antiphon.host.pipeline.case import Case
 from antiphon.host.review.grants import Given
 from antiphon.host.review.review import digest
@@ -131,9 +132,17 @@ async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool)
     if choose is None:
         return None
     left = await _left(case, look=look)
-    chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
+    why = ""
+    try:
+        chosen = choose(params, case.origin, None if left is None else Decimal(left) / DOLLAR)
+    except NoModel as none:
+        chosen, why = None, str(none)
     if chosen is None:
-        raise case.refusal("no-model")
+        refusal = case.refusal("no-model")
+        if why:
+            # For the person on this side: a note does not travel, and it names the remedy.
+            refusal.add_note(f"no model can answer: {why}")
+        raise refusal
     case.chosen = chosen
     return estimate_costs(params, chosen.price, left) if look else None
 

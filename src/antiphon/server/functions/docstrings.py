@@ -14,14 +14,14 @@ from typing import NamedTuple
 __all__ = ["Docs", "read_docstring"]
 
 _ARGUMENTS = (
-    r"^(?:(?:Args|Arguments|Parameters|Params)[ \t]*:[ \t]*$"
-    r"|Parameters[ \t]*\n-{3,}[ \t]*$"
+    r"^(?:(?:Args|Arguments|Parameters|Params|Attributes)[ \t]*:[ \t]*$"
+    r"|(?:Parameters|Attributes)[ \t]*\n-{3,}[ \t]*$"
     r"|:(?:param|parameter|arg|argument)\b[^:\n]*:)"
 )
 # Sections a caller has no use for, to their end: arguments stand in the schema, exceptions are not for models.
 _CUT = (
-    r"^(?:(?:Args|Arguments|Parameters|Params|Raises)[ \t]*:[ \t]*\n(?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*"
-    r"|(?:Parameters|Raises)[ \t]*\n-{3,}[ \t]*(?:\n(?!.+\n-{3,}[ \t]*$).*)*(?:\n|\Z)"
+    r"^(?:(?:Args|Arguments|Parameters|Params|Attributes|Raises)[ \t]*:[ \t]*\n(?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*"
+    r"|(?:Parameters|Attributes|Raises)[ \t]*\n-{3,}[ \t]*(?:\n(?!.+\n-{3,}[ \t]*$).*)*(?:\n|\Z)"
     r"|:(?:param|parameter|arg|argument|type|raises?|rtype)\b[^:\n]*:.*(?:\n[ \t]+\S.*)*(?:\n|\Z))"
 )
 

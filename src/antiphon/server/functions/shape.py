@@ -15,6 +15,7 @@ from msgspec import Raw
 from antiphon.errors import ConfigError
 from antiphon.json_schema.mismatch import MismatchError, describe
 from antiphon.server.functions.choice_order import restore_order
+from antiphon.server.functions.member_docs import describe_members, words_of
 from antiphon.server.functions.pydantic_types import Adapter, is_pydantic
 
 __all__ = ["Schema", "Shape", "adapted", "decode_with", "encode_value", "schemas_of", "with_text_metadata"]
@@ -88,6 +89,7 @@ def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema
         _name_culprit(typed)
         raise
     restore_order([*found, *definitions.values()], native)
+    describe_members(definitions, native)
     written = iter(found)
     schemas = [
         _merged(_foreign_schema(kind, place, mode), definitions) if isinstance(kind, Adapter) else next(written)
@@ -116,11 +118,11 @@ def with_text_metadata(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *metadata = get_args(annotation)
-    for item in metadata:
-        text = item if isinstance(item, str) else getattr(item, "documentation", None)
-        if isinstance(text, str):
-            return Annotated[inner, *[other for other in metadata if other is not item], msgspec.Meta(description=text)]
-    return annotation
+    text = words_of(metadata)
+    if text is None:
+        return annotation
+    kept = [other for other in metadata if not isinstance(other, str) and words_of([other]) is None]
+    return Annotated[inner, *kept, msgspec.Meta(description=text)]
 
 
 def _encode_foreign(value: Any) -> Any:

@@ -90,6 +90,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     candidates: tuple[Candidate, ...] = ()
     """Every model of the user, in the user's order."""
 
+    @property
+    def why_none(self) -> str:
+        """Say of each model, of five at most, why it cannot answer."""
+        first = [f"{each.name}: {each.obstacles[0].detail}" for each in self.candidates if each.obstacles]
+        return "; ".join(first[:5])
+
 
 def kept_selection(kept: object) -> Selection | None:
     """Read what a review keeps of a choice; ``None`` where there was none, or another chooser keeps another record."""
