@@ -257,6 +257,7 @@ class Link:
         """End the session and, if it is a child process, the server."""
         self._calls, opened = None, self._opened
         await self._leave()
+        await self._settings.answers.wait_reported()
         if (failure := _failure_of(opened)) is not None:
             log.error("the server failed when it ended", exc_info=failure)
 

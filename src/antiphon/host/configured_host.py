@@ -5,7 +5,7 @@ Owns how settings become the parts of a ``Host``. What happens to a request is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, Self
 
 import msgspec
@@ -104,6 +104,10 @@ class Configured:
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
         """Decide whether a tool may be called; see ``Host.confirm``."""
         return await self.host(*origin.identities).confirm(params, origin)
+
+    def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
+        """Learn what became of an answer; see ``Host.handed_over``."""
+        return self.host(origin.identity).handed_over(origin, why)
 
     async def __aenter__(self) -> Self:
         """Use it for a block; it is closed at the end."""

@@ -5,6 +5,7 @@ Owns the choice of parts and their defaults; what happens to a request is in ``s
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from antiphon.host.models.choice import Choose, chooser
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
+from antiphon.host.pipeline.handover import Released
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.grants import Grants
@@ -121,6 +123,7 @@ class Host:
             budget=budget or Budget(),
             redaction=redaction or Redaction(),
             waiting=Waiting(),
+            released=Released(),
             choose=choose or chooser(self.provider),
         )
 
@@ -162,6 +165,15 @@ class Host:
         """
         await consent.confirm(self._desk, params, origin)
         return True
+
+    def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
+        """Learn what became of an answer: a client says so of each, by the origin of its ask.
+
+        ``why`` it came too late: ``"cancelled"`` (nobody waited any more), ``"call-gone"`` (the server no longer knew
+        the call), ``"deadline"`` (the time of the call was up) or ``"closed"`` (the connection was gone). ``None``: it
+        was handed over to the server. Returns what to await, if anything is to be recorded.
+        """
+        return self._desk.released.record(self.audit, self.store, origin, why)
 
     async def aclose(self) -> None:
         """End the page that ``web=True`` has opened; without one there is nothing to end. The store stays open."""

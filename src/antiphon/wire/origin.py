@@ -91,6 +91,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """``None`` in the legacy era."""
     revision: str | None = None
     """The agreed protocol revision, as a label."""
+    patience: float | None = None
+    """Seconds that the answer is waited for, as far as that is known on this side; ``None`` where it is not."""
     tool: Tool | None = None
     """Where a call of ours is to be confirmed: what the server says of the tool, not to be trusted."""
 

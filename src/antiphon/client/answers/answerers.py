@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -44,6 +45,12 @@ OnRound = Callable[[PendingRound[Any]], object]
 """Called with each round before anything of it is answered, and may be a coroutine; what it raises ends the call."""
 
 
+_REPORTING = 5.0
+"""Seconds that a client that is closed waits for its answerers to record what became of their answers."""
+
+log = logging.getLogger("antiphon.client")
+
+
 class Answers:
     """Everything a client can be asked for."""
 
@@ -68,6 +75,9 @@ class Answers:
         self._elicitation = elicitation
         self._roots = roots
         self._timeout = timeout
+        self.timeout = timeout
+        """Seconds that an answerer has; ``None`` for no bound."""
+        self._reports: set[asyncio.Future[None]] = set()
         offered = self.capabilities().sampling
         self._offers_context = offered is not None and offered.context is not None
 
@@ -107,6 +117,30 @@ class Answers:
             return ElicitResult(action="cancel")
         raise Rejected("User rejected sampling request", data={"reason": "expired"})
 
+    @property
+    def reports(self) -> bool:
+        """Whether an answerer wants to know what becomes of its answers: a ``Host`` does."""
+        return any(_told(answerer) is not None for answerer in (self._sampling, self._elicitation))
+
+    def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
+        """Tell the answerer what became of its answer; see ``Host.handed_over``. Nobody waits for it."""
+        told = _told(self._sampling if isinstance(params, CreateMessageRequestParams) else self._elicitation)
+        recording = None if told is None else told(origin, why)
+        if recording is not None:
+            task = asyncio.ensure_future(recording)
+            self._reports.add(task)
+            task.add_done_callback(self._reported)
+
+    def _reported(self, task: asyncio.Future[None]) -> None:
+        self._reports.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("what became of an answer could not be recorded: %s", type(error).__name__)
+
+    async def wait_reported(self) -> None:
+        """Wait until the answerers have recorded what became of their answers, but not for long."""
+        if self._reports:
+            await asyncio.wait(self._reports, timeout=_REPORTING)
+
     async def _answer(self, params: Wire, origin: Origin) -> Wire:
         if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
             answer = self._sampling(params, origin)
@@ -137,6 +171,12 @@ class Answers:
         """Replace the roots that are offered from now on."""
         _check_roots(roots)
         self._roots = roots
+
+
+def _told(answerer: object) -> Callable[[Origin, str | None], Awaitable[None] | None] | None:
+    """Return what an answerer learns the end of its answers by, if it wants to."""
+    owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
+    return getattr(owner, "handed_over", None)
 
 
 def takes_two(answerer: object) -> bool:

@@ -20,7 +20,7 @@ from antiphon.client.rounds.loop import RoundLimits
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId
-from antiphon.wire.origin import OriginCall
+from antiphon.wire.origin import Origin, OriginCall
 
 __all__ = ["OpenCall", "OpenCalls"]
 
@@ -36,7 +36,7 @@ MAX_LATE = 10_000
 class OpenCall:
     """A call of ours that is open. Its origin is made when the first ask needs it."""
 
-    __slots__ = ("_name", "answering", "asked", "method", "number", "params", "pending", "request")
+    __slots__ = ("_name", "answered", "answering", "asked", "method", "number", "params", "pending", "request")
 
     def __init__(self, method: str, params: Wire, name: str | None) -> None:
         self.number = next(_numbers)
@@ -48,6 +48,8 @@ class OpenCall:
         self.answering = 0
         self.pending: set[Request] | None = None
         """Asks that came as requests and are being answered."""
+        self.answered: list[tuple[Wire, Origin]] = []
+        """Asks of its round that are answered, as long as it is not known what becomes of the answers."""
         self._name = name
 
     @property

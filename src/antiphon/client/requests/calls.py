@@ -24,7 +24,15 @@ from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.client.rounds.replies import read_legacy, read_modern
 from antiphon.engine.connection import Connection, Handler
 from antiphon.engine.telemetry import Watch
-from antiphon.errors import CallTimeout, InvalidRequest, LocalProtocolError, PeerError, RemoteProtocolError
+from antiphon.errors import (
+    CallTimeout,
+    ConnectionClosed,
+    InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
+    PeerError,
+    RemoteProtocolError,
+)
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
@@ -133,14 +141,49 @@ class Calls:
         try:
             inspect = self._inspector(send) if self._answers.on_round is not None else None
             answer = self._answerer(call)
-            done = await run_rounds(send, answer, params, self._limits, admit=self._admit, inspect=inspect)
+            sent = self._reporting(send) if self._answers.reports else send
+            done = await run_rounds(sent, answer, params, self._limits, admit=self._admit, inspect=inspect)
             given_up = False
             return done
         except PeerError:
             given_up = False
             raise
         finally:
+            # What was answered in a round that was never gone on with was handed over to nobody.
+            self._report(call, "call-gone")
             self.open.close(call, given_up=given_up)
+
+    def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
+        """Send, and tell the answerers what became of the answers that went along."""
+
+        async def sent(params: RoundParams) -> R | InputRequiredResult:
+            try:
+                result = await send(params)
+            except asyncio.CancelledError:
+                self._report(send.call, "cancelled")
+                raise
+            except CallTimeout:
+                self._report(send.call, "deadline")
+                raise
+            except ConnectionClosed:
+                self._report(send.call, "closed")
+                raise
+            except InvalidParams:
+                # 2026-07-28 basic/patterns/mrtr: so a server refuses a state that it does not know, or no longer.
+                self._report(send.call, "call-gone")
+                raise
+            except PeerError:
+                self._report(send.call, None)
+                raise
+            self._report(send.call, None)
+            return result
+
+        return sent
+
+    def _report(self, call: OpenCall, why: str | None) -> None:
+        for params, origin in call.answered:
+            self._answers.report(params, origin, why)
+        call.answered.clear()
 
     def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
         """Return what shows a round to the one who wants to see it first."""
@@ -273,13 +316,22 @@ class Calls:
         try:
             if (turn := self.open.take_turn(owner)) is not None:
                 await turn
+            origin = self._origin(owner, None)
             try:
-                return await self._answers.answer(params, self._origin(owner, None))
+                result = await self._answers.answer(params, origin)
             finally:
                 self.open.end_turn(owner)
+            if self._answers.reports:
+                # The reply goes out as soon as this returns.
+                asyncio.get_running_loop().call_soon(self._replied, request, params, origin, peer)
+            return result
         finally:
             if bound is not None:
                 bound.discard(request)
+
+    def _replied(self, request: Request, params: Wire, origin: Origin, peer: Connection[ClientSession]) -> None:
+        why = "closed" if peer.is_over else "cancelled" if request.cancelled else None
+        self._answers.report(params, origin, why)
 
     def _give_up(self, peer: Connection[ClientSession], owner: OpenCall | None) -> None:
         """Give up the call that was asked too much, or all that may have been."""
@@ -292,7 +344,11 @@ class Calls:
 
     def _answerer(self, call: OpenCall) -> Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]:
         async def answer(_spec: MethodSpec, ask: Wire, this: Round) -> Wire:
-            return await self._answers.answer(ask, self._origin(call, this))
+            origin = self._origin(call, this)
+            result = await self._answers.answer(ask, origin)
+            if self._answers.reports:
+                call.answered.append((ask, origin))
+            return result
 
         return answer if self.watch is None else self.watch.answering(answer, self.session.revision)
 
@@ -320,4 +376,5 @@ class Calls:
             call=call.origin() if call is not None else None,
             round=this,
             revision=agreed.name if agreed is not None else None,
+            patience=self._answers.timeout,
         )

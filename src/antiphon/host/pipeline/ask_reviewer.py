@@ -208,6 +208,6 @@ async def _counted(case: Case, admitted: Pass, review: Callable[[], Awaitable[T]
     gate = case.desk.gate
     gate.begin_review(admitted)
     try:
-        return await watched_review(case.desk.waiting.put(case.origin, case.desk.review_timeout, review()))
+        return await watched_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
     finally:
         gate.end_review(admitted)

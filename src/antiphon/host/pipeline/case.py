@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable
 from secrets import token_hex
 from typing import Literal, TypeVar, Unpack
@@ -22,9 +23,11 @@ from antiphon.host.checks.policy import Policy
 from antiphon.host.checks.redact import Redaction, mask
 from antiphon.host.checks.scan import kept_json
 from antiphon.host.models.choice import Choose, Chosen
+from antiphon.host.pipeline.handover import Released, ended
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.grants import Grants
+from antiphon.host.review.queue import Outcome
 from antiphon.host.review.review import Reviewer
 from antiphon.host.store.base import Change, Hold, Settlement, Store
 from antiphon.host.store.chain import Record, Step
@@ -68,6 +71,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget
     redaction: Redaction
     waiting: Waiting
+    released: Released
     choose: Choose | None = None
 
     @property
@@ -91,11 +95,20 @@ class Case:
         """What the provider took; ``None`` while it is not known."""
         self.estimated = False
         """Whether we counted, because the provider did not say."""
+        self._began = time.monotonic()
         self.ticket: str | None = None
         """The review whose decision is to be carried out."""
+        self.became: Outcome | None = None
+        """What became of it in the end, where that is not an answer."""
         self.reviews: list[str] = []
         """The reviews that had a part in what becomes of the ask."""
         self._unsaved: list[Record] = []
+
+    @property
+    def expires_in(self) -> float | None:
+        """Seconds for which a person can be waited for: the shorter of our patience and that of whoever asks."""
+        left = None if self.origin.patience is None else self.origin.patience - (time.monotonic() - self._began)
+        return min((each for each in (self.desk.review_timeout, left) if each is not None), default=None)
 
     def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
         """Record a step; it is saved with the next change."""
@@ -209,6 +222,8 @@ class Case:
             await self.settle()
         else:
             await asyncio.shield(asyncio.ensure_future(self._closed()))
+        if self.became is not None and self.reviews:
+            await self.save(Change(ended=ended(tuple(self.reviews), self.became)))
 
     async def _closed(self) -> None:
         if self.held is not None:

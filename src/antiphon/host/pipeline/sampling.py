@@ -156,7 +156,7 @@ async def _by_review(
         provider=case.desk.provider.name,
         choices=_IN_PERSON if case.desk.provider.personal else _BY_PROVIDER,
         risks=await case.scanned(risks_of(received, case.origin)),
-        expires_in=case.desk.review_timeout,
+        expires_in=case.expires_in,
         model=case.chosen.model,
         costs=costs,
         selection=msgspec.to_builtins(case.chosen.selection),
@@ -223,7 +223,7 @@ async def _response_reviewed(
             choices=_OF_ANSWERS,
             risks=risks,
             result=result,
-            expires_in=case.desk.review_timeout,
+            expires_in=case.expires_in,
             model=case.chosen.model,
             models=case.chosen.others,
         )
@@ -276,7 +276,7 @@ async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
     try:
         await case.save()
         risks = await case.scanned(risks_of(params, case.origin))
-        item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=desk.review_timeout)
+        item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=case.expires_in)
         return await filled_in(case, item, entered)
     finally:
         desk.gate.leave(entered)

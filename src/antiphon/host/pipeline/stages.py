@@ -11,13 +11,14 @@ import logging
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from antiphon.errors import AntiphonError, InvalidParams
+from antiphon.errors import AntiphonError, InvalidParams, Rejected
 from antiphon.host.audit.log import Facts
 from antiphon.host.checks.limits import LimitReached, Pass
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.scan import cleaned
 from antiphon.host.checks.validate import validate
 from antiphon.host.pipeline.case import Case
+from antiphon.host.review.queue import Outcome
 from antiphon.host.review.review import digest
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -45,17 +46,27 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
         outcome = await work
     except asyncio.CancelledError:
         case.note("withdrawn")
+        case.became = Outcome(became="late", why="cancelled")
         await _left(case)
         raise
-    except AntiphonError:
+    except AntiphonError as error:
+        case.became = _failed(error)
         await _closed(case)
         raise
     except Exception as error:
+        case.became = Outcome(became="failed", why="error")
         failure = case.failure(f"the store failed: {type(error).__name__}: {error}")
         await _closed(case)
         raise failure from None
     await _closed(case)
+    case.desk.released.add(case.origin, case.method, tuple(case.reviews))
     return outcome
+
+
+def _failed(error: AntiphonError) -> Outcome | None:
+    """Say what became of a permission that led to no answer; a denial is all there is to say."""
+    why = str(error.data.get("reason", "error")) if isinstance(error, Rejected) else "error"
+    return None if why == "user" else Outcome(became="failed", why=why)
 
 
 def admitted(case: Case, max_tokens: int = 0) -> Pass:

@@ -65,7 +65,7 @@ async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass) ->
         params=params,
         choices=_CHOICES,
         risks=await case.scanned(risks_of(params, case.origin)),
-        expires_in=case.desk.review_timeout,
+        expires_in=case.expires_in,
     )
     decision = await decided(case, item, entered)
     if not isinstance(decision, Approve):

@@ -229,7 +229,7 @@ def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
     Requests, risks, model, costs, choices, who asks and for which call. Not of it: the time that is left, what is left
     of a budget, and the numbers of the ask and of its call, which are others when the same is asked again.
     """
-    origin = msgspec.structs.replace(item.origin, id="")
+    origin = msgspec.structs.replace(item.origin, id="", patience=None)
     if origin.call is not None:
         origin = msgspec.structs.replace(origin, call=msgspec.structs.replace(origin.call, id=""))
     still: ReviewItem | ToolItem | ElicitItem = msgspec.structs.replace(item, expires_in=None, origin=origin)

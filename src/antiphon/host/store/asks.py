@@ -223,7 +223,7 @@ def _add(row: AskRow, record: Record) -> None:
         row.decision = "policy"
     elif record.step in _ENDS:
         row.ending, row.outcome = _ENDS[record.step], record.outcome
-        if record.method == "elicitation/create" and row.ending == "answered":
+        if record.method == "elicitation/create" and row.ending == "answered" and record.outcome != "handed-over":
             # A form is decided by being filled in, or not.
             row.decision = record.outcome
     if record.content is not None:

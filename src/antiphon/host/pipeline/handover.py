@@ -1,0 +1,67 @@
+"""What became of an answer after it left the host: handed over to the server, or too late, and why.
+
+Owns how that is recorded, in the audit and with the reviews that had a part in it. Whoever carries answers, the client,
+says what became of them; that a server has *understood* an answer nobody can say.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+from antiphon.host.audit.log import Audit
+from antiphon.host.review.queue import Outcome
+from antiphon.host.store.base import Change, Ended, Store
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+
+__all__ = ["Released", "ended"]
+
+MAX_RELEASED = 1_000
+"""Answers whose end is not known yet: far more than one process has open. Of the oldest nothing more is recorded."""
+
+
+class _Answer(NamedTuple):
+    method: str
+    reviews: tuple[str, ...]
+
+
+class Released:
+    """The answers of one host that are on their way."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+
+    def add(self, origin: Origin, method: str, reviews: tuple[str, ...]) -> None:
+        """Take note of an answer that leaves."""
+        self._answers[origin.id] = _Answer(method, reviews)
+        if len(self._answers) > MAX_RELEASED:
+            self._answers.popitem(last=False)
+
+    def record(self, audit: Audit, store: Store, origin: Origin, why: str | None) -> Awaitable[None] | None:
+        """Record what became of an answer; ``why`` it came too late, or ``None`` where it was handed over.
+
+        Returns what to await; nothing where there is nothing to record: that an answer which no person gave was handed
+        over is what its record says anyway.
+        """
+        answer = self._answers.pop(origin.id, None)
+        if answer is None or (why is None and not answer.reviews):
+            return None
+        return _recorded(audit, store, origin, answer, why)
+
+
+async def _recorded(audit: Audit, store: Store, origin: Origin, answer: _Answer, why: str | None) -> None:
+    # Steps that every reader of the chain knows: an answer that was handed over, or one that nobody waited for.
+    if why is None:
+        record = audit.note(origin, answer.method, "answered", "handed-over")
+        outcome = Outcome(became="handed-over")
+    else:
+        record = audit.note(origin, answer.method, "withdrawn", f"late:{why}")
+        outcome = Outcome(became="late", why=why)
+    await store.commit(Change(ended=ended(answer.reviews, outcome), records=(record,)))
+
+
+def ended(reviews: tuple[str, ...], outcome: Outcome) -> Ended | None:
+    """Make what a store is told of the end of reviews; ``None`` where nobody reviewed."""
+    return Ended(reviews=reviews, outcome=encode(outcome).decode()) if reviews else None
