@@ -57,7 +57,8 @@ async def test_what_waits_is_listed(desk: Waiting):
     await desk.ask()
     question = await desk.pending()
     done = await desk.run("review")
-    id, state, kind, left, who, gist = done.out.strip().split("\t")
+    listed, state, kind, left, who, gist = done.out.strip().split("\t")
+    id = listed.partition(":")[0]
     assert (id, state, kind) == (question.id, "pending", "request")
     assert 500 < int(left) <= 600
     assert (who, gist) == ('python catalogue.py: tools/call describe {"sku":7}', "Describe a sweater")
@@ -338,3 +339,50 @@ async def test_another_model_is_taken(cli: Cli, tmp_path: Path):
         assert (await desk.run("review", "approve", id, "--model", "slow")).code == 0
         await asked
         assert {record.model for record in desk.host.audit.records() if record.step == "settled"} == {"slow"}
+
+
+async def test_a_script_decides_what_it_has_listed_and_nothing_else(desk: Waiting):
+    """A list in a pipe names what it shows; with another hash nothing is decided, with the right one it is."""
+    asked = await desk.ask()
+    listed = (await desk.run("review")).out.split("\t")[0]
+    id, _, hash = listed.partition(":")
+    other = await desk.run("review", "approve", f"{id}:{'0' * len(hash)}")
+    assert (other.code, "not what was listed any more" in other.err) == (1, True)
+    assert (await desk.pending()).id == id
+    assert (await desk.run("review", "approve", listed)).code == 0
+    assert (await asked).text == "one"
+
+
+async def test_a_form_is_denied_for_its_call_and_with_a_reason(desk: Waiting):
+    """As anything else; only where the answer has room for it can the server be told."""
+    asked = await desk.ask_person()
+    id = (await desk.pending()).id
+    told = await desk.run("review", "deny", id, "--reason", "no", "--tell")
+    assert (told.code, "no room for a reason" in told.err) == (2, True)
+    assert (await desk.run("review", "deny", id, "--reason", "no", "--reach", "call")).code == 0
+    assert (await asked).action == "decline"
+
+
+async def test_the_reason_of_a_denial_is_told_to_the_server_on_demand(desk: Waiting):
+    """In the error that answers a sampling request."""
+    asked = await desk.ask()
+    nothing = await desk.run("review", "deny", (await desk.pending()).id, "--tell")
+    assert nothing.code == 2
+    await desk.run("review", "deny", (await desk.pending()).id, "--reason", "too long", "--tell")
+    with pytest.raises(Rejected) as refused:
+        await asked
+    assert refused.value.data == {"reason": "user", "note": "too long"}
+
+
+async def test_a_block_on_the_command_line_withdraws_what_waits(desk: Waiting):
+    """Decided in a process of its own; what else that server asked is over, and says why."""
+    first = await desk.ask()
+    one = (await desk.pending()).id
+    second = await desk.ask()
+    two = (await desk.pending()).id
+    assert (await desk.elsewhere("review", "deny", one, "--reach", "server")).code == 0
+    for asked in (first, second):
+        with pytest.raises(Rejected):
+            await asked
+    late = await desk.run("review", "approve", two)
+    assert (late.code, "its server is blocked" in late.err) == (1, True)

@@ -40,13 +40,16 @@ commands = group(
     ReviewGroup,
     "Decide what waits for you, from any terminal.\n\n"
     "With --web: on a page in the browser. Without a command: list. A host that shares the store waits for your "
-    "decision, and the first one counts. An ID may be shortened as far as it is clear.",
+    "decision, and the first one counts. An ID may be shortened as far as it is clear; as ID:HASH, which a list in a "
+    "pipe says, it stands for what was listed and nothing else.",
 )
 
 commands.command("screen")(screen)
 commands.command("web")(web)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Of the review, or its beginning.", show_default=False)]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="Of the review, or its beginning; or ID:HASH.", show_default=False)
+]
 Ids = Annotated[
     list[str],
     typer.Argument(metavar="ID...", help="Of reviews that are decided together, or none.", show_default=False),

@@ -9,13 +9,15 @@ from collections.abc import Collection, Sequence
 
 from antiphon.cli.failures import Failed
 from antiphon.errors import ConfigError
-from antiphon.host.review.queue import Question, Queue
+from antiphon.host.review.queue import Outcome, Question, Queue
 from antiphon.host.store.base import ReviewRow, ReviewState, Store
 
-__all__ = ["find", "find_pending", "lateness", "shortest"]
+__all__ = ["find", "find_pending", "lateness", "listed", "shortest"]
 
 _LEAST = 4
 """Letters of an id that are shown: few enough to be typed."""
+_HASH = 12
+"""Hexadecimal digits of a hash that are listed: chance does not meet them."""
 _MOST = 10_000
 """Questions that are searched: more have never waited for one person."""
 _PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
@@ -24,15 +26,21 @@ _PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 async def find(store: Store, id: str) -> Question:
     """Find the question whose id begins so; one that waits, if there is one.
 
+    ``id`` may be ``ID:HASH``, as the list says: then what is found must be what was listed.
+
     Raises:
         ConfigError: several begin so.
-        Failed: none does.
+        Failed: none does, or it is not what was listed (any more).
     """
+    id, _, hash = id.lower().partition(":")
     states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
     for some in states:
-        found = [row for row in await store.reviews(some, _MOST) if id and row.id.startswith(id.lower())]
+        found = [row for row in await store.reviews(some, _MOST) if id and row.id.startswith(id)]
         if found:
-            return await Queue(store).get(_only(id, found))
+            question = await Queue(store).get(_only(id, found))
+            if hash and not question.hash.startswith(hash):
+                raise Failed(f"{question.id}: is not what was listed any more: antiphon review show {question.id}")
+            return question
     raise Failed(f"there is no review {id}: antiphon review list")
 
 
@@ -55,10 +63,37 @@ def lateness(question: Question) -> str:
     if question.state == "held":
         return f"{question.id}: already decided by {question.by or 'somebody'}, who can still undo it"
     if question.state in ("decided", "done"):
-        return f"{question.id}: already decided by {question.by or 'somebody'}"
+        return f"{question.id}: already decided by {question.by or 'somebody'}{_became(question)}"
+    if question.outcome is not None and question.outcome.became == "blocked":
+        return f"{question.id}: was withdrawn, its server is blocked"
     if question.state == "withdrawn":
         return f"{question.id}: was withdrawn, nobody waits for an answer any more"
     return f"{question.id}: has expired, which is a refusal"
+
+
+def listed(question: Question) -> str:
+    """Name a question together with what it shows, so that a script approves what it has listed and nothing else."""
+    return f"{question.id}:{question.hash[:_HASH]}" if question.hash else question.id
+
+
+def _became(question: Question) -> str:
+    match question.outcome:
+        case Outcome(became="handed-over"):
+            return ", and handed over to the server"
+        case Outcome(became="late", why=why):
+            return f", but too late: {_LATE.get(why, why)}"
+        case Outcome(became="failed", why=why):
+            return f", but no answer came of it ({why})"
+        case _:
+            return ""
+
+
+_LATE = {
+    "cancelled": "nobody waited for the answer any more",
+    "call-gone": "the server no longer knew the call",
+    "deadline": "the time of the call was up",
+    "closed": "the connection was gone",
+}
 
 
 def shortest(ids: Collection[str]) -> dict[str, str]:

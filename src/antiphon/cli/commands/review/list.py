@@ -10,6 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from antiphon.cli.commands.review.find import listed
 from antiphon.cli.commands.review.rows import about, draw_list, gist, time_left
 from antiphon.cli.output import is_terminal, print_json, write_line
 from antiphon.host.checks.visible import inert_line
@@ -104,7 +105,7 @@ def _write(question: Question, now: float, *, as_json: bool) -> None:
         return
     left = time_left(question, now)
     cells = [
-        question.id,
+        listed(question),
         question.state,
         question.kind,
         "" if left is None else f"{left:.0f}",
@@ -118,7 +119,19 @@ def _summary(question: Question, now: float) -> dict[str, Any]:
     item = question.item
     summary: dict[str, Any] = {
         name: getattr(question, name)
-        for name in ("id", "kind", "state", "group", "identity", "created", "expires", "waited_for", "by", "decided")
+        for name in (
+            "id",
+            "kind",
+            "state",
+            "group",
+            "identity",
+            "created",
+            "expires",
+            "waited_for",
+            "by",
+            "decided",
+            "hash",
+        )
     }
     summary["left"] = time_left(question, now)
     if item is not None:
