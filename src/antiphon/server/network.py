@@ -12,12 +12,12 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from antiphon.errors import ConfigError, RemoteProtocolError
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
+from antiphon.server.asgi_server import StopWatch
 from antiphon.server.memory import collect_less
 
 if TYPE_CHECKING:
@@ -104,12 +104,15 @@ class ServerApp:
     """
 
     def __init__(
-        self, service: Service, endpoint: _Endpoint, drain: Callable[[], Awaitable[None]] | None = None
+        self, service: Service, endpoint: _Endpoint, drain: Callable[[float | None], Awaitable[None]] | None = None
     ) -> None:
         self._service = service
         self.endpoint = endpoint
         """What serves a request, once the lifespan was entered."""
-        self._drain = drain or endpoint.close
+        self._drain = drain
+        self._follows_lifespan = False
+        self.stop_watch: StopWatch | None = StopWatch(self._stop)
+        """Ends what is open when the server that serves us is told to stop; ``None`` where that tells us itself."""
         self._held = contextlib.AsyncExitStack()
         self._is_held = False
         self._gate = asyncio.Lock()
@@ -129,20 +132,34 @@ class ServerApp:
             if not self._is_held:
                 await self._held.enter_async_context(self._service.serving())
                 self._is_held = True
+                if self.stop_watch is not None:
+                    self.stop_watch.start()
+
+    async def _stop(self, grace: float | None) -> None:
+        await self.drain(grace)
+        if not self._follows_lifespan:
+            # Mounted where the lifespan is not passed on: nobody else will.
+            await self.close()
 
     async def close(self) -> None:
         """Let open requests end, then the sessions, then the server's lifespan."""
+        if self.stop_watch is not None:
+            self.stop_watch.end()
         await self.drain()
         async with self._gate:
             self._is_held = False
             await self._held.aclose()
 
-    async def drain(self) -> None:
-        """Take no more requests, let those that are open end, and end what would go on for ever: streams, sockets."""
-        await self._drain()
+    async def drain(self, grace: float | None = None) -> None:
+        """Take no more requests, let those that are open end, and end what would go on for ever: streams, sockets.
+
+        ``grace``: most seconds for that; without it those that the endpoint has by itself.
+        """
+        await (self.endpoint.close() if self._drain is None else self._drain(grace))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Follow the lifespan protocol of ASGI; a start-up that fails says why."""
+        self._follows_lifespan = True
         await receive()
         try:
             await self.hold()
@@ -173,7 +190,11 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
     try:
         if transport in ("http", "streamable-http"):
             app = _streamable(service, given)
-            return ServerApp(service, app, partial(app.close, drain=DRAIN))
+
+            async def drain(grace: float | None) -> None:
+                await app.close(drain=DRAIN if grace is None else min(DRAIN, grace))
+
+            return ServerApp(service, app, drain)
         if transport == "sse":
             from antiphon.transports.sse.server import SseApp
 
@@ -306,6 +327,8 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         proxy_headers=False,
         ssl_context_factory=None if tls is None else _given(tls),
     )
+    # Our own server tells the application at once.
+    app.stop_watch = None
     return GracefulServer(config, app.drain, limits)
 
 

@@ -16,7 +16,7 @@ class Idle:
         self.id = id
         self.principal = None
         self.used = 0.0
-        self.is_busy = self.is_serving = False
+        self.is_busy = self.is_awaited = False
         self.peer = self
         self.is_over = False
         self.ended = asyncio.Event()

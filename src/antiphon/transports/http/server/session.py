@@ -118,13 +118,12 @@ class Session:
 
         A call whose client has left goes on, for as long as its client may come back for what it says.
         """
-        waiting = any(not exchange.gone for exchange in self._exchanges.values())
-        return waiting or any(stream.is_carried for stream in self._streams.values())
+        return self.is_awaited or any(stream.is_carried for stream in self._streams.values())
 
     @property
-    def is_serving(self) -> bool:
-        """Whether a request is being served."""
-        return bool(self._exchanges)
+    def is_awaited(self) -> bool:
+        """Whether a client waits for a request."""
+        return any(not exchange.gone for exchange in self._exchanges.values())
 
     @property
     def takes_batches(self) -> bool:

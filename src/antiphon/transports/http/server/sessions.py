@@ -37,8 +37,8 @@ class Sessions:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being served."""
-        return any(session.is_serving for session in self._sessions.values())
+        """Whether a request is being served whose client is there."""
+        return any(session.is_awaited for session in self._sessions.values())
 
     def add(self, session: Session) -> None:
         """Keep a session from now on."""
