@@ -24,7 +24,19 @@ from antiphon.wire.content import (
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
-__all__ = ["Binary", "Leaf", "Placed", "Text", "binaries", "blocks", "leaves", "message_blocks", "rewritten", "texts"]
+__all__ = [
+    "Binary",
+    "Leaf",
+    "Placed",
+    "Text",
+    "binaries",
+    "blocks",
+    "leaves",
+    "message_blocks",
+    "more_of",
+    "rewritten",
+    "texts",
+]
 
 AnyBlock = SamplingContent | ContentBlock
 
@@ -51,6 +63,34 @@ class Binary(NamedTuple):
     mime_type: str
     playable: bool
     """Whether a model would look at it or listen to it: an image or sound, not the blob of a resource."""
+
+
+_DRAWN: dict[type, tuple[str, ...]] = {
+    TextContent: ("text",),
+    ImageContent: ("data", "mimeType"),
+    AudioContent: ("data", "mimeType"),
+    ToolUseContent: ("id", "name", "input"),
+    ToolResultContent: ("toolUseId", "content", "structuredContent", "isError"),
+    EmbeddedResource: ("uri", "mimeType", "text", "blob"),
+    SamplingMessage: ("role", "content"),
+    CreateMessageResult: ("role", "content", "model", "stopReason"),
+}
+"""The members of a block or message that every way of reviewing draws by itself; those of a resource for its block."""
+
+
+def more_of(value: AnyBlock | SamplingMessage | CreateMessageResult) -> dict[str, Any]:
+    """Return the members of a block or a message beside those that are drawn by themselves, as plain JSON.
+
+    They are sent as well, so they are shown as well: annotations, titles, icons, ``_meta``.
+    """
+    drawn = _DRAWN.get(type(value))
+    if drawn is None:
+        return {}
+    found: dict[str, Any] = msgspec.json.decode(encode(value))
+    resource: dict[str, Any] = found.pop("resource", {}) if isinstance(value, EmbeddedResource) else {}
+    inner = {name: member for name, member in resource.items() if name not in drawn}
+    outer = {name: member for name, member in found.items() if name not in (*drawn, "type", "resultType")}
+    return {**outer, "resource": inner} if inner else outer
 
 
 class Leaf(NamedTuple):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from antiphon.errors import InvalidParams
+from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
@@ -34,7 +35,7 @@ from antiphon.wire.content import (
 )
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
-from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
 __all__ = ["Group", "Part", "Row", "Shown", "Turn", "Who", "groups_of", "headline", "shape_of", "show"]
 
@@ -228,7 +229,7 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
         shown,
         choices=item.choices,
         params=params,
-        turns=tuple(Turn(role=turn.role, parts=tuple(_parts(turn.blocks, numbers))) for turn in params.messages),
+        turns=tuple(_turn(turn, numbers) for turn in params.messages),
         changes=None if differing is None else tuple(differing),
         facts=tuple(_facts(params)),
         item=item,
@@ -242,7 +243,7 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
         shown,
         digest=digest(result),
         raw=pretty(result),
-        answer=Turn(role=result.role, parts=tuple(_parts(result.blocks, numbers))),
+        answer=_turn(result, numbers),
         answer_text=result.text,
     )
 
@@ -317,6 +318,17 @@ def _decided(question: Question) -> str:
     return getattr(decision, "action", "") or type(decision).__name__.lower()
 
 
+def _turn(message: SamplingMessage | CreateMessageResult, numbers: Iterator[int]) -> Turn:
+    return Turn(role=message.role, parts=(*_parts(message.blocks, numbers), *_more(message)))
+
+
+def _more(value: Any, *, nested: bool = False) -> Iterator[Part]:
+    """Yield the members that are sent and have no place of their own."""
+    more = more_of(value)
+    if more:
+        yield Part(kind="json", label="part.more", text=pretty(more), nested=nested)
+
+
 def _parts(blocks: Sequence[object], numbers: Iterator[int], *, nested: bool = False) -> Iterator[Part]:
     for block in blocks:
         if isinstance(block, TextContent):
@@ -331,6 +343,7 @@ def _parts(blocks: Sequence[object], numbers: Iterator[int], *, nested: bool = F
             yield from _result_parts(block, numbers)
         else:
             yield from _resource_parts(block, numbers, nested=nested)
+        yield from _more(block, nested=nested)
 
 
 def _result_parts(block: ToolResultContent, numbers: Iterator[int]) -> Iterator[Part]:
@@ -346,11 +359,13 @@ def _resource_parts(block: object, numbers: Iterator[int], *, nested: bool) -> I
         yield Part(kind="json", label="part.link", name=block.uri, text=pretty(block), nested=nested)
     elif isinstance(block, EmbeddedResource):
         resource = block.resource
+        name = f"{resource.uri} ({resource.mime_type})" if resource.mime_type else resource.uri
         if resource.text is not None:
-            yield Part(kind="text", label="part.resource", name=resource.uri, text=resource.text, nested=nested)
+            yield Part(kind="text", label="part.resource", name=name, text=resource.text, nested=nested)
         else:
             next(numbers)
-            yield Part(kind="note", label="part.blob", name=resource.uri, nested=nested)
+            size = f"{len(resource.blob or '') * 3 // 4:,} B"
+            yield Part(kind="note", label="part.blob", name=f"{name}, {size}", nested=nested)
     else:
         yield Part(kind="json", label="part.unknown", text=pretty(block), nested=nested)
 
@@ -374,6 +389,8 @@ def _facts(params: CreateMessageRequestParams) -> Iterator[tuple[str, str]]:
                 yield f"fact.{name}", str(weight)
     if params.metadata:
         yield "fact.metadata", _compact(params.metadata)
+    if params.meta is not None:
+        yield "fact.meta", _compact(params.meta)
 
 
 def _compact(value: object) -> str:

@@ -6,9 +6,11 @@ Pure. Owns what is shown and in which order (DESIGN, section 7); widths and gutt
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
+from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
@@ -56,6 +58,7 @@ def show_params(params: CreateMessageRequestParams, layout: Layout) -> Iterator[
     for at, message in enumerate(params.messages, 1):
         yield layout.paint("1", f" {at}. {'user' if message.role == 'user' else 'assistant'}")
         yield from _blocks(message.blocks, layout, 2)
+        yield from _more(message, layout, 2)
     if params.tools:
         yield layout.paint("1", " tools the model may ask for")
         for tool in params.tools:
@@ -63,6 +66,9 @@ def show_params(params: CreateMessageRequestParams, layout: Layout) -> Iterator[
     if params.metadata:
         yield layout.paint("1", " metadata for the provider")
         yield from layout.quoted(_pretty(params.metadata))
+    if params.meta is not None:
+        yield layout.paint("1", " data of the protocol (_meta)")
+        yield from layout.quoted(_pretty(params.meta))
     yield from _parameters(params, layout)
 
 
@@ -75,6 +81,7 @@ def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout) -
     )
     yield from _risks(item.risks, layout)
     yield from _blocks(result.blocks, layout, 0)
+    yield from _more(result, layout, 0)
     yield from _expiry(item.expires_in, layout)
 
 
@@ -144,6 +151,15 @@ def _blocks(blocks: Iterable[object], layout: Layout, indent: int) -> Iterator[s
             yield from _tool_result(block, layout, indent)
         else:
             yield from _other(block, layout, indent)
+        yield from _more(block, layout, indent)
+
+
+def _more(value: Any, layout: Layout, indent: int) -> Iterator[str]:
+    """Show the members that are sent and have no place of their own."""
+    more = more_of(value)
+    if more:
+        yield from layout.remark("further members", indent)
+        yield from layout.quoted(_pretty(more), indent)
 
 
 def _kind(block: ImageContent | AudioContent) -> str:
@@ -161,6 +177,7 @@ def _tool_result(block: ToolResultContent, layout: Layout, indent: int) -> Itera
 def _other(block: object, layout: Layout, indent: int) -> Iterator[str]:
     if isinstance(block, ResourceLink):
         yield from layout.remark(f"link to a resource: {block.uri}", indent)
+        yield from layout.quoted(_pretty(block), indent)
     elif isinstance(block, EmbeddedResource):
         resource = block.resource
         yield from layout.remark(f"resource {resource.uri}, {resource.mime_type or 'of no stated type'}", indent)
