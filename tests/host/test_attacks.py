@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from antiphon.errors import InternalError, Rejected
+from antiphon.errors import InternalError, InvalidParams, Rejected
 from antiphon.host import (
     Approve,
     Edit,
@@ -27,6 +28,7 @@ from antiphon.host.models.models import Models
 from antiphon.host.review.queue import Mismatch
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ToolUseContent
+from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import (
     CreateMessageResult,
     ModelHint,
@@ -207,3 +209,33 @@ async def test_a_flood_that_nobody_has_to_allow():
     host = Host("echo", limits=Limits(per_minute=10), **OPEN)
     outcomes = [await host_reason(host, origin(str(number), call=f"call-{number}")) for number in range(12)]
     assert outcomes == [None] * 10 + ["limit"] * 2
+
+
+async def test_invalid_forms_do_not_fill_the_audit():
+    """300 forms, each with 200 kB in the name of a field: outcomes are short, and limits come before validation."""
+    host = Host(reviewer=None, limits=Limits(per_minute=5, per_call=None))
+    name = "x" * 200_000
+    for number in range(300):
+        params = ElicitRequestParams.form("?", {"properties": {f"{number}{name}": {"type": "nonsense"}}})
+        with suppress(InvalidParams):
+            await host.elicit(params, origin(str(number)))
+    records = [entry.record async for entry in host.audit.entries()]
+    assert max(len(record.outcome) for record in records) <= 300
+    assert sum(record.step == "invalid" for record in records) == 5
+    [first, *_] = [record for record in records if record.step == "invalid"]
+    assert first.outcome.startswith("requestedSchema.properties.0xxx")
+    assert "sha256:" in first.outcome
+
+
+async def test_invalid_requests_are_limited_as_valid_ones_are():
+    """A server cannot have them validated without end."""
+    host = Host(reviewer=None, limits=Limits(per_minute=2))
+    reasons = []
+    for number in range(4):
+        try:
+            await host(request(messages=[]), origin(str(number)))
+        except InvalidParams:
+            reasons.append("invalid")
+        except Rejected as refused:
+            reasons.append(refused.data["reason"])
+    assert reasons == ["invalid", "invalid", "limit", "limit"]

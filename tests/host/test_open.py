@@ -72,3 +72,15 @@ def test_a_queue_tells_of_arrivals_where_that_is_configured():
     store = MemoryStore()
     assert queue_in(store, Notify())._notify is None
     assert queue_in(store, Notify(webhook="https://example.com/hook"))._notify is not None
+
+
+async def test_it_has_what_a_host_has(tmp_path: Path):
+    """Audit, grants and policy, over all the servers that are configured."""
+    file = written(tmp_path, '[policy]\ndefault = "allow"\n[servers.known]\ntarget = ["python", "catalogue.py"]\n')
+    async with open_host(file, reviewer=None, environ=NOTHING) as host:
+        await host(request("Hi"), origin("1"))
+        await host(request("Hi"), origin("2", command=["other"]))
+        assert host.policy.default == "allow"
+        assert await host.grants.all() == []
+        assert {record.ask for record in host.audit.records()} == {"1", "2"}
+        assert (await host.audit.verify()).whole

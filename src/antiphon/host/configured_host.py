@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from antiphon.host.audit.log import Audit
 from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Policy
 from antiphon.host.config.shape import Config, ServerEntry, Settings
@@ -18,6 +19,7 @@ from antiphon.host.models.choice import chooser
 from antiphon.host.models.models import Models
 from antiphon.host.providers import Provider
 from antiphon.host.providers.persistence import Patience
+from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import Reviewer
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore, Store
@@ -33,9 +35,10 @@ __all__ = ["Configured"]
 class _CountedHost(Host):
     """A host that may count its asks together with another."""
 
-    def __init__(self, provider: Provider, *, gate: Gate, **parts: Any) -> None:
+    def __init__(self, provider: Provider, *, gate: Gate, audit: Audit, **parts: Any) -> None:
         super().__init__(provider, **parts)
-        self._desk = msgspec.structs.replace(self._desk, gate=gate)
+        self.audit = audit
+        self._desk = msgspec.structs.replace(self._desk, gate=gate, audit=audit)
 
 
 class Configured:
@@ -50,6 +53,12 @@ class Configured:
     """Who is asked; ``None`` for nobody."""
     store: Store
     """What is remembered."""
+    policy: Policy
+    """The rules in force for servers that are not configured by themselves; ``host(identity).policy`` for one."""
+    grants: Grants
+    """What a person allowed for more than one request."""
+    audit: Audit
+    """What happened, with all servers; metadata and hashes only."""
 
     def __init__(
         self,
@@ -73,10 +82,13 @@ class Configured:
         self.config = config
         self.provider = provider or Models(config.catalogue(), environ, patience=_patience(config))
         self.store = store or MemoryStore()
+        self.audit = Audit(self.store)
+        self.grants = Grants(self.store)
         self._review = review
         self._closes_store = closes_store
         self._others = self._made(config.for_server(""), reviewer)
         self.reviewer = self._others.reviewer
+        self.policy = self._others.policy
         self._hosts: dict[str, Host] = {}
         self._alike: dict[str, Host] = {}
         """For servers that are alike to a configured one: what is denied and bounded there is so for them, too."""
@@ -150,6 +162,7 @@ class Configured:
         return _CountedHost(
             self.provider,
             gate=gate or Gate(settings.limits()),
+            audit=self.audit,
             policy=Policy(default="deny") if review == "refuse" else self.config.policy,
             reviewer=reviewer,
             review="never" if review == "never" else "ask",

@@ -67,6 +67,7 @@ def test_a_project_chooses_among_the_users_models(place: Place):
             "models",
         ),
         ("\n[policy]\ndefault='allow'", "policy"),
+        ("\n[review]\nundo=0", "review"),
         ("\n[notify]\nwebhook='https://evil.example/'", "notify"),
         ("\n[defaults]\nattempts = 99", "attempts"),
         ("\n[defaults]\nstore = 'theirs.db'", "store"),
@@ -184,3 +185,14 @@ def test_a_relative_target_is_one_of_the_files_folder(tmp_path: Path, monkeypatc
     first, second = load_config({}, file=file).servers
     assert first.known_as == identity_of(["python", "shop.py"], cwd=str(tmp_path / "mine"))
     assert second.known_as == identity_of(str(tmp_path / "mine" / "sub" / "shop.py"))
+
+
+def test_how_people_review_is_said_by_the_user(place):
+    """Five seconds to undo a permission, unless something else is said; what cannot be meant is refused."""
+    assert (place.load().review.undo, place.load().review.reasons) == (5.0, ())
+    place.write(user="[review]\nundo = 0\nreasons = ['Not ours']")
+    assert (place.load().review.undo, place.load().review.reasons) == (0, ("Not ours",))
+    for wrong in ("undo = 61", "undo = -1", f"reasons = {['x'] * 21}", "redo = 1"):
+        place.write(user=f"[review]\n{wrong}")
+        with pytest.raises(ConfigError):
+            place.load()

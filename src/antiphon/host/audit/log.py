@@ -6,6 +6,7 @@ Owns making, reading, checking and summing up the records. How they are linked i
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
@@ -36,6 +37,8 @@ __all__ = ["Audit", "Facts", "Proof", "Record", "Step", "day_of"]
 
 _KEPT = 10_000
 """Records of this process kept in memory: some thousand requests, about 5 MB."""
+MAX_OUTCOME = 200
+"""Characters of an outcome: words of ours, and the place of what is invalid, which a server has named."""
 _PAGE = 1_000
 """Records read at once: a second process can write in between."""
 
@@ -110,7 +113,7 @@ class Audit:
             identity=origin.identity,
             method=method,
             step=step,
-            outcome=outcome,
+            outcome=_bounded(outcome),
             digest=digest,
             host=self._store.host,
             call=origin.call.id if origin.call else None,
@@ -163,6 +166,14 @@ class Audit:
         async for entry in self.entries(after):
             spend(sums, entry.record)
         return [sums[key] for key in sorted(sums)]
+
+
+def _bounded(outcome: str) -> str:
+    """Keep the beginning of what a server may have written, and the hash of all of it."""
+    if len(outcome) <= MAX_OUTCOME:
+        return outcome
+    whole = hashlib.sha256(outcome.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{outcome[: MAX_OUTCOME // 2]}… sha256:{whole}"
 
 
 def day_of(at: float) -> str:

@@ -104,6 +104,7 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
         tightened_servers=project.servers if project else (),
         policy=said.policy,
         notify=said.notify,
+        review=said.review,
         review_timeout=said.defaults.review_timeout,
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
@@ -126,7 +127,8 @@ def _check_project(said: Document, path: Path) -> None:
         for name in ("review_timeout", "generate_timeout", "attempts", "store")
         if getattr(said.defaults, name) is not None
     ]
-    for name in [*(section for section in ("models", "policy", "notify") if section in said.lines), *said_of_host]:
+    sections = [section for section in ("models", "policy", "notify", "review") if section in said.lines]
+    for name in [*sections, *said_of_host]:
         line = said.lines.get(name) or said.lines["defaults"]
         raise ConfigError(
             f"{path}, line {line}: {name}: a project's file may not say this; "

@@ -15,14 +15,14 @@ from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
 from antiphon.host.checks.policy import Policy
 from antiphon.host.config.lines import Lines, Place
-from antiphon.host.config.shape import Budget, Caps, Notify, Review, ReviewResponse, ServerEntry, Settings
+from antiphon.host.config.shape import Budget, Caps, Notify, Review, Reviewing, ReviewResponse, ServerEntry, Settings
 
 __all__ = ["Defaults", "Document", "read"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 Table = dict[str, Any]
 
-_SECTIONS = ("defaults", "models", "servers", "policy", "notify")
+_SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review")
 _LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
 
 
@@ -71,6 +71,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[ServerEntry, ...] = ()
     policy: Policy | None = None
     notify: Notify = Notify()
+    review: Reviewing = Reviewing()
     lines: dict[str, int] = {}
     """The line of each top-level table that is there."""
 
@@ -112,6 +113,7 @@ class _Reader:
             servers=tuple(self._named("servers", ServerEntry, with_name=False)),
             policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
             notify=self._convert(self._data.get("notify", {}), Notify, ("notify",)),
+            review=self._convert(self._data.get("review", {}), Reviewing, ("review",)),
             lines={name: self._lines.of((name,)) for name in self._data},
         )
         self._check_references(document)

@@ -19,6 +19,8 @@ from antiphon.host.budget import Budget as Spending
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import Policy
+from antiphon.host.review.queue import UNDO
+from antiphon.host.review.review import MAX_REASON
 from antiphon.identity import command_of, launch_of
 from antiphon.wire.origin import Launch, coarser, describe_target, identify
 
@@ -30,6 +32,7 @@ __all__ = [
     "Notify",
     "Review",
     "ReviewResponse",
+    "Reviewing",
     "ServerEntry",
     "Settings",
     "over",
@@ -40,6 +43,10 @@ Review = Literal["never", "ask", "refuse"]
 """``ask`` a person, let pass what the policy would ask about (``never``), or refuse everything."""
 ReviewResponse = Literal["never", "flagged", "always"]
 
+MAX_UNDO = 60.0
+"""Seconds: who has not seen a mistake by then does not see it, and the server waits."""
+MAX_REASONS = 20
+"""Reasons that are offered: more is no list to choose from."""
 _REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
 _RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
 
@@ -189,6 +196,21 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("webhook is a URL: https://...")
 
 
+class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How people review: the ``[review]`` table."""
+
+    undo: float = UNDO
+    """Seconds for which a permission can be undone before it counts, on the page and the screen; 0 for none."""
+    reasons: tuple[str, ...] = ()
+    """Reasons of a refusal that are offered beside those of the language."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.undo <= MAX_UNDO:
+            raise ValueError(f"undo is 0 to {MAX_UNDO:g} seconds")
+        if len(self.reasons) > MAX_REASONS or any(len(reason) > MAX_REASON for reason in self.reasons):
+            raise ValueError(f"reasons are at most {MAX_REASONS}, of at most {MAX_REASON} characters")
+
+
 _LIMITS, _SPENDING = Limits(), Spending()
 
 STANDARD = Settings(
@@ -219,6 +241,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The same for single servers."""
     policy: Policy | None = None
     notify: Notify = Notify()
+    review: Reviewing = Reviewing()
     review_timeout: float | None = None
     """Seconds; ``None`` for the host's own."""
     generate_timeout: float | None = None

@@ -81,10 +81,11 @@ async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Or
 
 async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
     """Run all stages of a request."""
-    params = _validated(case, received)
-    asks = await _by_policy(case, params)
-    entered = admitted(case, params.max_tokens)
+    # First of all: what is invalid is counted as well, and cannot fill the audit.
+    entered = admitted(case, received.max_tokens)
     try:
+        params = _validated(case, received)
+        asks = await _by_policy(case, params)
         outcome = await _answered(case, received, params, entered, asks=asks)
     finally:
         case.desk.gate.leave(entered)
@@ -256,7 +257,18 @@ async def _flags(
 
 
 async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
-    """Run the stages of an elicitation."""
+    """Run the stages of an elicitation: limits first, as for a request."""
+    try:
+        entered = admitted(case)
+    except Rejected:
+        return ElicitResult(action="decline")
+    try:
+        return await _let_in(case, params, entered)
+    finally:
+        case.desk.gate.leave(entered)
+
+
+async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> ElicitResult:
     try:
         fields_of(params)
     except InvalidParams as error:
@@ -269,17 +281,10 @@ async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny" and verdict.reason != "no-reviewer":
         return case.declined("policy")
-    try:
-        entered = admitted(case)
-    except Rejected:
-        return ElicitResult(action="decline")
-    try:
-        await case.save()
-        risks = await case.scanned(risks_of(params, case.origin))
-        item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=case.expires_in)
-        return await filled_in(case, item, entered)
-    finally:
-        desk.gate.leave(entered)
+    await case.save()
+    risks = await case.scanned(risks_of(params, case.origin))
+    item = ElicitItem(origin=case.origin, params=params, risks=risks, expires_in=case.expires_in)
+    return await filled_in(case, item, entered)
 
 
 def _sound(case: Case, result: CreateMessageResult | str, params: CreateMessageRequestParams) -> CreateMessageResult:
