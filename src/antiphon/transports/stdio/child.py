@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from antiphon.errors import ConfigError
+from antiphon.transports.stdio.guardian import MARK, Guardian, new_mark
 
 __all__ = ["Child"]
 
@@ -52,7 +53,10 @@ class Child:
         self._group_gone = False
         self._pidfd: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.process: subprocess.Popen[bytes] = _start(command, env, cwd)
+        mark = new_mark()
+        self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: mark}, cwd)
+        self._guardian = Guardian(self.process.pid, mark, grace)
+        """Ends the child and what it has started if we are killed."""
         self._watch()
 
     @property
@@ -82,6 +86,7 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(1.0)
                 self._exited()
+        self._guardian.dismiss()
 
     def _watch(self) -> None:
         """Have ``_exited`` called when the child ends: through a pidfd where there is one, else by a thread."""
@@ -122,12 +127,15 @@ class Child:
     def _look_at_group(self, until: float) -> None:
         """See whether anything is left of the group, now and again, and kill it when its time is up."""
         if not self._group_lives():
+            # Its number may become somebody else's.
+            self._guardian.dismiss()
             self._empty.set()
         elif self._loop.time() < until:
             self._timer = self._loop.call_later(LOOK_AGAIN, self._look_at_group, until)
         else:
             self._signal(KILL)
             self._group_gone = True
+            self._guardian.dismiss()
             self._empty.set()
 
     def _signal(self, number: signal.Signals) -> None:
