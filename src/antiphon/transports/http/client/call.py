@@ -53,7 +53,12 @@ class Call:
     async def run(self) -> None:
         """Send the request and deliver what comes, the reply last."""
         try:
-            await self._exchange()
+            if self._message.method == "subscriptions/listen":
+                # It lasts as long as somebody listens: calls must not wait for its end.
+                await self._exchange()
+            else:
+                async with self._line.places.taken():
+                    await self._exchange()
         except HttpFailure as failure:
             await self._line.put(failure.frame(self._id))
             if self._lost:

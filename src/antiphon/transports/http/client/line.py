@@ -15,6 +15,7 @@ from antiphon.protocol.http.param_headers import encode_value
 from antiphon.transports.backpressure import Room
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure
 from antiphon.transports.http.client.message import Outgoing, agreed_version
+from antiphon.transports.http.client.open_files import Places
 from antiphon.transports.http.client.web import Web
 from antiphon.transports.inbox import Inbox
 
@@ -47,6 +48,8 @@ class Line:
         self._agreed: dict[str, str] = {}
         self._on_gone = on_gone
         self._room = Room()
+        self.places = Places()
+        """The turns of calls, where there are more than connections may be open."""
         self.inbox = Inbox(self._room.shut, self._room.open)
 
     async def put(self, frame: bytes) -> None:

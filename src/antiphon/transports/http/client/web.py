@@ -33,6 +33,7 @@ from yarl import URL
 
 from antiphon.errors import ConfigError
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
+from antiphon.transports.http.client.open_files import PATIENCE, PAUSE, are_used_up
 
 __all__ = [
     "CONNECT_TIMEOUT",
@@ -144,6 +145,10 @@ def new_session(
     )
 
 
+class _UsedUp(Exception):
+    """There is no file left for a connection."""
+
+
 class Web:
     """Requests to one server. ``headers`` are the user's; those a request brings win over them.
 
@@ -197,12 +202,26 @@ class Web:
         raise HttpFailure(UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times")
 
     async def _once(self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None) -> ClientResponse:
+        """Make one request; wait for a connection while the process has too many files open: nothing is sent yet."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + PATIENCE
+        while True:
+            try:
+                return await self._tried(method, url, headers, data)
+            except _UsedUp as error:
+                if clock() >= until:
+                    raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {error}") from None
+            await asyncio.sleep(PAUSE)
+
+    async def _tried(self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None) -> ClientResponse:
         body = BytesIO(data) if data is not None and len(data) >= _LARGE else data
         try:
             return await self.session.request(
                 method, url, headers=headers, data=body, allow_redirects=False, timeout=self._timeout
             )
         except (ClientConnectorError, ConnectionTimeoutError, ClientHttpProxyError) as error:
+            if are_used_up(error):
+                raise _UsedUp(_said(error)) from None
             raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {_said(error)}") from None
         except InvalidURL:
             raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: no valid address") from None

@@ -1,0 +1,69 @@
+"""As many HTTP connections at once as the process may have open files; what is beyond waits for one.
+
+A call takes a connection for as long as it is open. Owns how many calls of one client may be sent at once, so that
+answers to what they ask find a connection, too; and which failures mean that there is none just now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from aiohttp import ClientConnectorError
+
+__all__ = ["PATIENCE", "PAUSE", "Places", "are_used_up", "most_at_once"]
+
+MAX_AT_ONCE = 10_000
+"""Most calls of one client that have a connection at the same time, however many files may be open."""
+
+PATIENCE = 30.0
+"""Seconds a call waits for its turn before it tries all the same (the calls before it may wait for it), and for a
+connection when the system has none."""
+
+PAUSE = 0.05
+"""Seconds between two tries to open one."""
+
+_USED_UP = (errno.EMFILE, errno.ENFILE)
+
+
+def most_at_once() -> int:
+    """Return how many calls may have a connection: half as many as files may be open; answers need some as well."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MAX_AT_ONCE
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_AT_ONCE if soft == resource.RLIM_INFINITY else max(8, min(soft // 2, MAX_AT_ONCE))
+
+
+def are_used_up(error: Exception) -> bool:
+    """Tell whether a connection could not be opened since too many files are open."""
+    cause = error.os_error if isinstance(error, ClientConnectorError) else error
+    return isinstance(cause, OSError) and cause.errno in _USED_UP
+
+
+class Places:
+    """The turns of one client's calls."""
+
+    __slots__ = ("_free",)
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(most_at_once())
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncGenerator[None]:
+        """Wait for a place, no longer than ``PATIENCE``, and have it."""
+        has_place = not self._free.locked() and await self._free.acquire()
+        if not has_place:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    has_place = await self._free.acquire()
+            except TimeoutError:
+                has_place = False
+        try:
+            yield
+        finally:
+            if has_place:
+                self._free.release()

@@ -1,0 +1,51 @@
+"""How many calls have a connection at once, and what those beyond do."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+
+import pytest
+
+from antiphon.transports.http.client import open_files
+from antiphon.transports.http.client.open_files import MAX_AT_ONCE, Places, are_used_up, most_at_once
+
+
+@pytest.mark.parametrize(
+    ("soft", "most"), [(1024, 512), (4, 8), (resource.RLIM_INFINITY, MAX_AT_ONCE), (10**9, MAX_AT_ONCE)]
+)
+def test_half_of_the_files_are_for_calls(soft: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never more than the bound, never so few that nothing goes on."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
+    assert most_at_once() == most
+
+
+def test_which_failures_mean_that_there_are_none() -> None:
+    """Those of the process and of the system."""
+    assert are_used_up(OSError(errno.EMFILE, "too many"))
+    assert are_used_up(OSError(errno.ENFILE, "too many"))
+    assert not are_used_up(OSError(errno.ECONNREFUSED, "refused"))
+    assert not are_used_up(ValueError())
+
+
+async def test_who_comes_last_waits_for_a_place_and_tries_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls before may wait for this very one: after a while it goes on without a place."""
+    monkeypatch.setattr(open_files, "most_at_once", lambda: 1)
+    places, entered = Places(), list[str]()
+    async with places.taken():
+        waiting = asyncio.ensure_future(_enter(places, entered, "second"))
+        await asyncio.sleep(0)
+        assert entered == []
+    await waiting
+    monkeypatch.setattr(open_files, "PATIENCE", 0.01)
+    async with places.taken():
+        await _enter(places, entered, "third")
+    assert entered == ["second", "third"]
+    async with places.taken():
+        pass
+
+
+async def _enter(places: Places, entered: list[str], name: str) -> None:
+    async with places.taken():
+        entered.append(name)
