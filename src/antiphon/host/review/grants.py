@@ -17,7 +17,7 @@ from antiphon.host.review.review import Terms, digest
 from antiphon.host.store.base import GrantRow, Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.envelope import encode
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import Origin, is_former
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -86,6 +86,11 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     given: float
     """Seconds since the epoch."""
     used: int = 0
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether it covers nothing any more: it is from a release that knew a server by the words typed."""
+        return is_former(self.grant.identity)
 
     @property
     def accounts(self) -> tuple[Account, ...]:
