@@ -5,11 +5,11 @@ Pure. Every row begins with something of ours, so that no text from a server can
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 
 import msgspec
 
+from antiphon.host.checks.lines import cells
 from antiphon.host.checks.visible import inert, inert_line
 
 __all__ = ["Layout", "wrap"]
@@ -76,21 +76,13 @@ def _wrap_cells(line: str, width: int) -> Iterator[str]:
     start = used = 0
     space = -1
     for at, char in enumerate(line):
-        cells = _cells(char)
-        if used + cells > width:
+        taken = cells(char)
+        if used + taken > width:
             cut = space + 1 if space >= start else at
             yield line[start:cut]
-            used = sum(map(_cells, line[cut:at]))
+            used = sum(map(cells, line[cut:at]))
             start = cut
-        used += cells
+        used += taken
         if char == " ":
             space = at
     yield line[start:]
-
-
-def _cells(char: str) -> int:
-    if char < "\x7f":
-        return 1
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
