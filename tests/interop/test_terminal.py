@@ -33,7 +33,7 @@ def terminal(peers: Peers) -> Iterator[pexpect.spawn]:
 
 def shown(terminal: pexpect.spawn) -> None:
     """Wait until the request is shown whole and a decision is awaited."""
-    terminal.expect("a server asks for a completion")
+    terminal.expect("A server wants to use your model")
     terminal.expect("You are a helpful test server.")
     terminal.expect("Resource trigger-sampling-request context: hello")
     terminal.expect_exact(PROMPT)
@@ -52,9 +52,11 @@ def test_a_person_approves(terminal: pexpect.spawn):
 def test_a_person_refuses(terminal: pexpect.spawn):
     """The server is told so, and the call fails."""
     shown(terminal)
-    terminal.sendline("d")
+    terminal.sendline("r")
     terminal.expect("reason")
     terminal.sendline("not today")
+    terminal.expect("tell the server")
+    terminal.sendline("no")
     terminal.expect("rejected")
     terminal.expect(pexpect.EOF)
     terminal.close()

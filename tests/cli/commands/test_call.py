@@ -135,9 +135,11 @@ def test_a_person_refuses_at_the_terminal():
     """With a reason, which is told here and not there."""
     child = at_terminal("call", SHOP, "describe", "product=tea", NO_COLOR="1")
     child.expect_exact("decision> ")
-    child.sendline("d")
+    child.sendline("r")
     child.expect_exact("reason")
     child.sendline("no tea today")
+    child.expect_exact("tell the server")
+    child.sendline("no")
     child.expect_exact("refused (user)")
     child.expect_exact("denied: no tea today")
     assert ended(child) == 1

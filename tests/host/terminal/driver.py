@@ -2,7 +2,8 @@
 
 Usage: driver.py ASKS, where ASKS is JSON: a list of {"params": ...}, {"elicit": ...} or {"call": [TOOL, ARGUMENTS]}.
 The first may have "provider" ("two" for two models), "expires" and "review_response" for the host, "one_by_one" (not
-all at once) and "opened" (a file that gets the address that is opened). The signal USR1 withdraws the first.
+all at once), "undo" (seconds in which a permission can be taken back) and "opened" (a file that gets the address that
+is opened). The signal USR1 withdraws the first.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ async def main(asks: list[dict]) -> None:
     first = asks[0]
     host = Host(
         provider(first.get("provider", "echo")),
-        reviewer=TerminalReviewer(pause=0.0, color=False, opener=opener(first.get("opened", ""))),
+        reviewer=TerminalReviewer(
+            pause=0.0, color=False, opener=opener(first.get("opened", "")), undo=first.get("undo", 0.0)
+        ),
         review_response=first.get("review_response", "never"),
         review_timeout=first.get("expires", 30),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
 from antiphon.host.terminal.console import PROMPT, Console
-from antiphon.host.terminal.form import fill_in, visit
+from antiphon.host.terminal.form import fill_in, may_open, open_address, read_address
 from antiphon.host.terminal.tty import Tty
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from tests.host.terminal.screenful import screenful
@@ -26,10 +27,9 @@ FORM = ElicitRequestParams.form(
         },
     },
 )
-URL = ElicitRequestParams.visit("Pay", "https://shop.example/pay")
 
 
-async def played(asking, *moves: tuple[str, str]) -> tuple[ElicitResult, str]:
+async def played(asking, *moves: tuple[str, str]) -> tuple[Any, str]:
     """Sit at a terminal and type each text when its prompt appears."""
     with screenful() as person, contextlib.closing(Tty(person.path)) as terminal:
         task = asyncio.create_task(asking(Console(terminal, color=False, pause=0)))
@@ -45,80 +45,70 @@ async def test_fields_are_asked_one_after_another():
     """With types, choices and defaults; what does not fit is asked again; the whole is shown before it goes."""
     result, seen = await played(
         lambda at: fill_in(at, FORM),
-        (PROMPT, "f\n"),
         ("value> ", "x\n"),
         ("value> ", "Ada\n"),
         ("value> ", "\n"),
         ("value> ", "-\n"),
         ("value> ", "2\n"),
-        (PROMPT, "s\n"),
+        (PROMPT, "a\n"),
     )
     assert result == ElicitResult(action="accept", content={"name": "Ada", "age": 30, "color": "b"})
     assert "Not taken: at least 2 characters." in seen
     assert "As⟦U+001B⟧[2J on paper" in seen
-    assert "takes 30" in seen
+    assert "takes what the server suggests: 30" in seen
     assert "Blue (b)" in seen
     assert seen.index("This will be sent:") > seen.index("Blue (b)")
 
 
-@pytest.mark.parametrize(("key", "action"), [("d\n", "decline"), ("c\n", "cancel"), ("\x04", "cancel")])
-async def test_a_form_can_be_refused(key: str, action: str):
-    """Declined on purpose, or left for later."""
-    result, _ = await played(lambda at: fill_in(at, FORM), (PROMPT, key))
-    assert result == ElicitResult(action=action)
+@pytest.mark.parametrize("moves", [[("value> ", "\x04")], [("value> ", "Ada\n"), ("value> ", "\x04")]])
+async def test_a_form_can_be_broken_off(moves: list[tuple[str, str]]):
+    """Ctrl-D in a field decides nothing."""
+    result, _ = await played(lambda at: fill_in(at, FORM), *moves)
+    assert result is None
 
 
-async def test_a_form_can_be_broken_off_and_begun_again():
-    """Ctrl-D in a field goes back to the question."""
-    result, _ = await played(lambda at: fill_in(at, FORM), (PROMPT, "f\n"), ("value> ", "\x04"), (PROMPT, "d\n"))
-    assert result == ElicitResult(action="decline")
+async def test_a_form_is_filled_in_again():
+    """Before it is sent; or it is left."""
+    name = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}, "required": ["name"]})
+    again = (("value> ", "Ada\n"), (PROMPT, "e\n"), ("value> ", "Eve\n"))
+    result, _ = await played(lambda at: fill_in(at, name), *again, (PROMPT, "a\n"))
+    assert result == ElicitResult(action="accept", content={"name": "Eve"})
+    result, _ = await played(lambda at: fill_in(at, name), *again, (PROMPT, "c\n"))
+    assert result is None
 
 
 async def test_a_form_without_fields_is_a_confirmation():
     """One key and it is sent."""
     empty = ElicitRequestParams.form("Sure?", {"type": "object", "properties": {}})
-    result, seen = await played(lambda at: fill_in(at, empty), (PROMPT, "f\n"))
+    result, _ = await played(lambda at: fill_in(at, empty), (PROMPT, "a\n"))
     assert result == ElicitResult(action="accept", content={})
-    assert "[f] confirm" in seen
 
 
 @pytest.mark.parametrize(
-    ("key", "action", "visited"),
+    ("url", "opened", "seen"),
     [
-        ("o\n", "accept", [URL.url]),
-        ("y\n", "accept", []),
-        ("d\n", "decline", []),
-        ("c\n", "cancel", []),
-        ("\x04", "cancel", []),
+        ("https://shop.example/pay", True, ""),
+        ("https://shop.example/pay", False, "No browser could be opened"),
+        ("vscode://run?command=rm", True, "No browser could be opened"),
     ],
 )
-async def test_an_address_is_opened_only_on_request(key: str, action: str, visited: list[str]):
-    """Every other answer opens nothing."""
-    opened: list[str] = []
+async def test_only_web_pages_are_opened(url: str, opened: bool, seen: str):
+    """Other schemes start programs; where no browser opens, the person can still go there."""
+    asked: list[str] = []
 
-    async def opener(url: str) -> bool:
-        opened.append(url)
-        return True
+    async def opener(address: str) -> bool:
+        asked.append(address)
+        return opened
 
-    result, _ = await played(lambda at: visit(at, URL, opener), (PROMPT, key))
-    assert result == ElicitResult(action=action)
-    assert opened == visited
-
-
-async def test_an_address_that_is_no_web_page_is_not_ours_to_open():
-    """Other schemes start programs."""
-    mail = ElicitRequestParams.visit("Open", "vscode://run?command=rm")
-    result, seen = await played(lambda at: visit(at, mail, lambda url: pytest.fail("opened")), (PROMPT, "d\n"))
-    assert result == ElicitResult(action="decline")
-    assert "[o]" not in seen
+    _, said = await played(lambda at: open_address(at, url, opener))
+    assert seen in said
+    assert asked == ([url] if may_open(url) else [])
 
 
-async def test_a_browser_that_does_not_open_is_said():
-    """The person can still go there."""
-
-    async def opener(url: str) -> bool:
-        return False
-
-    result, seen = await played(lambda at: visit(at, URL, opener), (PROMPT, "o\n"))
-    assert result.action == "accept"
-    assert "No browser could be opened" in seen
+async def test_a_long_address_is_shown_a_screen_at_a_time():
+    """To its end, or until the person turns away."""
+    url = "https://shop.example/" + "x" * 3000
+    read, seen = await played(lambda at: read_address(at, url), *[("more> ", "\n")] * 2)
+    assert read and seen.count("x") >= 3000
+    read, _ = await played(lambda at: read_address(at, url), ("more> ", "\x04"))
+    assert not read

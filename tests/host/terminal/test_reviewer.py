@@ -93,12 +93,12 @@ def test_a_person_edits(start: Spawn, tmp_path: Path):
     child = start(ask(), editor=shlex.join([sys.executable, str(program)]))
     child.expect(PROMPT)
     child.sendline("e")
-    child.expect("what you changed")
+    child.expect("What was changed")
     child.expect(PROMPT)
     assert "-Describe a sweater" in child.before
     assert "+Describe a hat" in child.before
-    assert "approve the edited request" in child.before
-    assert "session" not in child.before
+    assert "Approve the edited request" in child.before
+    assert "[g]" not in child.before
     child.sendline("a")
     assert outcome(child)["content"]["text"] == "[echo] Describe a hat"
 
@@ -125,12 +125,14 @@ def test_an_edit_that_goes_wrong_changes_nothing(start: Spawn, tmp_path: Path):
 
 
 def test_a_person_denies_with_a_reason(start: Spawn):
-    """The reason stays on this side, as a note."""
+    """The reason stays on this side, as a note, unless the person says that the server is told."""
     child = start(ask())
     child.expect(PROMPT)
-    child.sendline("d")
-    child.expect("reason")
+    child.sendline("r")
+    child.expect("reason, or a number")
     child.sendline("too nosy")
+    child.expect("tell the server")
+    child.sendline("no")
     assert outcome(child) == {"code": -1, "data": {"reason": "user"}, "notes": ["denied: too nosy"]}
 
 
@@ -165,8 +167,8 @@ def test_help_explains_the_keys(start: Spawn):
     child.expect(PROMPT)
     child.sendline("?")
     child.expect(PROMPT)
-    assert "lets you write the answer yourself" in child.before
-    assert "exactly as shown" not in child.before
+    assert "Write the answer yourself." in child.before
+    assert "Approve what is shown" not in child.before
 
 
 def test_several_requests_come_one_at_a_time(start: Spawn):
@@ -183,14 +185,17 @@ def test_several_requests_come_one_at_a_time(start: Spawn):
     assert outcome(child)["content"]["text"] == "[echo] number two"
 
 
-@pytest.mark.parametrize(("key", "questions"), [("A", 1), ("c", 1), ("a", 2)])
-def test_a_grant_spares_the_next_question(start: Spawn, key: str, questions: int):
-    """For the session or for the call, but only if the person said so."""
+@pytest.mark.parametrize("scope", ["1", "2", "3"])
+def test_a_grant_spares_the_next_question(start: Spawn, scope: str):
+    """For the call, the session or always, within a number of requests."""
     host_asks = [ask("first"), ask("second")]
     child = start({**host_asks[0], "one_by_one": True}, host_asks[1])
-    for _ in range(questions):
-        child.expect(PROMPT)
-        child.sendline(key)
+    child.expect(PROMPT)
+    child.sendline("g")
+    child.expect("3 always> ")
+    child.sendline(scope)
+    child.expect("how many requests at most")
+    child.sendline("")
     child.expect(r"RESULT.*RESULT[^\r\n]*second")
 
 
@@ -231,6 +236,8 @@ def test_a_call_is_stopped_and_a_server_blocked(start: Spawn, key: str):
     child.sendline(key)
     child.expect("reason")
     child.sendline("enough")
+    child.expect("tell the server")
+    child.sendline("")
     child.expect(r"RESULT[^\r\n]*enough.*RESULT ([^\r\n]*)\r")
     assert json.loads(child.match[1])["data"] == {"reason": {"s": "user", "b": "policy"}[key]}
 
@@ -239,7 +246,7 @@ def test_another_model_is_chosen(start: Spawn):
     """By its number; and once more, for the answer."""
     child = start(ask() | {"provider": "two", "review_response": "always"})
     child.expect(PROMPT)
-    assert "another model than first" in child.before
+    assert "Model (instead of first)" in child.before
     child.sendline("m")
     child.expect("number> ")
     assert "2  second" in child.before
@@ -247,16 +254,16 @@ def test_another_model_is_chosen(start: Spawn):
     child.expect("It would be answered by second")
     child.expect(PROMPT)
     child.sendline("a")
-    child.expect("an answer is ready")
+    child.expect("before the server gets it")
     child.expect(PROMPT)
-    assert "once more, by second" in child.before
-    child.sendline("r")
-    child.expect("an answer is ready")
+    assert "Model (instead of second)" in child.before
+    child.sendline("t")
+    child.expect("before the server gets it")
     child.expect(PROMPT)
     child.sendline("m")
     child.expect("number> ")
     child.sendline("9")
-    child.expect("Nothing was changed")
+    child.expect("Nothing was changed.")
     child.expect(PROMPT)
     child.sendline("a")
     assert outcome(child)["content"]["text"] == "[echo] Describe a sweater"
@@ -275,7 +282,11 @@ def test_the_call_of_a_tool_is_shown(start: Spawn):
         "cannot be seen",
     ):
         assert part in child.before
-    child.sendline("A")
+    child.sendline("g")
+    child.expect("always> ")
+    child.sendline("2")
+    child.expect("how many")
+    child.sendline("-")
     child.expect("RESULT true.*RESULT true")
 
 
@@ -283,7 +294,7 @@ def test_the_call_of_a_tool_is_denied(start: Spawn):
     """With a reason that stays here."""
     child = start({"call": ["order", {}]})
     child.expect(PROMPT)
-    child.sendline("d")
+    child.sendline("r")
     child.expect("reason")
     child.sendline("not now")
     assert outcome(child)["notes"] == ["denied: not now"]
@@ -295,23 +306,26 @@ def test_a_form_is_filled_in(start: Spawn):
     child = start({"elicit": form})
     child.expect(PROMPT)
     assert "Who?" in child.before
-    child.sendline("f")
+    child.sendline("a")
     child.expect("value> ")
     child.sendline("Ada")
     child.expect(PROMPT)
-    child.sendline("s")
+    child.sendline("a")
     assert outcome(child) == {"action": "accept", "content": {"name": "Ada"}}
 
 
 def test_an_address_is_opened_with_consent(start: Spawn, tmp_path: Path):
-    """Shown whole, opened on one key."""
+    """Shown whole with its host apart; opened on one key, accepted on another."""
     opened = tmp_path / "opened"
     visit = {"message": "Pay", "mode": "url", "url": "https://shop.example/pay"}
     child = start({"elicit": visit, "opened": str(opened)})
     child.expect(PROMPT)
     assert "https://shop.example/pay" in child.before
     assert not opened.exists()
+    assert "shop.example" in child.before
     child.sendline("o")
+    child.expect(PROMPT)
+    child.sendline("a")
     assert outcome(child) == {"action": "accept"}
     assert opened.read_text() == "https://shop.example/pay"
 
@@ -321,7 +335,7 @@ def test_an_answer_is_shown_before_it_goes(start: Spawn):
     child = start(ask() | {"review_response": "always"})
     child.expect(PROMPT)
     child.sendline("a")
-    child.expect("an answer is ready")
+    child.expect("before the server gets it")
     child.expect(PROMPT)
     assert "[echo] Describe a sweater" in child.before
     child.sendline("w")
@@ -334,3 +348,97 @@ def test_a_terminal_that_is_given_is_available(tmp_path: Path):
     """Whether it can be opened shows when it is needed."""
     assert TerminalReviewer(terminal=str(tmp_path)).available
     assert msgspec.to_builtins(Host(reviewer=TerminalReviewer()).capabilities)["elicitation"]
+
+
+def test_an_address_is_accepted_once_it_was_seen_whole(start: Spawn):
+    """A long one is shown a screen at a time; whoever turns away before its end has not accepted it."""
+    visit = {"message": "Pay", "mode": "url", "url": "https://bank.example@evil.example/?" + "x" * 5000 + "END"}
+    child = start({"elicit": visit})
+    child.expect("Host")
+    child.expect("evil.example")
+    for _ in range(3):
+        child.expect("Enter shows more> ")
+        assert PROMPT not in child.before
+        child.sendline("")
+    child.expect("END")
+    child.expect(PROMPT)
+    child.sendline("a")
+    assert outcome(child) == {"action": "accept"}
+    turned_away = start({"elicit": visit})
+    turned_away.expect("Enter shows more> ")
+    turned_away.sendeof()
+    assert outcome(turned_away) == {"action": "cancel"}
+
+
+def test_a_form_stops_its_call_and_blocks_its_server(start: Spawn):
+    """As any other request; the next one is refused without a question."""
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+    child = start({"elicit": form, "one_by_one": True}, ask("second"))
+    child.expect(PROMPT)
+    assert "[s]" in child.before
+    child.sendline("b")
+    child.expect("reason")
+    child.sendline("2")
+    assert outcome(child) == {"action": "decline"}
+    assert outcome(child)["data"] == {"reason": "policy"}
+
+
+def test_a_required_choice_is_not_made_for_the_person(start: Spawn):
+    """Enter alone answers nothing; a default is said to be the server's."""
+    schema = {
+        "type": "object",
+        "properties": {"sure": {"type": "boolean"}, "how": {"type": "string", "enum": ["fast", "slow"]}},
+        "required": ["sure", "how"],
+    }
+    child = start({"elicit": {"message": "Delete 3 old drafts?", "requestedSchema": schema}})
+    child.expect(PROMPT)
+    child.sendline("a")
+    for answer in ("no", "2"):
+        child.expect("value> ")
+        child.sendline("")
+        child.expect("a value is needed")
+        child.expect("value> ")
+        child.sendline(answer)
+    child.expect(PROMPT)
+    child.sendline("a")
+    assert outcome(child) == {"action": "accept", "content": {"sure": False, "how": "slow"}}
+
+
+def test_a_permission_can_be_taken_back(start: Spawn):
+    """Within seconds; Enter lets it count at once."""
+    child = start(ask() | {"undo": 60.0})
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect("u and Enter takes it back")
+    child.sendline("u")
+    child.expect(PROMPT)
+    child.sendline("a")
+    child.expect("u and Enter takes it back")
+    child.sendline("")
+    assert outcome(child)["content"]["text"] == "[echo] Describe a sweater"
+
+
+def test_what_does_not_fit_is_folded(start: Spawn):
+    """So that the prompt, its size and the keys fit 80 by 24; a key shows all of it."""
+    child = start(ask("word " * 900 + "its end", system_prompt="You write for a shop. " * 99), columns=80)
+    child.expect(PROMPT)
+    assert "You write for a shop." in child.before
+    assert "word word" in child.before
+    assert "more characters. f shows all." in child.before
+    assert "its end" not in child.before
+    child.sendline("f")
+    child.expect("its end")
+    child.expect(PROMPT)
+    child.sendline("d")
+    assert outcome(child)["data"] == {"reason": "user"}
+
+
+def test_the_terminal_speaks_the_language_of_its_locale(start: Spawn, monkeypatch):
+    """Keys and what is asked, by the shared words."""
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    child = start(ask())
+    child.expect(PROMPT)
+    assert "服务器想使用您的模型" in child.before
+    assert "[a] 批准" in child.before
+    child.sendline("d")
+    assert outcome(child)["data"] == {"reason": "user"}

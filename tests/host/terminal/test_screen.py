@@ -7,9 +7,9 @@ import unicodedata
 import pytest
 
 from antiphon.host.checks.risk import assess
-from antiphon.host.review.review import ElicitItem, ReviewItem
+from antiphon.host.review.review import ReviewItem
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.screen import show_elicitation, show_request, show_result
+from antiphon.host.terminal.screen import show_address, show_request, show_result
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import (
     EmbeddedResource,
@@ -20,7 +20,6 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Round
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
@@ -131,7 +130,7 @@ PARTS = [
     '["claude"]',
     "cost 0.25",
     "meta",
-    "10 minutes",
+    "10:00",
 ]
 
 
@@ -198,7 +197,7 @@ def test_an_answer_is_shown_whole():
 def test_an_address_is_shown_whole():
     """However long, and inert."""
     url = "https://shop.example/" + "x" * 500 + "/end\u202e"
-    item = ElicitItem(origin=origin(), params=ElicitRequestParams.visit("Pay", url))
-    text = "".join(show_elicitation(item, Layout(columns=60)))
+    text = "".join(show_address(url, Layout(columns=60, fold=3)))
     assert text.count("x") >= 500
-    assert "/end⟦U+202E⟧" in text.replace("┊ ", "").replace(" ", "")
+    assert "shop.example" in text.partition("│")[0]
+    assert "/end⟦U+202E⟧" in text.replace("│ ", "").replace(" ", "")

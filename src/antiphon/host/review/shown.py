@@ -13,14 +13,16 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.errors import InvalidParams
+from antiphon.host.budget import Costs
 from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
 from antiphon.host.models.selection.record import Selection, kept_selection
 from antiphon.host.review.diff import Line, differences, pretty
+from antiphon.host.review.fitting import AnyItem
 from antiphon.host.review.queue import Question
-from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, can_tell, digest
+from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, can_tell, digest, hash_of
 from antiphon.host.review.summary import first_words, host_of, money, server_name
 from antiphon.host.review.texts import Texts
 from antiphon.host.store.base import ReviewKind
@@ -37,7 +39,21 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
-__all__ = ["Group", "Part", "Row", "Shown", "Turn", "Who", "groups_of", "headline", "shape_of", "show"]
+__all__ = [
+    "Group",
+    "Part",
+    "Row",
+    "Shown",
+    "Turn",
+    "Who",
+    "groups_of",
+    "headline",
+    "headline_of",
+    "shape_of",
+    "show",
+    "show_item",
+    "who_of",
+]
 
 PartKind = Literal["text", "json", "image", "audio", "note"]
 _DIGITS = 12
@@ -152,7 +168,7 @@ def groups_of(questions: Sequence[Question]) -> list[Group]:
         if question.item is not None:
             found.setdefault(question.group, []).append(question)
     return [
-        Group(who=_who(first.origin), rows=tuple(map(_row, together)))
+        Group(who=who_of(first.origin), rows=tuple(map(_row, together)))
         for together in found.values()
         if (first := together[0].item) is not None
     ]
@@ -169,9 +185,10 @@ def shape_of(question: Question) -> str | None:
 
 def show(question: Question) -> Shown | None:
     """Collect what is shown of a question; ``None`` if what was asked is not kept any more."""
-    item = question.item
-    if item is None:
-        return None
+    return None if question.item is None else _show(question, question.item)
+
+
+def _show(question: Question, item: AnyItem) -> Shown:
     shown = Shown(
         id=question.id,
         kind=question.kind,
@@ -180,7 +197,7 @@ def show(question: Question) -> Shown | None:
         decision=_decided(question),
         waited_for=question.waited_for,
         expires=question.expires,
-        who=_who(item.origin),
+        who=who_of(item.origin),
         risks=item.risks,
         raw=pretty(item.params),
         digest=digest(item.params),
@@ -192,16 +209,36 @@ def show(question: Question) -> Shown | None:
     return _tool(shown, item) if isinstance(item, ToolItem) else _sampling(shown, item)
 
 
+def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
+    """Collect what is shown of an item that is in no queue."""
+    question = Question(
+        id="",
+        kind=kind,
+        group="",
+        identity=item.origin.identity,
+        created=0.0,
+        expires=None,
+        state="pending",
+        waited_for=True,
+        item=item,
+        hash=hash_of(item),
+    )
+    return _show(question, item)
+
+
 def headline(shown: Shown, words: Texts) -> str:
     """Say in one line who asks, for what, and at which cost. Not inert: names are the server's."""
-    who = shown.who
+    costs = None if shown.item is None or shown.answer is not None else shown.item.costs
+    return headline_of(shown.who, costs, words)
+
+
+def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
+    """As ``headline``, for what is not kept in a queue."""
     parts = [who.name, who.call.partition(" ")[2] or who.call or words("who.background")]
     if who.round:
         parts.append(words("who.round", n=who.round[0], max=who.round[1]))
-    costs = None if shown.item is None or shown.answer is not None else shown.item.costs
     if costs is not None:
-        worst = money(costs.worst.money)
-        left = costs.left
+        worst, left = money(costs.worst.money), costs.left
         parts.append(
             words("cost.at_most", worst=worst)
             if left is None
@@ -273,7 +310,8 @@ def _is_plain(url: str) -> bool:
     return url.startswith("https://") and url.isascii() and url.isprintable() and "@" not in host and " " not in url
 
 
-def _who(origin: Origin) -> Who:
+def who_of(origin: Origin) -> Who:
+    """Collect who asks, and for what."""
     kind, _, digits = origin.identity.partition(":")
     call = origin.call
     return Who(

@@ -19,6 +19,8 @@ PROMPT = "decision> "
 
 _ROWS_AT_ONCE = 200
 """Rows shown before the event loop gets a turn."""
+_ROWS_FOR_KEYS = 8
+"""Rows that are left for the keys, and for what stands above."""
 _MAX_TYPED = 200_000
 """Characters of one typed answer; more is a mistaken paste."""
 
@@ -65,6 +67,31 @@ class Console:
         """
         await asyncio.sleep(self._pause)
         self.tty.discard_typed()
+
+    async def show_to_the_end(self, rows: Iterable[str], more: str) -> bool:
+        """Show rows a screen at a time, so that each was in sight; ``False`` if the person turned away before the end.
+
+        ``more`` is the prompt between two screens.
+        """
+        page: list[str] = []
+        for row in rows:
+            if len(page) == max(2, self.tty.rows - _ROWS_FOR_KEYS):
+                await self.show(page)
+                if await self.line(more) is None:
+                    return False
+                page.clear()
+            page.append(row)
+        await self.show(page)
+        return True
+
+    async def typed_within(self, prompt: str, seconds: float) -> str | None:
+        """Ask for a line for so many seconds; ``None`` where nothing was typed until then."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.line(prompt) or ""
+        except TimeoutError:
+            await self.tty.write("\n")
+            return None
 
     async def choose(self, keys: Mapping[str, str]) -> str | None:
         """Ask for one of the keys (key: what it does); ``None`` if the person pressed Ctrl-D."""

@@ -8,52 +8,50 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 
 from antiphon.host.checks.forms import Field, fields_of, parse_value
+from antiphon.host.review.texts import Texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.screen import ENGLISH, show_address
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 
-__all__ = ["Opener", "fill_in", "visit"]
+__all__ = ["Opener", "fill_in", "may_open", "open_address", "read_address"]
 
 Opener = Callable[[str], Awaitable[bool]]
 """Opens an address in the person's browser and tells whether that worked."""
 
-_DECLINED = ElicitResult(action="decline")
-_CANCELLED = ElicitResult(action="cancel")
 _LEAVE_OUT = "-"
 
 
-async def fill_in(console: Console, params: ElicitRequestParams) -> ElicitResult:
-    """Ask whether to fill in the form, then for each field, then whether to send it."""
+async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = ENGLISH) -> ElicitResult | None:
+    """Ask for each field, then whether to send it; ``None`` if the person breaks off, and decides nothing."""
     fields = fields_of(params)
-    count = f"fill in {len(fields)} field" + ("" if len(fields) == 1 else "s")
-    first = {"f": count if fields else "confirm", "d": "decline", "c": "cancel: decide later"}
-    key = await console.choose(first)
-    while key == "f":
+    while True:
         content = await _ask_all(console, fields)
         if content is None:
-            key = await console.choose(first)
-            continue
+            return None
         if fields:
             await console.show(_summary(content, console.layout))
-            key = await console.choose({"s": "send", "f": "fill in again", "d": "decline", "c": "cancel"})
-        if key == "s" or not fields:
+        key = await console.choose({"a": words("key.send"), "e": words("key.edit"), "c": words("edit.back")})
+        if key == "a":
             return ElicitResult(action="accept", content=content)
-    return _DECLINED if key == "d" else _CANCELLED
+        if key != "e":
+            return None
 
 
-async def visit(console: Console, params: ElicitRequestParams, opener: Opener) -> ElicitResult:
-    """Ask whether to visit the address. Nothing is opened, fetched or resolved before the person says so."""
-    url = params.url or ""
-    keys = {"y": "yes, I open it myself", "d": "decline", "c": "cancel: decide later"}
-    if url.lower().startswith(("https://", "http://")):
-        # Other schemes start programs: those are for the person to start.
-        keys = {"o": "open it in the browser"} | keys
-    key = await console.choose(keys)
-    if key == "o" and not await opener(url):
-        await console.say("No browser could be opened. Open the address above yourself.")
-    if key in ("o", "y"):
-        return ElicitResult(action="accept")
-    return _DECLINED if key == "d" else _CANCELLED
+async def read_address(console: Console, url: str, words: Texts = ENGLISH) -> bool:
+    """Show an address whole, a screen at a time; ``False`` if the person turned away before its end."""
+    return await console.show_to_the_end(show_address(url, console.layout, words), words("form.more"))
+
+
+async def open_address(console: Console, url: str, opener: Opener, words: Texts = ENGLISH) -> None:
+    """Open an address in the browser; nothing is opened, fetched or resolved before the person says so."""
+    if not may_open(url) or not await opener(url):
+        await console.say(words("form.not_opened"))
+
+
+def may_open(url: str) -> bool:
+    """Tell whether an address may be opened: other schemes start programs, which the person starts."""
+    return url.lower().startswith(("https://", "http://"))
 
 
 async def _ask_all(console: Console, fields: list[Field]) -> dict[str, ElicitValue] | None:
@@ -77,7 +75,7 @@ async def _ask_all(console: Console, fields: list[Field]) -> dict[str, ElicitVal
 
 
 def _about(field: Field, number: int, count: int, layout: Layout) -> Iterator[str]:
-    need = "needed" if field.required else f"may be left out ({_LEAVE_OUT})"
+    need = "required" if field.required else f"may be left out ({_LEAVE_OUT})"
     yield ""
     yield from layout.remark(f"{number} of {count} ({_expected(field)}, {need}): {field.title}")
     if field.description:
@@ -86,7 +84,7 @@ def _about(field: Field, number: int, count: int, layout: Layout) -> Iterator[st
         same = option.title == option.value
         yield from layout.labelled(f"  {at}", option.title if same else f"{option.title} ({option.value})")
     if field.default is not None:
-        yield from layout.labelled("  Enter", f"takes {_readable(field.default)}")
+        yield from layout.labelled("  Enter", f"takes what the server suggests: {_readable(field.default)}")
 
 
 _KINDS = {

@@ -27,6 +27,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     columns: int = 80
     color: bool = False
+    fold: int = 0
+    """Rows of a text of the server's that are shown; 0 shows all. How much more there is, is said."""
+    more: str = ""
+    """What is said then, with a place for ``{characters}``."""
 
     def title(self, text: str) -> str:
         """Draw a rule with our own words in it."""
@@ -43,9 +47,16 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         """Show a text of the server's, whole, each row behind a gutter."""
         gutter = " " * (indent + 1) + self.paint("2", "│ ")
         width = max(_LEAST, self.columns - indent - 5)
-        for line in inert(text).split("\n"):
+        shown = at = 0
+        made = inert(text)
+        for line in made.split("\n"):
             for row in wrap(line, width):
+                if self.fold and shown == self.fold:
+                    yield " " * (indent + 1) + self.paint("33", "┆ " + self.more.format(characters=len(made) - at))
+                    return
                 yield gutter + row
+                shown, at = shown + 1, at + len(row)
+            at += 1
 
     def remark(self, text: str, indent: int = 0) -> Iterator[str]:
         """Show words of ours about a block; what they repeat of the server's is made one inert line."""

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import webbrowser
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from itertools import islice
 
 import msgspec
 
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.fitting import AnyDecision, AnyItem
+from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
+from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import (
+    MAX_REASON,
     Answer,
     Approve,
     Decision,
@@ -24,36 +30,35 @@ from antiphon.host.review.review import (
     Reach,
     Regenerate,
     ReviewItem,
+    Scope,
+    Terms,
     ToolItem,
     digest,
 )
+from antiphon.host.review.shown import show_item
+from antiphon.host.review.texts import Texts, terminal_language, texts
+from antiphon.host.store.base import ReviewKind
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.edit_form import difference, from_form, to_form
 from antiphon.host.terminal.editor import edit, find_editor
-from antiphon.host.terminal.form import Opener, fill_in, visit
+from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address, read_address
+from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal
 from antiphon.wire.elicitation import ElicitResult
-from antiphon.wire.sampling import CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["TerminalReviewer"]
 
 PAUSE = 0.4
 """Seconds in which a request that has just appeared cannot be decided (DESIGN, section 7)."""
 
-_HELP = {
-    "a": "sends the request to the provider exactly as shown.",
-    "e": "opens it in your editor ($VISUAL, $EDITOR); you see the difference and are asked again.",
-    "d": "refuses. A reason you give stays on this side. Ctrl-D refuses without one.",
-    "w": "lets you write the answer yourself: nothing is sent to the provider.",
-    "c": "approves, and all like it (same tools, same system prompt, no larger) for the rest of this call.",
-    "A": "approves, and all like it from this server for as long as this program runs.",
-    "m": "lets you choose another of your models for it.",
-    "r": "has it answered once more; you see that answer as well.",
-    "s": "refuses this, and whatever else this call asks.",
-    "b": "refuses this, and all that this server asks, until you unblock it.",
-}
-_MARKS = "What stands behind │ was written by the server. Marks such as \u27e6U+202E\u27e7 are characters nobody sees."
+_FOLDED = 8
+"""Rows of a text that are shown where a request does not fit the terminal."""
+_USES = 10
+"""Requests that a grant is for, unless the person says otherwise."""
+_YES = frozenset({"y", "yes", "\u662f"})
+_TEMPLATES = ("scope", "secret", "cost", "unclear")
 
 
 class TerminalReviewer:
@@ -67,17 +72,23 @@ class TerminalReviewer:
         color: bool | None = None,
         pause: float = PAUSE,
         opener: Opener | None = None,
+        undo: float = UNDO,
+        language: str | None = None,
     ) -> None:
         """Choose the parts; each has a default that suits a person.
 
         ``terminal`` is the path of a terminal device, ``editor`` a command, ``color=None`` decides by the environment,
-        ``pause`` is in seconds, ``opener`` opens an address in a browser.
+        ``pause`` is in seconds, ``opener`` opens an address in a browser. ``undo``: seconds in which a permission can
+        be taken back, at most a quarter of the time there is. ``language``: ``"en"`` or ``"zh"``; by default that of
+        the terminal's locale.
         """
         self._terminal = terminal
         self._editor = editor
         self._color = color
         self._pause = pause
         self._opener = opener or _open_in_browser
+        self._undo = undo
+        self._words = texts(terminal_language(language))
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -92,9 +103,8 @@ class TerminalReviewer:
         Raises:
             NoReviewer: there is no terminal, or it is gone.
         """
-        async with self._conversation(item.expires_in) as console:
-            talk = _Talk(console, item, self._editor)
-            return await (talk.about_request() if item.result is None else talk.about_result(item.result))
+        kind = "request" if item.result is None else "response"
+        return _decision(await self._talk(item, kind))
 
     async def confirm(self, item: ToolItem) -> Decision:
         """Show the call of a tool and wait for the decision.
@@ -102,28 +112,31 @@ class TerminalReviewer:
         Raises:
             NoReviewer: there is no terminal, or it is gone.
         """
-        async with self._conversation(item.expires_in) as console:
-            await console.show(show_tool(item, console.layout))
-            shown = digest(item.params)
-            await console.arm()
-            keys = {"a": "call it", "d": "deny", "A": "allow this tool for this session", "b": "block the server"}
-            key = await console.choose(keys)
-            if key in ("a", "A"):
-                return Approve(digest=shown, scope="session" if key == "A" else "once")
-            return await _denial(console, key)
+        return _decision(await self._talk(item, "tool"))
 
-    async def elicit(self, item: ElicitItem) -> ElicitResult:
-        """Show an elicitation and let the person fill in the form or visit the address.
+    async def elicit(self, item: ElicitItem) -> ElicitResult | Deny:
+        """Show an elicitation and let the person fill in the form, accept the address, or refuse.
 
         Raises:
             NoReviewer: there is no terminal, or it is gone.
         """
+        made = await self._talk(item, "elicitation")
+        return made if isinstance(made, ElicitResult | Deny) else Deny()
+
+    async def _talk(self, item: AnyItem, kind: ReviewKind) -> AnyDecision:
         async with self._conversation(item.expires_in) as console:
-            await console.show(show_elicitation(item, console.layout))
-            await console.arm()
-            if item.params.mode == "url":
-                return await visit(console, item.params, self._opener)
-            return await fill_in(console, item.params)
+            talk = _Talk(console, item, kind, self._words, editor=self._editor, opener=self._opener)
+            while True:
+                made = await talk.decision()
+                seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
+                if _refuses(made) or seconds <= 0 or not await self._taken_back(console, seconds):
+                    return made
+
+    async def _taken_back(self, console: Console, seconds: float) -> bool:
+        """Let the person take a permission back before it counts."""
+        key = key_for("undo", "inline").keys[0]
+        prompt = self._words("inline.undo", press=key, n=math.ceil(seconds))
+        return await console.typed_within(prompt, seconds) == key
 
     def _path(self) -> str | None:
         return self._terminal or find_terminal()
@@ -154,153 +167,241 @@ class TerminalReviewer:
 
 
 class _Talk:
-    """The conversation about one request."""
+    """The conversation about one question."""
 
-    def __init__(self, console: Console, item: ReviewItem, editor: str | None) -> None:
+    def __init__(
+        self, console: Console, item: AnyItem, kind: ReviewKind, words: Texts, *, editor: str | None, opener: Opener
+    ) -> None:
         self._console = console
         self._item = item
+        self._shown = show_item(item, kind)
+        self._words = words
         self._editor = editor
-        self._params = item.params
-        self._model = item.model
+        self._opener = opener
+        self._params = item.params if isinstance(item, ReviewItem) else None
+        self._model = item.model if isinstance(item, ReviewItem) else None
+        self._drawn = False
+        self._folded = False
 
-    async def about_request(self) -> Decision:
-        console, item = self._console, self._item
-        await console.show(show_request(item, console.layout))
-        shown = digest(self._params)
-        await console.arm()
-        while True:
-            key = await console.choose(self._keys())
-            if key in ("a", "c", "A"):
-                return self._approval(key, shown)
-            if key == "e" and await self._edit():
-                shown = digest(self._params)
-            if key == "m":
-                await self._choose_model()
-            decision = await self._other(key)
-            if decision is not None:
-                return decision
-
-    async def about_result(self, result: CreateMessageResult) -> Decision:
+    async def decision(self) -> AnyDecision:
+        """Show the question, and ask until it is decided."""
         console = self._console
-        await console.show(show_result(self._item, result, console.layout))
-        shown = digest(result)
-        await console.arm()
-        while True:
-            key = await console.choose(self._keys_of_result())
-            if key == "a":
-                return Approve(digest=shown)
-            if key == "r":
-                return Regenerate(model=self._other_model())
-            if key == "m":
-                await self._choose_model()
-            decision = await self._other(key)
-            if decision is not None:
-                return decision
-
-    def _keys(self) -> dict[str, str]:
-        edited = self._params is not self._item.params
-        offered = {
-            "a": ("approve", "approve the edited request" if edited else "approve"),
-            "e": ("edit", "edit"),
-            "d": ("deny", "deny"),
-            "w": ("answer", "write the answer yourself"),
-            "c": ("grant", "allow for this call"),
-            "A": ("grant", "allow for this session"),
+        if not self._drawn:
+            self._drawn = True
+            await self._draw(whole=False)
+            await console.arm()
+            if self._shown.url is not None and not await read_address(console, self._shown.url, self._words):
+                return self._left()
+        acts: dict[str, Callable[[], Awaitable[AnyDecision | None]]] = {
+            "approve": self._approve,
+            "edit": self._edit_or_rewrite,
+            "deny": lambda: self._deny("once", with_reason=False),
+            "reason": lambda: self._deny("once"),
+            "stop": lambda: self._deny("call"),
+            "block": lambda: self._deny("server"),
+            "answer": self._answer,
+            "regenerate": self._again,
+            "grant": self._grant,
+            "cancel": self._cancel,
+            "model": self._choose_model,
+            "open": self._open,
+            "fold": lambda: self._draw(whole=True),
+            "raw": self._show_raw,
+            "help": self._help,
         }
-        keys = {key: meaning for key, (choice, meaning) in offered.items() if choice in self._item.choices}
-        if edited or self._item.origin.call is None:
-            keys.pop("c", None)
-        if self._item.models:
-            keys["m"] = f"another model than {inert_line(self._model or self._item.provider)}"
-        if edited:
+        while True:
+            keys = self._keys()
+            typed = await console.choose({key.keys[0]: said for key, said in keys})
+            if typed is None:
+                return self._left()
+            action = next(key.action for key, _ in keys if key.keys[0] == typed)
+            made = await acts[action]()
+            if made is not None:
+                return made
+
+    def _left(self) -> AnyDecision:
+        """Decide for a person who turned away: nothing passes."""
+        return ElicitResult(action="cancel") if isinstance(self._item, ElicitItem) else Deny()
+
+    def _keys(self) -> list[tuple[Key, str]]:
+        """List the keys that can be used now, each with what it is called."""
+        words, about = self._words, subject(self._shown)
+        keys = [key for key in offered(self._shown, "inline") if key.action not in self._lacking()]
+        further = ("fold", "raw", "help") if self._folded else ("raw", "help")
+        keys += [key_for(action, "inline") for action in further]
+        said = {key.action: label(key, words, about) for key in keys}
+        if self._edited:
+            said["approve"] = words("preview.send")
+        item = self._item
+        if isinstance(item, ReviewItem) and "model" in said:
+            said["model"] = words("inline.instead", label=said["model"], model=inert_line(self._model or item.provider))
+        return [(key, said[key.action]) for key in keys]
+
+    def _lacking(self) -> Iterator[str]:
+        if self._edited:
             # A grant is for what the server sends, and that is not what was approved.
-            keys.pop("A", None)
-        return keys | self._denials() | {"?": "help"}
+            yield "grant"
+        if self._shown.url is not None and not may_open(self._shown.url):
+            yield "open"
 
-    def _denials(self) -> dict[str, str]:
-        stop = {} if self._item.origin.call is None else {"s": "stop the call"}
-        return stop | {"b": "block the server"}
+    @property
+    def _edited(self) -> bool:
+        return isinstance(self._item, ReviewItem) and self._params is not self._item.params
 
-    def _keys_of_result(self) -> dict[str, str]:
-        keys = {"a": "send it", "d": "deny", "w": "write another answer"}
-        if "regenerate" in self._item.choices:
-            keys["r"] = f"once more, by {inert_line(self._model or self._item.provider)}"
-            if self._item.models:
-                keys["m"] = "another model"
-        return keys | self._denials()
+    async def _draw(self, *, whole: bool) -> None:
+        """Show the question; where it does not fit the terminal, long texts are folded at first."""
+        console, words = self._console, self._words
+        layout = console.layout
+        fits = next(islice(self._rows(layout), console.tty.rows, None), None) is None
+        self._folded = not whole and not fits
+        if self._folded:
+            more = words("fold.inline", press=key_for("fold", "inline").keys[0])
+            layout = msgspec.structs.replace(layout, fold=_FOLDED, more=more)
+        await console.show(self._rows(layout))
+
+    def _rows(self, layout: Layout) -> Iterator[str]:
+        item, words = self._item, self._words
+        if isinstance(item, ToolItem):
+            return show_tool(item, layout, words)
+        if isinstance(item, ElicitItem):
+            return show_elicitation(item, layout, words)
+        if item.result is not None:
+            return show_result(item, item.result, layout, words)
+        params = item.params if self._params is None else self._params
+        return show_request(msgspec.structs.replace(item, params=params), layout, words)
+
+    async def _approve(self) -> AnyDecision | None:
+        item = self._item
+        if isinstance(item, ElicitItem):
+            if item.params.mode == "url":
+                return ElicitResult(action="accept")
+            return await fill_in(self._console, item.params, self._words)
+        return self._approval("once", None)
+
+    def _approval(self, scope: Scope, terms: Terms | None) -> Decision:
+        if self._edited and self._params is not None:
+            return Edit(params=self._params, digest=digest(self._params), model=self._other_model())
+        return Approve(digest=self._shown.digest, scope=scope, terms=terms, model=self._other_model())
+
+    async def _grant(self) -> Decision | None:
+        console, words = self._console, self._words
+        scopes: dict[str, Scope] = {"1": "call", "2": "session", "3": "always"}
+        if not self._shown.who.call:
+            del scopes["1"]
+        scope = scopes.get(await console.line(words("inline.scope")) or "")
+        if scope is None:
+            await console.say(words("inline.unchanged"))
+            return None
+        typed = await console.line(words("inline.uses", n=_USES))
+        if typed is None or (typed not in ("", "-") and not (typed.isdecimal() and int(typed[:9]) > 0)):
+            await console.say(words("problem.number"))
+            return None
+        uses = _USES if typed == "" else None if typed == "-" else int(typed[:9])
+        return self._approval(scope, Terms(uses=uses))
+
+    async def _deny(self, reach: Reach, *, with_reason: bool = True) -> Deny:
+        if not with_reason:
+            return Deny(reach=reach)
+        console, words = self._console, self._words
+        usual = [words(f"deny.preset.{name}") for name in _TEMPLATES]
+        await console.show(f" {number}  {reason}" for number, reason in enumerate(usual, 1))
+        typed = await console.line(words("inline.reason")) or ""
+        reason = usual[int(typed) - 1] if typed in ("1", "2", "3", "4") else typed
+        if not reason:
+            return Deny(reach=reach)
+        tell = False
+        if self._shown.can_tell:
+            tell = (await console.line(words("inline.tell")) or "").lower() in _YES
+        return Deny(reason=reason[:MAX_REASON], reach=reach, tell=tell)
+
+    async def _cancel(self) -> AnyDecision:
+        return ElicitResult(action="cancel")
+
+    async def _open(self) -> None:
+        await open_address(self._console, self._shown.url or "", self._opener, self._words)
+
+    async def _again(self) -> Decision:
+        return Regenerate(model=self._other_model())
+
+    async def _show_raw(self) -> None:
+        await self._console.show(self._console.layout.quoted(self._shown.raw))
+
+    async def _help(self) -> None:
+        about, words = subject(self._shown), self._words
+        rows = [f" {key.keys[0]}  {meaning(key, words, about)}" for key, _ in self._keys()]
+        await self._console.show([*rows, f" {words('inline.marks')}"])
+
+    async def _answer(self) -> Answer | None:
+        text = await self._console.text("Write the answer.")
+        if text.strip():
+            return Answer(result=text)
+        await self._console.say("An empty answer is none.")
+        return None
 
     def _other_model(self) -> str | None:
-        return None if self._model == self._item.model else self._model
+        item = self._item
+        return None if not isinstance(item, ReviewItem) or self._model == item.model else self._model
 
     async def _choose_model(self) -> None:
-        names = [name for name in (self._item.model, *self._item.models) if name is not None]
-        console = self._console
+        item, console = self._item, self._console
+        if not isinstance(item, ReviewItem):
+            return
+        names = [name for name in (item.model, *item.models) if name is not None]
         await console.show(f" {number}  {inert_line(name)}" for number, name in enumerate(names, 1))
         typed = await console.line("number> ")
         if typed is not None and typed.isdecimal() and 0 < int(typed[:9]) <= len(names):
             self._model = names[int(typed[:9]) - 1]
-            await console.say(f"It would be answered by {self._model}.")
+            await console.say(self._words("inline.model", model=self._model))
         else:
-            await console.say("Nothing was changed.")
+            await console.say(self._words("inline.unchanged"))
 
-    def _approval(self, key: str, shown: str) -> Decision:
-        if self._params is not self._item.params:
-            return Edit(params=self._params, digest=shown, model=self._other_model())
-        scope = "call" if key == "c" else "session" if key == "A" else "once"
-        return Approve(digest=shown, scope=scope, model=self._other_model())
-
-    async def _other(self, key: str | None) -> Decision | None:
-        """Carry out a key that is no approval; ``None`` to ask again."""
-        console = self._console
-        if key == "?":
-            await console.show(f" {each}  {_HELP[each]}" for each in self._keys() if each in _HELP)
-            await console.show([f" {_MARKS}"])
-        elif key == "w":
-            text = await console.text("Write the answer.")
-            if text.strip():
-                return Answer(result=text)
-            await console.say("An empty answer is none.")
-        elif key in ("d", "s", "b", None):
-            return await _denial(console, key)
+    async def _edit_or_rewrite(self) -> AnyDecision | None:
+        if isinstance(self._item, ReviewItem) and self._item.result is not None:
+            return await self._answer()
+        await self._edit()
         return None
 
-    async def _edit(self) -> bool:
-        """Let the person edit what would be sent; tells whether it is another request now."""
-        console = self._console
+    async def _edit(self) -> None:
+        """Let the person edit what would be sent, and show what it is now."""
+        console, before = self._console, self._params
         editor = self._editor or find_editor()
-        if editor is None:
+        if editor is None or before is None:
             await console.say("There is no editor: set $EDITOR.")
-            return False
+            return
         try:
-            form = await edit(to_form(self._params), editor, console.tty.path)
-            edited = from_form(form, self._params)
+            form = await edit(to_form(before), editor, console.tty.path)
+            edited = from_form(form, before)
         except ValueError as error:
-            await console.say(f"Nothing was changed: {error}")
-            return False
-        if edited == self._params:
-            await console.say("Nothing was changed.")
-            return False
+            await console.say(f"{self._words('inline.unchanged')} {error}")
+            return
+        if edited == before:
+            await console.say(self._words("inline.unchanged"))
+            return
         self._params = edited
-        await self._show_edited()
-        return True
+        await self._show_edited(edited)
 
-    async def _show_edited(self) -> None:
-        console, layout = self._console, self._console.layout
+    async def _show_edited(self, edited: CreateMessageRequestParams) -> None:
+        console, layout, item = self._console, self._console.layout, self._item
+        if not isinstance(item, ReviewItem):
+            return
         # Shown once more whole: what is approved is what was seen.
-        await console.show(show_request(msgspec.structs.replace(self._item, params=self._params), layout))
-        await console.show([layout.title("what you changed")])
+        await self._draw(whole=True)
+        await console.show([layout.title(self._words("changes.title"))])
         paints = {"+": "32", "-": "31", "@": "2"}
-        for line in difference(self._item.params, self._params):
+        for line in difference(item.params, edited):
             await console.show(layout.paint(paints.get(line[:1], ""), row) for row in layout.quoted(line))
         await console.arm()
 
 
-_REACHES: dict[str | None, Reach] = {"s": "call", "b": "server"}
+def _decision(made: AnyDecision) -> Decision:
+    # Only elicitations are answered with the other kind.
+    return Deny() if isinstance(made, ElicitResult) else made
 
 
-async def _denial(console: Console, key: str | None) -> Deny:
-    reason = None if key is None else await console.line("reason (may be empty)> ")
-    return Deny(reason=reason or None, reach=_REACHES.get(key, "once"))
+def _refuses(made: AnyDecision) -> bool:
+    if isinstance(made, ElicitResult):
+        return made.action != "accept"
+    return isinstance(made, Deny | Regenerate)
 
 
 async def _open_in_browser(url: str) -> bool:

@@ -10,10 +10,14 @@ from typing import Any
 
 import msgspec
 
+from antiphon.host.budget import Costs
 from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
+from antiphon.host.review.shown import headline_of, who_of
+from antiphon.host.review.summary import clock, host_of
+from antiphon.host.review.texts import Texts, texts
 from antiphon.host.terminal.layout import Layout
 from antiphon.wire.content import (
     AudioContent,
@@ -29,21 +33,22 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import Tool
 
-__all__ = ["show_elicitation", "show_request", "show_result", "show_tool"]
+__all__ = ["show_address", "show_elicitation", "show_request", "show_result", "show_tool"]
 
+ENGLISH = texts("en")
 _SHOWN_DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
 
 
-def show_request(item: ReviewItem, layout: Layout) -> Iterator[str]:
-    """Show a sampling request as it will be sent, and what differs from what the server sent."""
-    yield layout.title("a server asks for a completion")
-    yield from _who(item.origin, layout)
-    yield from layout.labelled("answers", _answers(item))
-    yield from _risks(item.risks, layout)
+def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+    """Show a sampling request as it will be sent, what differs from what the server sent, and who asks."""
+    yield layout.title(words("ask.request"))
+    yield from _headline(item.origin, item.costs, item.expires_in, layout, words)
+    yield from _risks(item.risks, layout, words)
     yield from show_params(item.params, layout)
     yield from _differences(item, layout)
-    yield from _expiry(item.expires_in, layout)
+    yield from layout.labelled("answers", _answers(item))
+    yield from _who(item.origin, layout)
 
 
 def _answers(item: ReviewItem) -> str:
@@ -72,44 +77,54 @@ def show_params(params: CreateMessageRequestParams, layout: Layout) -> Iterator[
     yield from _parameters(params, layout)
 
 
-def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout) -> Iterator[str]:
+def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
     """Show an answer before it goes to the server."""
-    yield layout.title("an answer is ready for a server")
-    yield from _who(item.origin, layout)
+    yield layout.title(words("ask.response"))
+    yield from _headline(item.origin, None, item.expires_in, layout, words)
     yield from layout.labelled(
         "from", f"{item.provider} (model {result.model}, stopped by {result.stop_reason or '?'})"
     )
-    yield from _risks(item.risks, layout)
+    yield from _risks(item.risks, layout, words)
     yield from _blocks(result.blocks, layout, 0)
     yield from _more(result, layout, 0)
-    yield from _expiry(item.expires_in, layout)
+    yield from _who(item.origin, layout)
 
 
-def show_tool(item: ToolItem, layout: Layout) -> Iterator[str]:
-    """Show the call of a tool before it is sent: to whom, which tool, what the server says of it, all arguments."""
-    yield layout.title("a tool of a server is about to be called")
-    yield from _who(item.origin, layout, call=False)
+def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+    """Show the call of a tool before it is sent: which tool, all arguments, what the server says of it, to whom."""
+    yield layout.title(words("ask.tool"))
+    yield from _headline(item.origin, None, item.expires_in, layout, words)
+    yield from _risks(item.risks, layout, words)
     yield from layout.labelled("tool", item.params.name, "1")
-    yield from _risks(item.risks, layout)
+    yield layout.paint("1", " arguments")
+    yield from layout.quoted(_pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
     tool = item.origin.tool
     if tool is not None and tool.description:
         yield from layout.remark("what the server says of it", 0)
         yield from layout.quoted(tool.description)
-    yield layout.paint("1", " arguments")
-    yield from layout.quoted(_pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
-    yield from _expiry(item.expires_in, layout)
+    yield from _who(item.origin, layout, call=False)
 
 
-def show_elicitation(item: ElicitItem, layout: Layout) -> Iterator[str]:
-    """Show who wants something of the person, and what; the fields come later, one by one."""
-    wish = "to visit an address" if item.params.mode == "url" else "something"
-    yield layout.title(f"a server asks you {wish}")
-    yield from _who(item.origin, layout)
-    yield from _risks(item.risks, layout)
+def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+    """Show what a server wants of the person, and who it is; fields and address come later."""
+    yield layout.title(words("ask.elicitation" if item.params.url is None else "ask.elicitation.url"))
+    yield from _headline(item.origin, None, item.expires_in, layout, words)
+    yield from _risks(item.risks, layout, words)
     yield from layout.quoted(item.params.message)
-    if item.params.url is not None:
-        yield from layout.labelled("address", item.params.url, "1")
-    yield from _expiry(item.expires_in, layout)
+    yield from _who(item.origin, layout)
+
+
+def show_address(url: str, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
+    """Show an address whole, and its host apart: what stands before that can be made to look like another."""
+    yield from layout.labelled(words("who.host"), host_of(url) or "-", "1")
+    yield from msgspec.structs.replace(layout, fold=0).quoted(url)
+
+
+def _headline(
+    origin: Origin, costs: Costs | None, seconds: float | None, layout: Layout, words: Texts
+) -> Iterator[str]:
+    left = "" if seconds is None else f"{clock(seconds, words)} · "
+    yield from layout.remark(f"{left}{headline_of(who_of(origin), costs, words)}", 0)
 
 
 def _who(origin: Origin, layout: Layout, *, call: bool = True) -> Iterator[str]:
@@ -132,10 +147,10 @@ def _call(origin: Origin, layout: Layout) -> Iterator[str]:
     yield from layout.labelled("for", f"{call.method} {call.name or ''} {arguments}".rstrip())
 
 
-def _risks(risks: Iterable[Risk], layout: Layout) -> Iterator[str]:
-    for at, risk in enumerate(risks):
+def _risks(risks: Iterable[Risk], layout: Layout, words: Texts) -> Iterator[str]:
+    for risk in risks:
         sign, paint = ("!", "1;33") if risk.level == "warning" else ("·", "")
-        yield from layout.labelled("look" if at == 0 else "", f"{sign} {risk.text}", paint)
+        yield from layout.labelled("", f"{sign} {words.risk(risk)}", paint)
 
 
 def _blocks(blocks: Iterable[object], layout: Layout, indent: int) -> Iterator[str]:
@@ -235,9 +250,3 @@ def _differences(item: ReviewItem, layout: Layout) -> Iterator[str]:
         if sent != received:
             now = "is left out" if sent is None else f"is now {_compact(sent)}"
             yield from layout.labelled("changed", f"{field.encode_name} was {_compact(received)} and {now}")
-
-
-def _expiry(seconds: float | None, layout: Layout) -> Iterator[str]:
-    if seconds is not None:
-        length = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
-        yield from layout.labelled("waits", f"{length}, then it is refused")

@@ -79,6 +79,14 @@ class Tty:
             return 80
 
     @property
+    def rows(self) -> int:
+        """Height in character cells; 24 where the terminal does not say."""
+        try:
+            return os.get_terminal_size(self._fd).lines or 24
+        except OSError:
+            return 24
+
+    @property
     def line_was_cut(self) -> bool:
         """Whether the last line was so long that the terminal may have cut it."""
         return self._line_cut

@@ -30,7 +30,7 @@ async def test_a_form_is_filled_in_at_a_terminal(desk: Waiting):
 
     def walk() -> int | None:
         child = at_terminal("review", "answer", id, "--store", desk.place)
-        for prompt, typed in (("decision> ", "f"), ("value> ", "Ada"), ("value> ", ""), ("decision> ", "s")):
+        for prompt, typed in (("value> ", "Ada"), ("value> ", ""), ("decision> ", "a")):
             child.expect_exact(prompt)
             child.sendline(typed)
         return ended(child)

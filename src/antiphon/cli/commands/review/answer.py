@@ -36,7 +36,7 @@ async def fill_in_person(question: Question) -> Answer | ElicitResult:
         await console.show(draw(question, console.layout, question.created))
         if isinstance(question.item, ElicitItem) and question.item.params.mode == "form":
             result = await fill_in(console, question.item.params)
-            if result.action == "cancel":
+            if result is None:
                 raise Failed("nothing was decided")
             return result
         text = await console.text("Write the answer.")
