@@ -144,7 +144,7 @@ async def test_what_expires_is_refused_and_said_to_be(chromium: Browser):
             await seen.count(0)
             question, task = await page.asked()
             await seen.page.wait_for_selector(f"#detail[data-id='{question.id}'] .clock >> text=0:0")
-            assert "At zero it is refused" in await seen.page.inner_text("#detail .who")
+            assert "When the time is up, it is denied" in (await seen.page.text_content("#detail .who") or "")
             await asyncio.wait([task])
-            await seen.page.wait_for_selector("#detail .banner >> text=It expired, and was refused")
+            await seen.page.wait_for_selector("#detail .banner >> text=Expired, and denied")
         assert task.exception().data == {"reason": "expired"}

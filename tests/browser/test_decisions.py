@@ -69,10 +69,10 @@ async def test_a_person_answers(chromium: Browser):
         question, task = await page.asked()
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            await seen.page.keyboard.press("p")
+            await seen.page.keyboard.press("w")
             await seen.page.keyboard.type("By hand.")
             await seen.page.click("text=Send my answer")
-            await seen.said("sent")
+            await seen.said("Answered")
         answer = await task
         assert (answer.text, answer.model) == ("By hand.", "human")
 
@@ -127,10 +127,10 @@ async def test_an_answer_is_rewritten_before_it_leaves(chromium: Browser):
             await seen.page.keyboard.press("j")
             await seen.page.wait_for_selector("#detail[data-kind=response]")
             assert "a lie" in await seen.page.inner_text(".answer")
-            await seen.page.keyboard.press("p")
+            await seen.page.keyboard.press("w")
             await seen.page.fill("textarea[name=text]", "the truth")
             await seen.page.click("text=Send the rewritten answer")
-            await seen.said("sent")
+            await seen.said("Answered")
         assert (await task).text == "the truth"
 
 
@@ -186,7 +186,7 @@ async def test_alike_are_approved_together(chromium: Browser):
         other, waiting = await page.asked(text="Describe 3", system_prompt="Be rude")
         async with visit(chromium, page) as seen:
             await seen.open(alike[0][0].id)
-            await seen.page.click("text=Approve several alike")
+            await seen.page.click("text=Approve several similar ones")
             await seen.page.wait_for_selector("text=Approve the ticked ones")
             assert await seen.page.locator("input[name=id]").count() == 3
             await seen.page.wait_for_selector("[data-arming]:not([aria-disabled])")

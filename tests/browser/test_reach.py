@@ -35,22 +35,20 @@ FORM = ElicitRequestParams.form(
 
 
 async def faults(page: Page) -> list[str]:
-    """Run axe-core, and list its serious findings."""
+    """Run axe-core, and list its findings."""
     # The last argument of evaluate must not be returned: the library is an object that cannot be sent.
     await page.evaluate(f"{AXE.read_text()}; undefined")
     found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    return [
-        f"{one['id']}: {node['html'][:120]}"
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"]
-    ]
+    return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_no_serious_fault(chromium: Browser, scheme: str):
-    """In the queue, a request, its edit and preview, a form, and every other view; light and dark."""
-    async with desk() as page, visit(chromium, page, color_scheme=scheme) as seen:
+@pytest.mark.parametrize(
+    ("scheme", "width", "locale"), [("light", 1440, "en-GB"), ("dark", 1440, "zh-CN"), ("dark", 390, "en-GB")]
+)
+async def test_axe_finds_no_fault(chromium: Browser, scheme: str, width: int, locale: str):
+    """In the queue, a request, its edit and preview, a form, and every other view; light and dark, wide and narrow."""
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}, "locale": locale}
+    async with desk() as page, visit(chromium, page, **options) as seen:
         question, _ = await page.asked(system_prompt="Be brief \u202e", max_tokens=9_000)
         form = asyncio.create_task(page.host.elicit(FORM, origin("f")))
         page.tasks.append(form)
@@ -65,7 +63,7 @@ async def test_axe_finds_no_serious_fault(chromium: Browser, scheme: str):
         await seen.page.click("[data-preview] button.primary")
         await seen.page.wait_for_selector("#preview [data-arming]:not([aria-disabled])")
         assert await faults(seen.page) == []
-        await seen.page.click("[data-go] >> text=Queue")
+        await seen.page.click("nav [href='/']")
         await seen.page.click("[data-row] >> text=Your details")
         await seen.page.wait_for_selector("#detail[data-kind=elicitation] [data-arming]:not([aria-disabled])")
         assert await faults(seen.page) == []
@@ -108,7 +106,7 @@ async def test_keys_do_nothing_while_somebody_types(chromium: Browser):
         question, task = await page.asked()
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            await seen.page.keyboard.press("p")
+            await seen.page.keyboard.press("w")
             await seen.page.keyboard.type("a d j k e ?")
             assert await seen.page.input_value("textarea[name=text]") == "a d j k e ?"
             assert not task.done()
@@ -163,16 +161,15 @@ async def test_a_form_is_filled_in(chromium: Browser):
             await seen.count(1)
             await seen.page.click("[data-row]")
             await seen.page.wait_for_selector("#detail .bar [data-arming]:not([aria-disabled])")
-            await seen.page.fill("[name=field-1]", "many")
-            await seen.page.fill("[name=field-0]", "Ada")
             await seen.page.click("#detail .bar .primary")
-            await seen.page.wait_for_selector(".problem >> text=a number is needed")
+            assert await seen.page.evaluate("document.activeElement.name") == "field-0"
+            await seen.page.fill("[name=field-0]", "Ada")
             await seen.page.fill("[name=field-1]", "36")
             await seen.page.select_option("[name=field-2]", "blue")
             await seen.page.check("[value=tea]")
             await seen.page.select_option("[name=field-4]", "true")
             await seen.page.click("#detail .bar .primary")
-            await seen.said("Sent")
+            await seen.said("Answered")
         answer = await task
         assert answer.content == {"name": "Ada", "age": 36, "colour": "blue", "likes": ["tea"], "agrees": True}
 

@@ -6,6 +6,7 @@ filter ``raw`` does (escaped, but not inert), for values of fields that are sent
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +17,17 @@ from antiphon.host.budget import brief_dollars, dollars
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.host.review.diff import editable, pretty
 
-__all__ = ["STATIC", "environment"]
+__all__ = ["LONG", "STATIC", "environment"]
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
 """The files that are sent as they are."""
+
+
+_MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")
+"""Our marks: a server's own brackets of this kind are marked themselves, so that it can write none."""
+LONG = 4_000
+"""Characters of a text beyond which it is shown in a window of its own, with its size."""
 
 
 def environment() -> Environment:
@@ -33,7 +40,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(line=_line, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
+    made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
     made.filters.update(money=brief_dollars, exact=dollars)
     return made
 
@@ -43,6 +50,13 @@ def _visible(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return inert(value)
     return "" if value is None else value
+
+
+def _marked(value: str) -> Markup:
+    """Show a text with our marks for what cannot be seen set apart, so that one can go from one to the next."""
+    pieces = _MARKS.split(inert(value))
+    marked = Markup('<mark class="risky">{}</mark>')
+    return Markup("").join(marked.format(each) if at % 2 else escape(each) for at, each in enumerate(pieces))
 
 
 def _line(value: object) -> Markup:

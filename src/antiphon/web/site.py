@@ -16,12 +16,15 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from antiphon.host.audit.log import Audit
 from antiphon.host.config.shape import Config
+from antiphon.host.review.decisions import rule
 from antiphon.host.review.grants import Grants
+from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
 from antiphon.host.review.queue import Queue
+from antiphon.host.review.summary import span
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
 from antiphon.web.guards import is_plain, session_of
-from antiphon.web.render import environment
+from antiphon.web.render import LONG, environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
 __all__ = ["ARMING", "THEMES", "Site", "wants_data"]
@@ -141,14 +144,25 @@ class Site:
         )
 
     def _words(self, request: Request) -> dict[str, object]:
+        words = self.texts(request)
         return {
-            "t": self.texts(request),
+            "t": words,
             "languages": LANGUAGES,
             "theme": self.theme(request),
             "path": request.url.path,
             "plain": is_plain(request),
             "configured": self.config is not None,
+            "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys_on("page")],
+            "key": _key,
+            "rule": rule,
+            "span": span,
+            "LONG": LONG,
         }
+
+
+def _key(action: str) -> str:
+    """Return the key that is shown for an action, as keyboards have it."""
+    return key_for(action, "page").keys[0]
 
 
 def wants_data(request: Request) -> bool:

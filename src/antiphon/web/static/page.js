@@ -45,6 +45,7 @@ function thaw() {
 function shown() {
   arm(view());
   if (plain) bring(view()).catch(lost);
+  document.querySelector(".skip[href='#detail']").hidden = !detail();
   news?.recount();
   tick();
   ready();
@@ -178,10 +179,11 @@ function fields(form, button) {
 }
 
 function problem(form, text) {
-  const place = form.querySelector(".problem") ?? form.closest(".decide, .further, section, li")?.querySelector(".problem");
+  const place = form.querySelector(".problem:not(.fault)") ?? form.closest(".decide, .further, section, li")?.querySelector(".problem");
   if (!place) return banner(text);
   place.textContent = text;
   place.hidden = !text;
+  if (text && place.tabIndex === -1) place.focus();
 }
 
 function post(form, button) {
@@ -292,37 +294,101 @@ function move(by) {
   if (row) go(row.getAttribute("href"));
 }
 
-function fold(name) {
-  const place = document.querySelector(`details[data-fold="${name}"]`);
-  if (!place) return;
-  place.open = true;
-  place.querySelector("input:not([type=hidden]), textarea")?.focus();
+// A panel that is opened by its key takes the focus; its summary gives it back when it is closed.
+function fold(summary) {
+  const place = summary.parentElement;
+  place.open = !place.open || place.querySelector("form") !== null;
+  place.querySelector("input:not([type=hidden], [type=checkbox]), textarea, select")?.focus();
 }
 
-const KEYS = {
-  j: () => move(1),
-  k: () => move(-1),
-  r: () => fold("r"),
-  p: () => fold("p"),
-  m: () => {
+function close() {
+  const place = document.activeElement?.closest("details[data-fold][open]");
+  if (place) {
+    place.open = false;
+    place.querySelector("summary").focus();
+  } else if (document.querySelector("[data-editing]")) go(location.pathname, { push: false });
+  else document.activeElement?.blur();
+}
+
+function submit() {
+  const form = document.activeElement?.closest("form");
+  const button = form?.querySelector("button.primary, button:not([formnovalidate])");
+  if (button) form.requestSubmit(button);
+}
+
+const ACTIONS = {
+  next: () => move(1),
+  previous: () => move(-1),
+  risk: () => nextRisk(),
+  fold: () => document.querySelectorAll("#detail pre.long").forEach((text) => text.classList.toggle("whole")),
+  history: () => go("/history"),
+  grants: () => go("/grants"),
+  spending: () => go("/spending"),
+  model: () => {
     const pick = document.querySelector("#detail [data-models]");
     if (pick) return pick.focus();
     const place = document.getElementById("model");
     place?.scrollIntoView({ block: "start" });
     place?.focus({ preventScroll: true });
   },
-  "?": () => document.getElementById("help").showModal(),
+  help: () => document.getElementById("help").showModal(),
 };
 
+let risk = -1;
+
+function nextRisk() {
+  const all = [...document.querySelectorAll("#detail mark, #detail .risky")];
+  if (!all.length) return;
+  all.forEach((one) => one.classList.remove("at"));
+  risk = (risk + 1) % all.length;
+  all[risk].classList.add("at");
+  all[risk].scrollIntoView({ block: "center" });
+}
+
+// Keys and what they do are one table for page and terminals: it comes with the page.
+function actions() {
+  const words = document.body.dataset.keys.split(" ");
+  return Object.fromEntries(words.flatMap((word, at) => (at % 2 ? [] : [[word, words[at + 1]]])));
+}
+
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
-  if (event.target.closest?.("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
-  const act = KEYS[event.key];
-  const button = act ? null : document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(event.key)}"]`);
-  if (!act && !button) return;
+  if (event.metaKey || event.altKey || event.repeat || event.isComposing || document.querySelector("dialog[open]")) return;
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+  const key = (event.ctrlKey ? "Control+" : "") + event.key;
+  const action = actions()[key];
+  if (action === "close" || action === "send") {
+    if (action === "send" && !typing) return;
+    event.preventDefault();
+    return action === "close" ? close() : submit();
+  }
+  if (typing || event.ctrlKey || !action) return;
+  const scrolled = event.key.startsWith("Arrow") && !event.target.closest?.("#queue");
+  if (scrolled) return;
+  const button = document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(event.key)}"]`);
+  if (!ACTIONS[action] && !button) return;
   event.preventDefault();
-  if (act) act();
+  if (ACTIONS[action]) ACTIONS[action]();
+  else if (button.matches("summary")) fold(button);
   else button.click();
+});
+
+// What does not fit is said beside its field, and the first such field has the focus: the browser does that.
+document.addEventListener(
+  "invalid",
+  (event) => {
+    const place = event.target.closest(".field")?.querySelector(".fault");
+    if (!place) return;
+    place.textContent = event.target.validationMessage;
+    place.hidden = false;
+    event.target.setAttribute("aria-invalid", "true");
+  },
+  true,
+);
+
+document.addEventListener("input", (event) => {
+  const place = event.target.closest?.(".field")?.querySelector(".fault");
+  if (place) place.hidden = true;
+  event.target.removeAttribute?.("aria-invalid");
 });
 
 addEventListener("popstate", () => go(location.pathname + location.search, { push: false }));

@@ -1,0 +1,195 @@
+"""What is decided is what is shown: on a slow link, in two tabs, in forms and for addresses."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from playwright.async_api import Browser, Route
+
+from antiphon.errors import Rejected
+from antiphon.wire.elicitation import ElicitRequestParams
+from tests.browser.visits import ARMED, Visit, visit
+from tests.host.asks import origin
+from tests.web.pages import Desk, desk
+
+pytestmark = pytest.mark.browser
+
+DRAFTS = ElicitRequestParams.form(
+    "Delete 3 old drafts?",
+    {
+        "properties": {
+            "sure": {"type": "boolean", "title": "Sure"},
+            "which": {"type": "string", "title": "Which", "enum": ["all", "old"]},
+            "mail": {"type": "string", "title": "Mail", "format": "email"},
+            "many": {"type": "integer", "title": "Many", "minimum": 1, "maximum": 9},
+            "keep": {"type": "boolean", "title": "Keep", "default": True},
+        },
+        "required": ["sure", "which", "many"],
+    },
+)
+
+
+async def elicited(page: Desk, params: ElicitRequestParams) -> tuple[str, asyncio.Task[object]]:
+    """Let a server ask the person."""
+    task = asyncio.create_task(page.host.elicit(params, origin("f")))
+    page.tasks.append(task)
+    return (await page.arrived(set())).id, task
+
+
+async def shown(seen: Visit, id: str) -> None:
+    """Wait until a question is drawn."""
+    await seen.page.wait_for_selector(f"#detail[data-id='{id}']:not([inert])")
+
+
+async def test_on_a_slow_link_keys_decide_nothing_until_the_request_is_drawn(chromium: Browser):
+    """The row is highlighted at once; the old request cannot be decided any more, by key or by mouse."""
+    async with desk() as page:
+        first, one = await page.asked(text="First")
+        second, two = await page.asked(text="Second")
+        async with visit(chromium, page) as seen:
+            await seen.open(first.id)
+            # Fetched ahead already: what is asked for now goes over the slow link.
+            go_on = asyncio.Event()
+
+            async def slow(route: Route) -> None:
+                if f"/review/{second.id}" in route.request.url and route.request.method == "GET":
+                    await go_on.wait()
+                await route.continue_()
+
+            await seen.page.route("**/*", slow)
+            await page.asked(text="Third")
+            await seen.count(3)
+            await seen.page.keyboard.press("j")
+            await seen.page.wait_for_selector(f"[data-row='{second.id}'][aria-current]")
+            assert await seen.page.get_attribute("#detail", "aria-busy") == "true"
+            for key in ("a", "d"):
+                await seen.page.keyboard.press(key)
+            await seen.page.evaluate("document.querySelector('#detail .decide .primary').click()")
+            assert [question.state for question in await page.queue.pending()] == ["pending"] * 3
+            assert not one.done()
+            go_on.set()
+            await shown(seen, second.id)
+            await seen.page.wait_for_selector(ARMED)
+            await seen.page.keyboard.press("a")
+            assert (await two).text == "ok"
+        assert not one.done()
+
+
+async def test_a_request_that_cannot_be_loaded_leaves_the_old_one_alive(chromium: Browser):
+    """Its row is marked again, and it can be decided."""
+    async with desk() as page:
+        first, one = await page.asked(text="First")
+        second, _ = await page.asked(text="Second")
+        async with visit(chromium, page) as seen:
+            await seen.open(first.id)
+            await seen.page.route(f"**/review/{second.id}", lambda route: route.abort())
+            await page.asked(text="Third")
+            await seen.count(3)
+            await seen.page.keyboard.press("j")
+            await seen.page.wait_for_selector("#banner >> text=connection is lost")
+            await shown(seen, first.id)
+            assert await seen.page.get_attribute(f"[data-row='{first.id}']", "aria-current") == "true"
+            await seen.page.keyboard.press("a")
+            assert (await one).text == "ok"
+
+
+async def test_a_decision_about_something_else_is_refused_and_said(chromium: Browser):
+    """What the page would send about another version of the request decides nothing."""
+    async with desk() as page:
+        question, task = await page.asked()
+        async with visit(chromium, page) as seen:
+            await seen.open(question.id)
+            await seen.page.eval_on_selector_all(
+                "#detail input[name=hash]", "all => all.forEach(one => { one.value = '0'.repeat(64); })"
+            )
+            await seen.page.click("#detail .decide button.danger")
+            await seen.page.wait_for_selector(".problem >> text=not what is kept any more")
+        assert not task.done()
+
+
+async def test_nothing_is_chosen_for_a_person(chromium: Browser):
+    """A required yes or no, a required choice: both are unanswered, and the key for approval sends nothing."""
+    async with desk() as page:
+        id, task = await elicited(page, DRAFTS)
+        async with visit(chromium, page) as seen:
+            await shown(seen, id)
+            await seen.page.wait_for_selector(ARMED)
+            assert await seen.page.input_value("[name=field-0]") == ""
+            assert await seen.page.input_value("[name=field-1]") == ""
+            assert await seen.page.input_value("[name=field-4]") == "true"
+            assert "The server suggests: yes" in await seen.page.inner_text("#told-4")
+            await seen.page.keyboard.press("a")
+            assert await seen.page.evaluate("document.activeElement.name") == "field-0"
+            assert not task.done()
+
+
+async def test_what_does_not_fit_is_said_beside_its_field(chromium: Browser):
+    """Bounds and kinds are shown and checked there, and the first field that does not fit has the focus."""
+    async with desk() as page:
+        id, task = await elicited(page, DRAFTS)
+        async with visit(chromium, page) as seen:
+            await shown(seen, id)
+            await seen.page.wait_for_selector(ARMED)
+            kinds = [await seen.page.get_attribute(f"[name=field-{at}]", "type") for at in (2, 3)]
+            assert kinds == ["email", "number"]
+            assert "at least 1" in await seen.page.inner_text("#told-3")
+            await seen.page.select_option("[name=field-0]", "false")
+            await seen.page.select_option("[name=field-1]", "old")
+            await seen.page.fill("[name=field-3]", "12")
+            await seen.page.click("#detail .bar .primary")
+            assert await seen.page.inner_text(".field:has([name=field-3]) .fault") != ""
+            assert await seen.page.evaluate("document.activeElement.name") == "field-3"
+            await seen.page.fill("[name=field-3]", "3")
+            await seen.page.keyboard.press("Control+Enter")
+            answer = await task
+        assert answer.content == {"sure": False, "which": "old", "many": 3, "keep": True}
+
+
+async def test_an_address_is_accepted_only_when_it_was_seen_to_its_end(chromium: Browser):
+    """Its host is set apart, and the button is dead until the last character was on the screen."""
+    url = "https://pay.example.com/" + "a" * 6_000
+    async with desk() as page:
+        id, task = await elicited(page, ElicitRequestParams.visit("Pay?", url))
+        async with visit(chromium, page, viewport={"width": 390, "height": 700}) as seen:
+            await seen.page.click(f"[data-row='{id}']")
+            await shown(seen, id)
+            assert await seen.page.inner_text(".host") == "pay.example.com"
+            assert await seen.page.inner_text(".whole code") == url
+            await seen.page.wait_for_timeout(600)
+            await seen.page.evaluate("document.querySelector('#detail .bar .primary').click()")
+            assert not task.done()
+            await seen.page.locator("#address-end").scroll_into_view_if_needed()
+            await seen.page.wait_for_selector(ARMED)
+            await seen.page.click("#detail .bar .primary")
+            assert (await task).action == "accept"
+
+
+@pytest.mark.parametrize(("button", "asks"), [("Stop the whole call", "call"), ("Block the server", "server")])
+async def test_a_form_stops_its_call_and_blocks_its_server(chromium: Browser, button: str, asks: str):
+    """With the same buttons as a request."""
+    async with desk() as page:
+        id, task = await elicited(page, DRAFTS)
+        async with visit(chromium, page) as seen:
+            await shown(seen, id)
+            await seen.page.keyboard.press("r")
+            await seen.page.click(f"button >> text={button}")
+            await seen.said("Denied")
+        await asyncio.wait([task])
+        blocked = await page.store.blocks()
+        assert len(blocked) == (1 if asks == "server" else 0)
+
+
+async def test_blocking_a_server_takes_away_what_already_waits_from_it(chromium: Browser):
+    """At once, on the page as well."""
+    async with desk() as page:
+        first, one = await page.asked(text="First")
+        _, two = await page.asked(text="Second")
+        async with visit(chromium, page) as seen:
+            await seen.open(first.id)
+            await seen.page.keyboard.press("r")
+            await seen.page.click("button >> text=Block the server")
+            await seen.count(0)
+        for task in (one, two):
+            with pytest.raises(Rejected):
+                await task
