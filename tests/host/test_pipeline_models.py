@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from antiphon.errors import InternalError, Rejected
-from antiphon.host import Approve, Budget, Cap, Deny, Edit, Host, MemoryStore, Queue, Regenerate, digest
+from antiphon.host import Approve, Budget, Cap, Deny, Edit, Host, MemoryStore, Queue, Regenerate, Scripted, digest
 from antiphon.host.catalogue import Catalogue, Model, Price
 from antiphon.host.models.choice import Chosen, chooser
 from antiphon.host.models.models import Models
 from antiphon.host.pipeline.sampling import MAX_ANSWERS
 from antiphon.host.providers.base import Completion, Usage, text_answer
+from antiphon.host.review.grants import Grant
 from antiphon.host.review.queue import Mismatch
+from antiphon.wire.sampling import ModelHint, ModelPreferences
 from tests.host.asks import Person, approve, origin, request
 
 
@@ -224,3 +227,101 @@ async def test_a_denial_in_the_queue_may_block():
     with pytest.raises(Rejected):
         await task
     assert [row.by for row in await store.blocks()] == ["me"]
+
+
+LOCAL = Model(
+    name="home",
+    provider="openai-compatible",
+    model="home",
+    context=100_000,
+    base_url="http://127.0.0.1:1/v1",
+    price=Price(input=Decimal(0), output=Decimal(0)),
+)
+
+
+class Places(Provider):
+    """A model at home, which is the user's own choice, and one of a vendor, which servers may hint at."""
+
+    def __init__(self, *, fallback: str | None = None) -> None:
+        super().__init__()
+        home = msgspec.structs.replace(LOCAL, fallback=fallback)
+        self.catalogue = Catalogue((home, model("cloud", 1), model("dearer", 9)), default="home")
+
+
+def hinting(name: str):
+    """Make a request that hints at a model."""
+    return request(model_preferences=ModelPreferences(hints=[ModelHint(name=name)]))
+
+
+def grants(scope: str = "session"):
+    """Approve, and all its like."""
+    return lambda item: Approve(digest=digest(item.params), scope=scope)
+
+
+async def test_a_grant_for_a_local_model_is_none_for_a_vendor():
+    """A server gets it for the model at home, and hints at the cloud: the person is asked again, and sees which."""
+    provider, person = Places(), Person(grants(), lambda item: Deny())
+    host = Host(provider, reviewer=person)
+    await host(request(), origin("1"))
+    await host(request("Describe a hat"), origin("2"))
+    with pytest.raises(Rejected):
+        await host(hinting("cloud"), origin("3"))
+    assert [item.model for item in person.shown] == ["home", "cloud"]
+    assert [name for name, _ in provider.asked] == ["home", "home"]
+    [given] = await host.grants.all()
+    assert (given.grant.models, given.grant.reaches) == (("home",), ("local",))
+
+
+async def test_a_grant_for_a_vendor_covers_what_is_nearer_and_cheaper_and_nothing_dearer():
+    """Of the same vendor a model at a higher price is asked for again."""
+    provider, person = Places(), Person(grants(), lambda item: Deny())
+    host = Host(provider, reviewer=person)
+    await host(hinting("cloud"), origin("1"))
+    await host(request(), origin("2"))
+    with pytest.raises(Rejected):
+        await host(hinting("dearer"), origin("3"))
+    assert [name for name, _ in provider.asked] == ["cloud", "home"]
+
+
+async def test_a_fallback_beyond_a_grant_does_not_stand_in():
+    """An approval shows who may stand in, and a grant that was given without them leaves them out."""
+    near, person = Places(), Person(grants("always"), approve)
+    store = MemoryStore()
+    await Host(near, reviewer=person, store=store)(request(), origin("1"))
+    far = Places(fallback="cloud")
+    host = Host(far, reviewer=person, store=store)
+    await host(request(), origin("2"))
+    assert far.asked == [("home", ())]
+    await host(request(system_prompt="Another"), origin("3"))
+    assert person.shown[-1].fallbacks == ("cloud",)
+    assert far.asked[-1] == ("home", ("cloud",))
+
+
+async def test_a_grant_of_before_holds_where_nothing_widens():
+    """It does not say what it was given for: it covers the model at home, and asks again for a vendor's."""
+    store, provider, person = MemoryStore(), Places(), Person(lambda item: Deny())
+    host = Host(provider, reviewer=person, store=store)
+    old = msgspec.to_builtins(Grant.give(request(), origin(), "always"))
+    for added in ("models", "reaches", "price_class"):
+        del old[added]
+    await host.grants.add(msgspec.convert(old, Grant))
+    await host(request(), origin("1"))
+    with pytest.raises(Rejected):
+        await host(hinting("cloud"), origin("2"))
+    assert [each.grant.asks_again for each in await host.grants.all()] == [True]
+    assert (await Host(Scripted(["ok"]), reviewer=person, store=store)(request(), origin("3"))).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("made", "reach"),
+    [
+        ({"provider": "echo"}, "local"),
+        ({"provider": "openai-compatible", "base_url": "http://localhost:11434/v1"}, "local"),
+        ({"provider": "openai-compatible", "base_url": "http://192.168.1.5/v1"}, "local"),
+        ({"provider": "openai-compatible", "base_url": "https://llm.example/v1"}, "openai-compatible@llm.example"),
+        ({"provider": "anthropic"}, "anthropic"),
+    ],
+)
+def test_how_far_a_request_to_a_model_travels(made: dict[str, str], reach: str):
+    """Home is this machine and its own network."""
+    assert Model(name="m", model="m", **made).reach == reach

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from ipaddress import ip_address
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
 from antiphon.errors import ConfigError
 
-__all__ = ["PROVIDERS", "Catalogue", "Modality", "Model", "Price", "PriceStep", "Tier"]
+__all__ = ["LOCAL", "PROVIDERS", "Catalogue", "Modality", "Model", "Price", "PriceStep", "Tier"]
 
 Modality = Literal["text", "image", "audio"]
 Tier = Literal[1, 2, 3, 4, 5]
@@ -27,6 +29,8 @@ PROVIDERS = (
 )
 """Who can serve a model, by a key and an address alone; the second and third row as pydantic-ai has them."""
 
+LOCAL = "local"
+"""The reach of a model on this machine, or in its own network: no vendor sees what is asked."""
 _MILLION = 1_000_000
 
 
@@ -88,6 +92,23 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     intelligence: Tier | None = None
     fallback: str | None = None
     """The name of the model that answers where this one fails for good."""
+
+    @property
+    def reach(self) -> str:
+        """How far a request travels: ``"local"``, or the provider, with the address where it is not the usual one."""
+        host = urlsplit(self.base_url or "").hostname or ""
+        if self.provider == "echo" or _is_near(host):
+            return LOCAL
+        return f"{self.provider}@{host}" if host else self.provider
+
+
+def _is_near(host: str) -> bool:
+    """Tell whether a host is this machine or one of its own network."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local"))
+    return address.is_loopback or address.is_private or address.is_link_local
 
 
 class Catalogue:

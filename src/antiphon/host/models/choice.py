@@ -11,14 +11,17 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.host.budget import Priced
+from antiphon.host.budget import Priced, dearest
 from antiphon.host.catalogue import Catalogue
 from antiphon.host.models.selection.record import Selection
-from antiphon.host.providers.base import Provider
+from antiphon.host.providers.base import Provider, Usage
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["Choose", "Chosen", "NoModel", "chooser"]
+
+_MUCH = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+"""What prices are compared by: prices are given per million, and steps for long requests count."""
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +35,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Further models that could answer, in the user's order: whoever reviews may choose one of them instead."""
     prices: Mapping[str | None, Priced | None] = msgspec.field(default_factory=dict[str | None, Priced | None])
     """Of all of these; ``None`` where nobody knows, or it is free: only tokens are counted then."""
+    reaches: Mapping[str | None, str] = msgspec.field(default_factory=dict[str | None, str])
+    """How far a request to each of them travels, see ``Model.reach``; none where the model is the provider's own."""
     selection: Any = None
     """The record of the choice, for whoever reviews: anything that can be encoded."""
 
@@ -44,6 +49,21 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     def at_stake(self) -> list[Priced | None]:
         """The prices of those that may come to answer: the dearest of them is what is reserved."""
         return [self.prices.get(name) for name in (self.model, *self.fallbacks)]
+
+    @property
+    def price_class(self) -> int:
+        """What a million tokens in and a million out cost at most, in nano-dollars; 0 where nobody knows."""
+        return dearest(_MUCH, self.at_stake).money
+
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """How far a request may travel: to the model, or to one that stands in."""
+        return tuple(sorted({self.reaches[name] for name in (self.model, *self.fallbacks) if name in self.reaches}))
+
+    def without(self, fallbacks: Collection[str]) -> Chosen:
+        """Leave out some of those who may stand in."""
+        left = tuple(name for name in self.fallbacks if name not in fallbacks)
+        return msgspec.structs.replace(self, fallbacks=left)
 
     def instead(self, model: str) -> Chosen:
         """Choose another model, which one of ``others`` is; nobody stands in for what a person chose."""
@@ -97,6 +117,7 @@ def chooser(provider: Provider, allowed: Callable[[Origin], Collection[str] | No
             fallbacks=selection.fallbacks,
             others=tuple(name for name in names if name != selection.winner),
             prices={name: selecting.catalogue.get(name).price for name in names},
+            reaches={name: selecting.catalogue.get(name).reach for name in names},
             selection=selection,
         )
 

@@ -116,13 +116,19 @@ async def _without_asking(
 async def _hold_alone(
     case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool
 ) -> str | None:
-    usage, accounts, refused = worst_case(params), _accounts(case), "grant"
+    usage, accounts, refused, chosen = worst_case(params), _accounts(case), "grant", case.chosen
     sending = case.draft("generate", case.desk.provider.name, digest(params), model=case.chosen.model)
     for given in granted:
+        reduced = given.grant.reduced(chosen)
+        if reduced is None:
+            # It was given for less: another vendor would see the request, or it would cost more.
+            continue
+        case.chosen = reduced
         drafts = (case.draft("grant", grant=given.id), sending)
         refused = await case.hold(usage, accounts + given.accounts, drafts=drafts, sent=True, use=given.id)
         if refused is None or not _is_grant(refused):
             return refused
+    case.chosen = chosen
     return refused if asks else await case.hold(usage, accounts, drafts=(sending,), sent=True, use=None)
 
 

@@ -162,6 +162,7 @@ async def _by_review(
         costs=costs,
         selection=msgspec.to_builtins(case.chosen.selection),
         models=case.chosen.others,
+        fallbacks=case.chosen.fallbacks,
     )
     async with warmed(case.desk.provider, case.chosen.model):
         decision = await decided(case, item, entered)
@@ -173,10 +174,10 @@ async def _by_review(
             await hold(case, checked, model)
             return _Cleared(params=checked, digest=shown)
         case Approve(digest=shown) as approval if "approve" in item.choices:
-            if approval.scope != "once" and digest(params) == shown:
-                grant = Grant.give(params, case.origin, approval.scope, approval.terms)
-                await case.desk.grants.add(grant)
             await hold(case, params, approval.model)
+            if approval.scope != "once" and digest(params) == shown:
+                grant = Grant.give(params, case.origin, approval.scope, approval.terms, case.chosen)
+                await case.desk.grants.add(grant)
             return _Cleared(params=params, digest=shown)
         case _:
             raise case.failure("the reviewer decided what was not to be chosen")

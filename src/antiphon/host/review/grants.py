@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.budget import Account, Cap
+from antiphon.host.catalogue import LOCAL
+from antiphon.host.models.choice import Chosen
 from antiphon.host.review.review import Terms, digest
 from antiphon.host.store.base import GrantRow, Store
 from antiphon.host.store.memory import MemoryStore
@@ -31,7 +33,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """One remembered permission.
 
     It covers a request of the same server with the same tools and system prompt, for no more tokens and of no larger
-    size class than the one that was approved; or calls of the same tool, as long as the server says the same of it.
+    size class than the one that was approved, to a model that costs no more and reaches no further; or calls of the
+    same tool, as long as the server says the same of it.
     """
 
     identity: str
@@ -48,10 +51,26 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms = Terms()
     tool: str | None = None
     """The tool that may be called; ``None`` where it is sampling that is allowed."""
+    models: tuple[str, ...] = ()
+    """The models it was given for, by the user's names: the one that was chosen, and its fallbacks."""
+    reaches: tuple[str, ...] | None = None
+    """How far the request went that was approved, fallbacks included: ``"local"``, or vendors (see ``Model.reach``).
+
+    Empty where the model was the provider's own; ``None`` of a grant that does not say so.
+    """
+    price_class: int = 0
+    """The dearest of what was approved; see ``Chosen.price_class``."""
 
     @classmethod
-    def give(cls, params: Asked, origin: Origin, scope: GrantScope, terms: Terms | None = None) -> Grant:
-        """Make the grant that a person gives who approves this request for more than once."""
+    def give(
+        cls,
+        params: Asked,
+        origin: Origin,
+        scope: GrantScope,
+        terms: Terms | None = None,
+        chosen: Chosen | None = None,
+    ) -> Grant:
+        """Make the grant that a person gives who approves this request, for this model, for more than once."""
         is_tool = isinstance(params, CallToolRequestParams)
         if scope == "always" and not origin.pinned:
             # Whichever version is fetched next may be another program: no permission outlasts the process.
@@ -66,7 +85,35 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             size_class=_size_class(params),
             terms=terms or Terms(),
             tool=params.name if is_tool else None,
+            models=tuple(name for name in (chosen.model, *chosen.fallbacks) if name) if chosen else (),
+            reaches=chosen.reached if chosen else None,
+            price_class=chosen.price_class if chosen else 0,
         )
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether it does not say what it was given for: it then holds for local models alone, and else is asked."""
+        return self.tool is None and self.reaches is None
+
+    def reduced(self, chosen: Chosen) -> Chosen | None:
+        """Return the choice as far as this grant goes: without the fallbacks beyond it; ``None`` if the model is.
+
+        What goes no further and costs no more than what was approved is within it.
+        """
+        if chosen.model is None and not chosen.reaches:
+            # The provider's own model, chosen by nobody: for that it was given, or for less.
+            return chosen if not self.reaches else None
+        beyond = [name for name in (chosen.model, *chosen.fallbacks) if not self._goes_to(name, chosen)]
+        return None if chosen.model in beyond else chosen.without([name for name in beyond if name is not None])
+
+    def _goes_to(self, name: str | None, chosen: Chosen) -> bool:
+        alone = msgspec.structs.replace(chosen, model=name, fallbacks=())
+        reach = chosen.reaches.get(name)
+        if self.reaches is None:
+            return reach == LOCAL
+        # Of a chooser that does not say where its models are, their names are all there is to go by.
+        near = name in self.models if reach is None else reach in (*self.reaches, LOCAL)
+        return near and alone.price_class <= self.price_class
 
     def covers(self, params: Asked, origin: Origin) -> bool:
         """Tell whether the request may go without asking again, as long as the terms hold."""
@@ -74,7 +121,13 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         within = wanted.max_tokens <= self.max_tokens and wanted.size_class <= self.size_class
         # Everything else must be the same: whoever adds a member to a grant narrows it.
         return within and self == msgspec.structs.replace(
-            wanted, max_tokens=self.max_tokens, size_class=self.size_class
+            wanted,
+            max_tokens=self.max_tokens,
+            size_class=self.size_class,
+            # Of the model, ``reduced`` decides.
+            models=self.models,
+            reaches=self.reaches,
+            price_class=self.price_class,
         )
 
 

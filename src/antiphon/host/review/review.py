@@ -90,6 +90,8 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """The record of how the model was chosen, as plain data: candidates, scores, and why others were not."""
     models: tuple[str, ...] = ()
     """Further models that may be chosen instead, by name, in the user's order."""
+    fallbacks: tuple[str, ...] = ()
+    """The models that stand in, in turn, where the chosen one fails: to approve is to approve them too."""
 
 
 class ToolItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from antiphon.cli.quantities import shown
 from antiphon.errors import ConfigError
 from antiphon.host.budget import dollars
 from antiphon.host.checks.redact import mask
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.grants import Given, Grants
 from antiphon.host.store import Store
 from antiphon.host.store.base import BlockRow
@@ -41,8 +42,17 @@ async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) 
         "used": lambda one: _bounded(str(one.used), one.grant.terms.uses),
         "spent": lambda one: _spent(spent.get(f"grant:{one.id}", 0), one.grant.terms.money),
         "until": lambda one: shown(one.grant.terms.until),
+        "models": _models,
     }
     print_list(given, columns, as_json=False, nothing="Nothing is allowed beforehand by a person.")
+
+
+def _models(given: Given) -> str:
+    """Say which models it was given for, and how far away they are."""
+    grant = given.grant
+    if grant.asks_again:
+        return "local ones; else it asks again"
+    return "" if grant.tool is not None else inert_line(", ".join((*grant.models, *(grant.reaches or ()))))
 
 
 async def revoke(store: Store, ids: Sequence[str]) -> None:
