@@ -13,6 +13,7 @@ from msgspec import Raw, Struct, field
 
 __all__ = [
     "ABSENT",
+    "CALL_KEY",
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
     "LOGGING_LEVELS",
@@ -51,6 +52,7 @@ PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+CALL_KEY = "antiphon/call"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
@@ -150,6 +152,8 @@ class RequestMeta(Wire, frozen=True, kw_only=True):
     traceparent: str | None = None
     tracestate: str | None = None
     baggage: str | None = None
+    call_key: str | None = field(name=CALL_KEY, default=None)
+    """What a client of ours calls this call, the same when it sends the request again: not of the protocol."""
 
 
 class RequestParams(Wire, frozen=True, kw_only=True):

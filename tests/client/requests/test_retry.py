@@ -69,8 +69,8 @@ def test_the_tools_that_are_remembered_have_a_bound(monkeypatch: pytest.MonkeyPa
     assert not repeats.allows("tools/call", CallToolRequestParams.of("b"))
 
 
-def resetting(bodies: list[Any], resets: int) -> Any:
-    """Make a modern server that resets the connection of the first so many requests after the probe."""
+def resetting(bodies: list[Any], resets: int, *, after: int = 0) -> Any:
+    """Make a modern server that resets the connection of so many requests, ``after`` some behind the probe."""
 
     async def answers(request: Any, seen: Any) -> Any:
         done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
@@ -78,7 +78,7 @@ def resetting(bodies: list[Any], resets: int) -> Any:
             said = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": INFO}
             return result(seen.body["id"], {**done, **said})
         bodies.append(seen.body)
-        if len(bodies) <= resets:
+        if after < len(bodies) <= after + resets:
             request.transport.abort()
             return web.Response()
         if seen.body["method"] == "tools/list":
@@ -220,3 +220,23 @@ async def test_before_the_first_round_an_absent_server_is_told_at_once(tmp_path:
         await ended(process)
         with pytest.raises(PeerError, match=r"refused|closed|reset|broke off"):
             await client.call_tool("ask")
+
+
+async def test_a_call_that_may_be_repeated_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a server knows it again; two calls have two names, and one that is never repeated has none."""
+    monkeypatch.setattr(module, "PAUSES", (0.0,))
+    bodies: list[Any] = []
+    async with serving(resetting(bodies, 0)) as site, Client(site.url) as client:
+        await client.call_tool("t")
+        _ = [tool async for tool in client.tools()]
+        for _ in range(2):
+            await client.call_tool("t")
+    names = [body["params"]["_meta"].get("antiphon/call") for body in bodies if body["method"] == "tools/call"]
+    assert names[0] is None
+    assert len({*names[1:]} - {None}) == 2
+    bodies.clear()
+    async with serving(resetting(bodies, 1, after=1)) as site, Client(site.url) as client:
+        _ = [tool async for tool in client.tools()]
+        await client.call_tool("t")
+    sent = [body["params"]["_meta"]["antiphon/call"] for body in bodies if body["method"] == "tools/call"]
+    assert (len(sent), len({*sent})) == (2, 1)

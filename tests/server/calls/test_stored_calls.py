@@ -206,3 +206,32 @@ def test_which_stores_can_compare() -> None:
     """Seen by the operation they have."""
     assert isinstance(MemoryStateStore(), CompareAndSetStore)
     assert not isinstance(FourOperations(), CompareAndSetStore)
+
+
+@pytest.mark.parametrize("store", [True, False], ids=["with a store", "without"])
+async def test_a_first_request_that_is_sent_again_is_the_same_call(store: bool) -> None:
+    """Its client names it: the idempotency key is the same, and with a store a completed step is not taken again."""
+    done, stops = list[str](), Stops()
+
+    async def tool(ctx: Context) -> str:
+        async def pay(idempotency_key: str) -> str:
+            done.append(idempotency_key)
+            return f"receipt {len(done)}"
+
+        receipt: str = await ctx.step("pay", pay)
+        await stops()
+        return receipt
+
+    named = {"meta": {"antiphon/call": "n" * 32}}
+    async with cluster(tool, state_store=MemoryStateStore() if store else None) as processes:
+        client = processes.clients[0]
+        client.modern("tools/call", name="tool", arguments={}, **named)
+        async with asyncio.timeout(30):
+            await stops.reached.wait()
+        result = await processes.begin(1, **named)
+        stops.over.set()
+        other = await processes.begin(1, meta={"antiphon/call": "m" * 32})
+    assert text(result) == ("receipt 1" if store else "receipt 2")
+    assert len(set(done[:-1])) == 1
+    assert done[-1] not in done[:-1]
+    assert text(other) == f"receipt {len(done)}"

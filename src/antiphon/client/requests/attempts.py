@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Raw
 
 from antiphon.client.answers.ownership import OpenCall
+from antiphon.client.requests.retry import RepeatingConnection
 from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.replies import lifted, read_legacy, read_modern
 from antiphon.engine.connection import Connection
@@ -76,7 +77,10 @@ class Sending(Generic[R]):
             raise time.too_late(self.call.method)
         method = self.call.method
         wants_progress = self._on_progress is not None
-        outgoing = self._session.request(METHODS[method], params, wants_progress=wants_progress, meta=self.meta)
+        meta = self.meta
+        if isinstance(self._peer, RepeatingConnection):
+            meta = self._peer.with_key(method, params, meta)
+        outgoing = self._session.request(METHODS[method], params, wants_progress=wants_progress, meta=meta)
         self.call.request = outgoing.id
         clock = asyncio.get_running_loop().time
         began = clock()

@@ -13,6 +13,7 @@ stranger's server makes of the same state twice is not known.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -31,7 +32,7 @@ from antiphon.transports.http.client.failures import (
     is_unavailable,
     is_unreachable,
 )
-from antiphon.wire.common import Wire
+from antiphon.wire.common import CALL_KEY, Wire
 from antiphon.wire.envelope import RequestId, decode_envelope
 from antiphon.wire.tools import Tool
 from antiphon.wire.unknown import decode
@@ -138,6 +139,19 @@ class RepeatingConnection(Connection[ClientSession]):
             finally:
                 current.pop(outgoing.id, None)
         raise _told(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
+
+    def with_key(self, method: str, params: object, meta: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Add to ``_meta`` what names a call that may be sent again, so that a server knows it: its first request.
+
+        A retry has the state, which names the call. Only for tools that may be called twice; of others nothing is sent
+        again that went anywhere.
+        """
+        agreed = self.session.revision
+        if method != "tools/call" or agreed is None or not agreed.modern:
+            return meta
+        if getattr(params, "request_state", None) is not None or not self.repeats.allows(method, params):
+            return meta
+        return {CALL_KEY: os.urandom(16).hex(), **(meta or {})}
 
     def _may_repeat(self, lost: PeerError, method: str, params: object) -> bool:
         """Tell whether a request may be sent again: it surely went nowhere, or it may be carried out twice."""

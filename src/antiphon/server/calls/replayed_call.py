@@ -58,6 +58,10 @@ class JournalKeeper(Keeper, Protocol):
     stored: StoredCalls | None
     """What the processes of a server know of a call together, if they share a store."""
 
+    def key_of(self, connection: Connection[ServerSession], request: Request, handled: Handled, given: str) -> bytes:
+        """Return what the steps of a call are noted under whose client has given it a name."""
+        ...
+
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
         """Digest what the states and notes of a call are bound to."""
         ...
@@ -76,9 +80,10 @@ class JournalledCall(RoundCall):
     ) -> None:
         super().__init__(keeper, connection, request, handled)
         self.id, self.run, self.replayed_from = os.urandom(16), os.urandom(8), b""
-        self.key = self.id
-        """What its steps are noted under: the same in every run."""
-        self.was_elsewhere = False
+        given = request.meta.call_key if request.meta is not None else None
+        self.key = keeper.key_of(connection, request, handled, given) if given else self.id
+        """What its steps are noted under: the same in every run, also of a first request that is sent again."""
+        self.was_elsewhere = bool(given)
         """Whether another process may have taken steps that this run does not know of."""
         self.journal = Journal()
         self._others = keeper

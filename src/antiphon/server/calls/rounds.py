@@ -11,6 +11,7 @@ Source: 2026-07-28 basic/patterns/mrtr; DESIGN 5.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import time
@@ -273,6 +274,16 @@ class Rounds:
         self._kept.clear()
         self._live.clear()
         return [*self._retries, *(call.task for call in self._running if call.task is not None)]
+
+    def key_of(self, connection: Connection[ServerSession], request: Request, handled: Handled, given: str) -> bytes:
+        """Return what the steps of a call are noted under whose client has given it a name.
+
+        Of the principal, the call and its arguments as well, so that nobody finds another's; not of the code: an
+        idempotency key made of it is the same on both sides of a deployment.
+        """
+        arguments = self.core.arguments_of(request)
+        bound = binding(connection.principal, request.method.name, handled.name, arguments, self.core.name)
+        return hashlib.blake2b(bound + given.encode(), digest_size=16).digest()
 
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
         """Digest what the states and notes of a call are bound to: who calls what, with which arguments, which code."""

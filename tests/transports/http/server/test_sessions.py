@@ -12,9 +12,9 @@ from tests.transports.http.server.fakes import Bench, call, initialize
 class Idle:
     """A session as the table sees it."""
 
-    def __init__(self, id):
+    def __init__(self, id, principal=None):
         self.id = id
-        self.principal = None
+        self.principal = principal
         self.used = 0.0
         self.is_busy = self.is_awaited = False
         self.peer = self
@@ -67,9 +67,9 @@ async def test_the_number_of_sessions_is_bounded():
     sessions = Sessions(1, 60)
     session = Idle(b"a")
     sessions.add(session)
-    assert sessions.is_full
+    assert sessions.is_full(None)
     session.is_over = True
-    assert not sessions.is_full
+    assert not sessions.is_full(None)
     await sessions.close()
 
 
@@ -93,3 +93,31 @@ async def test_a_session_in_use_outlives_the_timeout():
         app._sessions._sweep()
         bench.peer.go.set()
         assert (await waiting.done()).json["result"] == "waited"
+
+
+async def test_a_principal_has_a_share():
+    """One that opens session after session leaves places for others; alone, it may have half of them."""
+    sessions = Sessions(8, 60)
+    for number in range(8):
+        if not sessions.is_full("greedy"):
+            sessions.add(Idle(b"g%d" % number, "greedy"))
+    assert len(sessions) == 4
+    assert not sessions.is_full("modest")
+    sessions.add(Idle(b"m", "modest"))
+    assert not sessions.is_full("modest")
+    assert not sessions.is_full(None)
+    for number in range(3):
+        await sessions.remove(sessions.find(b"g%d" % number, "greedy"))
+    assert not sessions.is_full("greedy")
+    await sessions.close()
+    assert sessions._owned == {}
+
+
+async def test_one_principal_does_not_take_all_sessions():
+    """Over HTTP: it gets a 503, and somebody else a session."""
+    bench = Bench(max_sessions=8, check_token={"g": "greedy", "m": "modest"}.get)
+    async with closing(bench.app) as app:
+        greedy = [(await post(app, initialize(), authorization="Bearer g")).status for _ in range(8)]
+        modest = await post(app, initialize(), authorization="Bearer m")
+    assert greedy == [200] * 4 + [503] * 4
+    assert modest.status == 200

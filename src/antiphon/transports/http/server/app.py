@@ -327,7 +327,7 @@ class HttpApp:
         if not rules.is_request(envelope):
             await refuse(http, _NEEDS_SESSION)
             return
-        if self._sessions.is_full:
+        if self._sessions.is_full(http.principal):
             await unavailable(http, "Too many sessions")
             return
         session = Session(self._connect, http, self._settings, self._store)

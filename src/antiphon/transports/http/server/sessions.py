@@ -13,6 +13,10 @@ __all__ = ["Sessions"]
 log = logging.getLogger(__name__)
 
 
+_SHARE = 4
+"""A principal may have a quarter of the sessions, once half of them are taken."""
+
+
 class Sessions:
     """Sessions by their ids."""
 
@@ -20,6 +24,8 @@ class Sessions:
         self._limit = limit
         self._idle_timeout = idle_timeout
         self._sessions: dict[bytes, Session] = {}
+        self._owned: dict[str, int] = {}
+        """How many each principal has."""
         self._time: Callable[[], float] = float
         """The clock of the loop that sessions live in."""
         self._timer: asyncio.TimerHandle | None = None
@@ -28,12 +34,29 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no place for another one; those that are over make room first."""
-        if len(self._sessions) >= self._limit:
+    def is_full(self, principal: str | None) -> bool:
+        """Tell whether there is no place for another one of this principal; those that are over make room first.
+
+        Once half of the places are taken, nobody who is known may have more than a quarter of all.
+        """
+        if not self._has_place(principal):
             self._sweep()
-        return len(self._sessions) >= self._limit
+        return not self._has_place(principal)
+
+    def _has_place(self, principal: str | None) -> bool:
+        count = len(self._sessions)
+        if principal is None or 2 * count < self._limit:
+            return count < self._limit
+        return count < self._limit and self._owned.get(principal, 0) < max(1, self._limit // _SHARE)
+
+    def _forget(self, session: Session) -> None:
+        if self._sessions.pop(session.id, None) is None or session.principal is None:
+            return
+        left = self._owned[session.principal] - 1
+        if left:
+            self._owned[session.principal] = left
+        else:
+            del self._owned[session.principal]
 
     @property
     def is_busy(self) -> bool:
@@ -45,6 +68,8 @@ class Sessions:
         self._time = asyncio.get_running_loop().time
         self.touch(session)
         self._sessions[session.id] = session
+        if session.principal is not None:
+            self._owned[session.principal] = self._owned.get(session.principal, 0) + 1
         if self._timer is None:
             self._tick()
 
@@ -65,14 +90,14 @@ class Sessions:
 
     def drop(self, session: Session) -> None:
         """Forget a session and let it end in the background."""
-        self._sessions.pop(session.id, None)
+        self._forget(session)
         task = asyncio.get_running_loop().create_task(end(session))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     async def remove(self, session: Session) -> None:
         """Forget a session and end it."""
-        self._sessions.pop(session.id, None)
+        self._forget(session)
         await end(session)
 
     async def close(self) -> None:

@@ -70,7 +70,8 @@ class Stream:
     def finish(self) -> None:
         """Let it end without a last frame."""
         self.complete = True
-        self._count_dropped()
+        if self._dropped:
+            self._count_dropped()
         if self._slow_down is not None and self._carrier is not None and self._carrier.pass_on(b"", last=True):
             self._carrier = self._slow_down = None
             return
@@ -159,7 +160,8 @@ class Stream:
         await self._ending(carrier, self._take_over(before, carrier, after))
 
     async def _take_over(self, before: Carrier | None, carrier: Carrier, after: int | None) -> None:
-        self._count_dropped()
+        if self._dropped:
+            self._count_dropped()
         if before is not None and before is not carrier:
             self.slow_down()
             before.stop()
