@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -218,3 +219,14 @@ async def test_text_pushed_out_of_sight_is_pointed_out():
     assert [risk.kind for risk in person.shown[0].risks] == ["blank"]
     assert person.shown[0].risks[0].places[0].path == "messages[0].content.text"
     assert person.shown[1].risks == ()
+
+
+@pytest.mark.parametrize("piece", ["\u200d", "e\u0301\u0301\u0301\u0301\u0301", "-eyJ", "a\u200d"])
+async def test_a_request_of_megabytes_does_not_stop_the_host(piece: str):
+    """While its text is looked at, with secrets masked, another server is answered."""
+    host = Host(Scripted(["small", "large"]), redaction=Redaction(request="mask"), **OPEN)
+    large = asyncio.ensure_future(host(request(piece * (1_000_000 // len(piece))), origin("large")))
+    await asyncio.sleep(0)
+    assert (await host(request("small"), origin("small"))).text == "small"
+    assert not large.done()
+    assert (await large).text == "large"

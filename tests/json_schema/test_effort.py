@@ -29,6 +29,14 @@ def test_a_recursive_schema_is_counted_to_the_depth_of_the_value():
     assert twenty is not None and forty is not None and twenty < forty <= 2 * twenty
 
 
+def test_a_schema_that_does_not_recur_asks_for_the_same_at_any_depth():
+    """So that most values need not be weighed."""
+    flat = {"properties": {"a": {"items": {"type": "integer"}}}, "required": ["a"]}
+    assert Effort(flat).constant() == Effort(flat).total(5)
+    assert Effort({"items": {"$ref": "#"}}).constant() is None
+    assert Effort({"$dynamicRef": "#"}).constant() is None
+
+
 def test_members_that_are_looked_at_twice_double_at_each_level():
     """``properties`` beside ``patternProperties``: the value is nested, and each level doubles the work."""
     schema = {"properties": {"a": {"$ref": "#"}}, "patternProperties": {"^a": {"$ref": "#"}}}

@@ -19,6 +19,8 @@ _MAX_STEPS = 3_000
 """Subschemas looked at for one count: 3 ms."""
 _MAX_CHAIN = 150
 """Subschemas within each other, or that refer to each other in a row."""
+_DEEP = 30
+"""Nesting of a value below which a schema that does not recur looks at nothing; a deeper one counts as if it did."""
 _BRANCH = 50
 """A branch of ``anyOf`` or ``oneOf`` that fails is reported, which takes so many times as long as to look at it."""
 _PATTERN = 50
@@ -67,6 +69,11 @@ class Effort:
             except _NotCountable:
                 self._totals[depth] = None
         return self._totals[depth]
+
+    def constant(self) -> int | None:
+        """Return what ``total`` is at any depth; ``None`` for a schema that recurs, or cannot be counted."""
+        total = self.total(_DEEP)
+        return total if total is not None and total == self.total(_DEEP + 1) else None
 
     def expansion(self) -> int | None:
         """Return how many subschemas look at one value, at the place of the schema where that is most."""

@@ -55,6 +55,9 @@ _MAX_REASONS = 10_000_000
 _MAX_PATTERN = 100_000
 """Bytes of a compiled regular expression on the event loop: it is compiled in 2 ms. Others are used in the process."""
 
+_RECURS = MAX_EFFORT + 1
+"""Stands for the work of a schema that depends on the depth of the value."""
+
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -67,12 +70,13 @@ class SchemaValidator:
     with it is raised by the first ``check``.
     """
 
-    __slots__ = ("_compiled", "_document", "_effort", "_place", "_schema")
+    __slots__ = ("_compiled", "_constant", "_document", "_effort", "_place", "_schema")
 
     def __init__(self, schema: Mapping[str, Any], *, place: str, lazy: bool = False) -> None:
         self._schema: dict[str, Any] = schema if isinstance(schema, dict) else dict(schema)
         self._place = place
         self._compiled: Any = None
+        self._constant: int | None = None
         self._document = b""
         self._effort: Effort | None = None
         if count_members(self._schema, MAX_MEMBERS) <= MAX_MEMBERS:
@@ -103,6 +107,18 @@ class SchemaValidator:
         """Tell whether a check is little work, and the schema is compiled for it."""
         if self._effort is None:
             return False
+        if self._constant is None:
+            self._constant = self._effort.constant() or _RECURS
+        # No place of a value is written in less than one byte: mostly this is enough to know.
+        if self._constant * len(msgspec.json.encode(instance)) > MAX_EFFORT and not self._is_light(instance):
+            return False
+        if self._compiled is None:
+            self._compiled = _compiled_here(self._schema, self._place)
+        return self._compiled is not None
+
+    def _is_light(self, instance: Any) -> bool:
+        """Weigh a value, and count the work for its depth."""
+        assert self._effort is not None
         weighed = weigh(instance, _MAX_WEIGHT)
         if weighed is None or weighed[1] > _MAX_VALUE_DEPTH:
             _refuse_expanding(self._effort)
@@ -111,9 +127,7 @@ class SchemaValidator:
         if total is None or total * weighed[0] > MAX_EFFORT:
             _refuse_expanding(self._effort)
             return False
-        if self._compiled is None:
-            self._compiled = _compiled_here(self._schema, self._place)
-        return self._compiled is not None
+        return True
 
     async def _check_aside(self, instance: Any) -> None:
         if not self._document:
