@@ -112,6 +112,14 @@ async def test_keys_in_the_environment_stay_here(monkeypatch):
     assert "OPENAI_API_KEY" not in names
 
 
+async def test_a_packed_program_does_not_start_itself(monkeypatch):
+    """Its interpreter is the program: what would have to be checked aside is refused."""
+    monkeypatch.setattr(pool, "_pool", pool._Pool())
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(TooCostly, match="no Python interpreter"):
+        await run_aside(number, b"")
+
+
 def test_nothing_is_left_behind_by_a_program_that_ends():
     """The process ends with the program that started it."""
     program = (

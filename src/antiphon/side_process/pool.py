@@ -30,8 +30,8 @@ MAX_MEMORY = 1024 * 1024 * 1024
 """Bytes of address space of one. A frame of 16 MiB, decoded, needs about a fifth of it."""
 MAX_SECONDS = 2.0
 """Seconds of processor time for one piece of work, by default. Honest ones take milliseconds."""
-MAX_WAITING = 64
-"""Pieces of work that wait or run; one more is refused."""
+MAX_WAITING = 1_000
+"""Pieces of work that wait or run; one more is refused. Honest ones are done in milliseconds."""
 _PATIENCE = 5.0
 """Times as many seconds of the clock may pass as of processor time: other programs want the processor too."""
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from antiphon.side_process.child import main; main({memory})"
@@ -55,6 +55,9 @@ class _Process:
     """One side process. Its methods block, so threads call them; ``kill`` may be called from anywhere."""
 
     def __init__(self) -> None:
+        if getattr(sys, "frozen", False) or not sys.executable:
+            # A program that was packed into one file would start itself once more.
+            raise OSError("there is no Python interpreter to start")
         program = _PROGRAM.format(path=[str(Path(place).absolute()) for place in sys.path], memory=MAX_MEMORY)
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", program],
