@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from antiphon.cli.failures import Failed, explain, placed, report
+from antiphon.cli.failures import Failed, explain, json_mistake, placed, report
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
+from tests.cli.conftest import Cli
+from tests.cli.program import SHOP
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,33 @@ def test_notes_are_told():
     error = Rejected("refused")
     error.add_note("denied: too long")
     assert explain(error) == "refused (code -1)\ndenied: too long"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{\n "a": x}', "line 2, column 7: Expecting value"),
+        (b"\xff", "byte 0: not UTF-8"),
+        (b"[" * 100_000, "too deep"),
+        (b"{}", None),
+    ],
+)
+def test_a_mistake_in_json_has_a_line_and_a_column(data: bytes, said: str | None):
+    """As an editor shows them."""
+    assert json_mistake(data) == said
+
+
+def test_files_of_json_name_line_and_column(cli: Cli):
+    """Those of arguments, and those of requests."""
+    Path("bad.json").write_text('{\n "product": hat}', encoding="utf-8")
+    for words in (f"call {SHOP} price @bad.json", "models explain bad.json", "policy explain bad.json"):
+        done = cli(*words.split())
+        assert done.code == 2
+        assert "line 2, column 13: Expecting value" in done.err, done.err
+
+
+def test_a_configuration_that_is_named_is_there(cli: Cli):
+    """Also for a command that asks nothing of it."""
+    done = cli("tools", SHOP, "--config", "none.toml")
+    assert (done.code, done.out) == (2, "")
+    assert "none.toml: No such file" in done.err

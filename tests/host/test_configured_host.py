@@ -86,6 +86,7 @@ async def test_a_hint_at_what_is_not_allowed_finds_nothing():
     with pytest.raises(Rejected) as refused:
         await nothing(request(model_preferences=wishes), origin())
     assert refused.value.data["reason"] == "no-model"
+    assert refused.value.__notes__[-1].startswith("no model can answer: one: ")
 
 
 async def test_what_has_no_price_is_not_bought():

@@ -16,12 +16,15 @@ from typing import Any, cast
 
 import msgspec
 
+from antiphon.cli.failures import json_mistake
 from antiphon.errors import ConfigError
 
 __all__ = ["read_arguments", "read_texts", "similar"]
 
 Schema = Mapping[str, Any]
 
+_SHOWN = 200
+"""Characters that a message repeats of what cannot be read."""
 _LARGEST = 64 * 1024 * 1024
 """Bytes of the arguments in a file: as many as a message may have."""
 
@@ -101,7 +104,8 @@ def _json(place: str, text: str) -> object:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{place}: {text!r} is not JSON: {error}") from None
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise ConfigError(f"{place}: {shown!r} is not JSON: {json_mistake(text.encode()) or error}") from None
 
 
 def _property(schema: Schema, key: str) -> Schema | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.visible import inert
 
-__all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain", "placed", "report"]
+__all__ = ["FAILED", "WRONG_USAGE", "Failed", "explain", "json_mistake", "placed", "report"]
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -57,3 +58,16 @@ def report(error: Exception) -> int:
     """Write an error to standard error, made inert since it may quote a server, and return the exit code."""
     print(f"antiphon: {inert(explain(error))}", file=sys.stderr)
     return exit_code(error)
+
+
+def json_mistake(data: bytes) -> str | None:
+    """Say where a text is no JSON, by line and column; ``None`` if it is JSON, and something else is wrong with it."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    except UnicodeDecodeError as error:
+        return f"byte {error.start}: not UTF-8"
+    except RecursionError:
+        return "too deep"
+    return None

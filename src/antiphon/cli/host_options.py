@@ -85,6 +85,9 @@ def choose_host(
     if yes and deny:
         raise ConfigError("--yes and --deny contradict each other")
     if deny:
+        if config is not None:
+            # For its mistakes: a file that was named is there, and can be read.
+            configuration(config, environ)
         # Whatever is configured, nothing will be asked of it.
         return Configured(Config(), environ, provider=named("echo"), review="refuse")
     configured = configuration(config, environ)

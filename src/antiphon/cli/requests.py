@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from antiphon.cli.failures import json_mistake
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.validate import validate
@@ -57,7 +58,7 @@ def read_ask(path: Path) -> Asked:
         if message.method == "tools/call":
             return msgspec.json.decode(bytes(message.params), type=CallToolRequestParams)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
-        raise ConfigError(f"{path}: not a request: {error}") from None
+        raise ConfigError(f"{path}: not a request: {json_mistake(data) or error}") from None
     return _sampling(path, data)
 
 
@@ -67,7 +68,7 @@ def _sampling(path: Path, data: bytes) -> CreateMessageRequestParams:
         params = msgspec.json.decode(bytes(message.params) or data, type=CreateMessageRequestParams)
         validate(params)
     except (msgspec.DecodeError, UnicodeDecodeError, AntiphonError) as error:
-        raise ConfigError(f"{path}: not a sampling request: {error}") from None
+        raise ConfigError(f"{path}: not a sampling request: {json_mistake(data) or error}") from None
     return params
 
 

@@ -215,3 +215,9 @@ def test_a_port_in_use_is_one_sentence(cli: Cli):
     assert done.code == 2
     assert done.err.splitlines()[-1].startswith(f"antiphon: cannot serve at {place}: the port is in use; ")
     assert "Traceback" not in done.err
+
+
+def test_a_folder_is_no_file(tmp_path):
+    """The file in it is what is served."""
+    with pytest.raises(ConfigError, match=r"is a folder; name the \.py file in it"):
+        load(tmp_path)

@@ -184,6 +184,8 @@ def load(path: Path) -> ModuleType:
         ConfigError: there is no such file, or it is no Python file.
         Failed: it raised; the message names the line.
     """
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder; name the .py file in it, as in {path / 'server.py'}")
     if not path.is_file():
         raise ConfigError(f"no such file: {path}")
     specification = importlib.util.spec_from_file_location(path.stem, path)

@@ -102,3 +102,13 @@ def test_where_decisions_are_kept_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     assert "hunter22" not in store('[defaults]\nstore = "postgresql://me:hunter22@host/db"').text
     monkeypatch.setattr("antiphon.cli.commands.doctor.local.usual_store", MemoryStore)
     assert store("").kind == "note"
+
+
+def test_models_that_cannot_answer_are_a_failure(monkeypatch: pytest.MonkeyPatch):
+    """With a vendor's key and without the packages for it, or without the key: the remedy is named."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    assert kinds()["models"] == "ok"
+    monkeypatch.setattr("antiphon.host.models.models.find_spec", lambda name: None)
+    [said] = [finding for finding in local_findings() if finding.subject == "models"]
+    assert said.kind == "failed"
+    assert "pip install 'antiphon[host]'" in said.text

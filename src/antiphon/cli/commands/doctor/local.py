@@ -13,10 +13,13 @@ from antiphon import __version__
 from antiphon.cli.config_files import config_paths, read_config
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
-from antiphon.host.config import load_config
+from antiphon.host.config import Config, load_config
+from antiphon.host.models.models import Models
 from antiphon.host.store import MemoryStore, usual_store
 from antiphon.host.store.location import state_folder
 from antiphon.host.terminal.tty import find_terminal
+from antiphon.wire.content import TextContent
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 
 __all__ = ["Finding", "local_findings"]
 
@@ -118,8 +121,18 @@ def _settings(file: Path | None) -> Iterator[Finding]:
         return
     files = ", ".join(map(str, config.files)) or "not there: what is built in holds"
     yield Finding("ok" if config.files else "note", "antiphon.toml", files)
-    yield Finding("ok", "models", ", ".join(model.name for model in config.models))
+    yield _models(config)
     yield _store(config.store)
+
+
+def _models(config: Config) -> Finding:
+    """Say which models there are, and whether any of them can answer the shortest request."""
+    message = SamplingMessage(role="user", content=TextContent(text="Hello"))
+    shortest = CreateMessageRequestParams(messages=[message], max_tokens=1)
+    selection = Models(config.catalogue(), os.environ).select(shortest)
+    if selection.winner is None:
+        return Finding("failed", "models", selection.why_none)
+    return Finding("ok", "models", ", ".join(model.name for model in config.models))
 
 
 def _store(configured: str | None) -> Finding:
