@@ -24,7 +24,8 @@ from antiphon.host.budget import (
     worst_case,
 )
 from antiphon.host.providers.base import Usage, text_answer
-from antiphon.wire.content import AudioContent, ImageContent
+from antiphon.host.tokens import estimate
+from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import SamplingMessage
 from tests.host.asks import origin, request
@@ -66,10 +67,17 @@ def test_the_dearest_of_those_that_may_answer_is_held():
     assert dearest(usage, []) == Amount(tokens=1_000)
 
 
-@pytest.mark.parametrize("text", ["a" * 300, "\u6bdb" * 100, "\U0001f9e5" * 75])
-def test_texts_are_estimated_by_their_bytes(text: str):
-    """A hundred tokens each, and a few for the frame: no fewer than any vendor counts."""
-    assert input_estimate(request(text)) == 100 + 16
+FRAME = 16
+"""What is estimated for roles and separators of one message."""
+
+
+def test_everything_that_is_sent_is_estimated():
+    """Texts by their script, and a few tokens for the frame; ids too: they are as long as a server makes them."""
+    assert input_estimate(request("a" * 300)) == estimate(["a" * 300]) + FRAME
+    used = ToolUseContent(id="i" * 24_000, name="search", input={"words": "hat"})
+    result = ToolResultContent(tool_use_id="i" * 24_000, content=[TextContent(text="none")])
+    messages = [SamplingMessage(role="assistant", content=used), SamplingMessage(role="user", content=result)]
+    assert input_estimate(request(messages=messages)) > 2 * 24_000 * 0.4
 
 
 def test_pictures_and_sound_are_estimated():
@@ -82,22 +90,25 @@ def test_pictures_and_sound_are_estimated():
 
 def test_the_worst_case_is_all_that_was_asked_for():
     """The whole input, and an answer as long as it may be."""
-    usage = worst_case(request("a" * 300, max_tokens=70))
-    assert (usage.input_tokens, usage.output_tokens) == (116, 70)
+    params = request("a" * 300, max_tokens=70)
+    usage = worst_case(params)
+    assert (usage.input_tokens, usage.output_tokens) == (input_estimate(params), 70)
 
 
 def test_an_answer_is_estimated_no_longer_than_it_may_be():
     """Where the provider does not say."""
     params = request("a" * 300, max_tokens=70)
-    assert estimated_usage(params, text_answer("b" * 30, "m")).output_tokens == 11
+    assert estimated_usage(params, text_answer("b" * 30, "m")).output_tokens == estimate(["b" * 30]) + 1
     assert estimated_usage(params, text_answer("b" * 3_000, "m")).output_tokens == 70
 
 
 def test_costs_are_shown_low_likely_and_worst():
     """And what is left."""
-    costs = estimate_costs(request("a" * 300, max_tokens=100), DEAR, 5)
+    params = request("a" * 300, max_tokens=100)
+    costs, asked = estimate_costs(params, DEAR, 5), input_estimate(params)
     assert costs.low.money < costs.likely.money < costs.worst.money
-    assert (costs.low.tokens, costs.likely.tokens, costs.worst.tokens, costs.left) == (116, 166, 216, 5)
+    assert (costs.low.tokens, costs.likely.tokens, costs.worst.tokens) == (asked, asked + 50, asked + 100)
+    assert costs.left == 5
 
 
 def test_a_request_counts_towards_four_accounts():

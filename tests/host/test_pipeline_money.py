@@ -97,6 +97,21 @@ async def test_what_was_used_is_spent(place: Place):
         assert (line.model, line.requests, line.money) == ("metered", 1, 12)
 
 
+async def test_what_took_more_than_was_held_is_charged_and_ends_the_budget(place: Place):
+    """The record says so, and nothing more is sent."""
+    worst = input_estimate(request()) + 100
+    async with place.open() as store:
+        provider = Metered(Usage(input_tokens=10 * worst, output_tokens=100))
+        budget = Budget(call=Cap(tokens=5 * worst))
+        host = Host(provider, store=store, choose=choose, budget=budget, **ALONE)
+        await host(request(), origin("1"))
+        assert (await spent(host)).tokens == 10 * worst + 100
+        settled = [record for record in host.audit.records("1") if record.step == "settled"]
+        assert [record.outcome for record in settled] == ["over"]
+        assert await reason(host, ask=origin("2")) == "budget"
+        assert provider.called == 1
+
+
 async def test_fifty_at_once_spend_no_more_than_the_budget(place: Place):
     """Two hosts, a budget for ten at worst: ten answers, forty refusals, all of it spent."""
     one = place.make()

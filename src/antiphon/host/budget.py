@@ -6,14 +6,16 @@ reservation is one conditional update, so that requests at the same time can nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from typing import Protocol
 
 import msgspec
 
-from antiphon.host.checks.contents import binaries, texts
+from antiphon.host.checks.contents import binaries, blocks, texts
 from antiphon.host.providers.base import Usage
+from antiphon.host.tokens import estimate
+from antiphon.wire.content import ToolResultContent, ToolUseContent
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -40,8 +42,6 @@ __all__ = [
 DOLLAR = 1_000_000_000
 """One dollar in the unit that money is counted in: nano-dollars."""
 _PER_DOLLAR = Decimal(10) ** 12
-_BYTES_PER_TOKEN = 3
-"""English has four and more; Chinese, Japanese and Korean have about one character, which is three bytes."""
 _TOKENS_PER_MESSAGE = 8
 """Roles and separators: vendors count three to seven."""
 _TOKENS_PER_IMAGE = 2_000
@@ -128,12 +128,21 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 def input_estimate(params: CreateMessageRequestParams) -> int:
     """Estimate the tokens a request is, rather too many than too few."""
-    size = sum(len(text.encode("utf-8", "surrogatepass")) for _, text in texts(params))
-    total = -(-size // _BYTES_PER_TOKEN) + _TOKENS_PER_MESSAGE * (len(params.messages) + 1)
+    total = estimate(_sent(params)) + _TOKENS_PER_MESSAGE * (len(params.messages) + 1)
     for binary in binaries(params):
         is_image = binary.mime_type.startswith("image/")
         total += _TOKENS_PER_IMAGE if is_image else len(binary.data) * 3 // 4 // _BYTES_PER_SOUND_TOKEN + 1
     return total
+
+
+def _sent(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[str]:
+    """Yield all texts that a vendor counts: what a model reads, and the ids that say which result is of which use."""
+    yield from (text for _, text in texts(asked))
+    for _, block in blocks(asked):
+        if isinstance(block, ToolUseContent):
+            yield block.id
+        elif isinstance(block, ToolResultContent):
+            yield block.tool_use_id
 
 
 def worst_case(params: CreateMessageRequestParams) -> Usage:
@@ -143,8 +152,7 @@ def worst_case(params: CreateMessageRequestParams) -> Usage:
 
 def estimated_usage(params: CreateMessageRequestParams, result: CreateMessageResult) -> Usage:
     """Estimate what was used where the provider did not say."""
-    size = sum(len(text.encode("utf-8", "surrogatepass")) for _, text in texts(result))
-    output = min(-(-size // _BYTES_PER_TOKEN) + 1, params.max_tokens)
+    output = min(estimate(_sent(result)) + 1, params.max_tokens)
     return Usage(input_tokens=input_estimate(params), output_tokens=output)
 
 

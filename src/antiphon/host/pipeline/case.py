@@ -205,9 +205,10 @@ class Case:
         if self.sent:
             usage = self.usage
             amount = held.amount if usage is None else Amount.of(usage, self.chosen.price)
+            over = amount.money > held.amount.money or amount.tokens > held.amount.tokens
             self.note(
                 "settled",
-                "unknown" if usage is None else "estimated" if self.estimated else "used",
+                "unknown" if usage is None else "over" if over else "estimated" if self.estimated else "used",
                 model=self.chosen.model or self.desk.provider.name,
                 input_tokens=held.amount.tokens if usage is None else usage.input_tokens,
                 output_tokens=0 if usage is None else usage.output_tokens,
