@@ -108,12 +108,17 @@ class Desk:
 
 @asynccontextmanager
 async def desk(
-    *, provider: Provider | None = None, config: Config | None = None, store: Store | None = None, **more: Any
+    *,
+    provider: Provider | None = None,
+    config: Config | None = None,
+    store: Store | None = None,
+    undo: float = 0.0,
+    **more: Any,
 ) -> AsyncIterator[Desk]:
     """Serve a page for a block."""
     store = store or MemoryStore()
     host = Host(provider or Scripted(["ok"] * 50), reviewer=Queue(store), store=store, **more)
-    async with running_page(store, config=config) as running:
+    async with running_page(store, config=config, undo=undo) as running:
         async with visitor(base_url=running.origin) as browser:
             made = Desk(store, running, browser, host)
             await made.enter()

@@ -32,7 +32,7 @@ async def test_an_approval_travels_back():
     async with desk() as page:
         question, task = await page.asked()
         sent = await page.post(f"/review/{question.id}/approve", page.about(question))
-        assert (sent.status_code, sent.json()) == (200, {"done": "Approved."})
+        assert (sent.status_code, sent.json()["done"]) == (200, "Approved.")
         assert (await task).text == "ok"
         assert [record.by for record in page.host.audit.records() if record.step == "review"] == ["page 1"]
 
@@ -175,3 +175,29 @@ async def test_an_answer_is_made_again():
         second = await page.arrived({question.id, first.id})
         await page.post(f"/review/{second.id}/approve", page.about(second))
         assert (await task).text == "two"
+
+
+async def test_what_became_of_a_decision_is_said():
+    """As far as anybody knows: nothing is claimed before."""
+    async with desk() as page:
+        question, task = await page.asked()
+        before = await page.get(f"/review/{question.id}/outcome")
+        assert before.json() == {"state": "pending", "text": ""}
+        await page.post(f"/review/{question.id}/approve", page.about(question))
+        await task
+        after = (await page.get(f"/review/{question.id}/outcome")).json()
+        assert after["state"] == "done"
+        assert (await page.get("/review/none/outcome")).json()["state"] == "gone"
+
+
+async def test_a_permission_can_be_taken_back_until_it_counts():
+    """Afterwards it is too late, and said to be."""
+    async with desk(undo=30) as page:
+        question, task = await page.asked()
+        held = (await page.post(f"/review/{question.id}/approve", page.about(question))).json()
+        assert held["undo"] == question.id
+        assert 0 < held["seconds"] <= 30
+        assert (await page.post(f"/review/{question.id}/undo")).status_code == 200
+        assert not task.done()
+        late = await page.post(f"/review/{question.id}/undo")
+        assert (late.status_code, late.json()["problem"]) == (422, "Too late to take it back.")

@@ -22,7 +22,7 @@ from antiphon.web.texts import LANGUAGES
 from antiphon.web.views import similar
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["decide", "invite", "preview", "revoke", "settings", "together", "unblock"]
+__all__ = ["decide", "draft", "invite", "preview", "revoke", "settings", "together", "unblock", "undo"]
 
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
 _SEAL = ("digest", "hash", "shown")
@@ -42,7 +42,12 @@ async def decide(site: Site, request: Request) -> Response:
         if not _refuses(decision) and site.too_soon(request, f"{found.id}:{form('hash')}", form("shown")):
             raise Refused("problem.soon")
         await site.queue.decide(found.id, decision, hash=form("hash"), by=site.by(request))
-        return site.done(request, f"done.{action}", then=await _following(site, found))
+        kept = await site.queue.get(found.id)
+        seconds = 0.0 if kept.release is None else max(0.0, kept.release - site.clock())
+        undo = found.id if kept.state == "held" else ""
+        return site.done(
+            request, f"done.{action}", then=await _following(site, found), undo=undo, of=found.id, seconds=seconds
+        )
 
     return await _acting(site, request, act)
 
@@ -64,6 +69,33 @@ async def preview(site: Site, request: Request) -> Response:
             lines=differences(found.item.received, params),
             digest=digest(params),
         )
+
+    return await _acting(site, request, act)
+
+
+async def undo(site: Site, request: Request) -> Response:
+    """Take back a permission that does not count yet."""
+
+    async def act() -> Response:
+        id: str = request.path_params["id"]
+        try:
+            await site.queue.undo(id)
+        except AlreadyDecided:
+            raise Refused("undo.late") from None
+        return site.done(request, "undo.done", then=f"/review/{id}")
+
+    return await _acting(site, request, act)
+
+
+async def draft(site: Site, request: Request) -> Response:
+    """Keep what was typed about a question, or forget it."""
+
+    async def act() -> Response:
+        id: str = request.path_params["id"]
+        fields = [(name, value) for name, value in form_of(request) if name not in _SEAL]
+        forgotten = ("discard", "1") in fields
+        await site.queue.keep_draft(id, None if forgotten else fields)
+        return site.done(request, "done.draft", then=f"/review/{id}/edit")
 
     return await _acting(site, request, act)
 

@@ -35,6 +35,7 @@ _LOOKING: dict[str, View] = {
     "/": views.queue,
     "/review/{id}": views.question,
     "/review/{id}/edit": views.edit,
+    "/review/{id}/outcome": views.outcome,
     "/review/{id}/{of}/{number:int}": views.media,
     "/alike/{id}": views.alike,
     "/live": views.live,
@@ -49,6 +50,8 @@ _LOOKING: dict[str, View] = {
 }
 _DOING: dict[str, View] = {
     "/review/{id}/preview": actions.preview,
+    "/review/{id}/draft": actions.draft,
+    "/review/{id}/undo": actions.undo,
     "/review/{id}/{action}": actions.decide,
     "/alike": actions.together,
     "/grants/{id}/revoke": actions.revoke,
@@ -69,15 +72,18 @@ class ReviewPage:
         named: str,
         plain: Collection[str] = (),
         config: Config | None = None,
+        undo: float = 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``named`` is what browsers call the page, with the port: ``"<name>.localhost:8765"``.
 
         ``name`` is that of the page in the store, where its sessions are kept. Under the names in ``plain`` only its
-        script gets in, as no cookie is safe there. ``config`` lets it show models and servers as they were configured.
+        script gets in, as no cookie is safe there.
+        ``undo``: seconds for which a permission can be taken back. ``config`` lets it show models and servers as they
+        were configured.
         """
         self.access = Access(store, name, clock=clock)
-        self.site = Site(store, self.access, config=config, clock=clock)
+        self.site = Site(store, self.access, config=config, undo=undo, clock=clock)
         routes = [
             Route("/open", self._open, methods=["GET"]),
             Route("/open", self._let_in, methods=["POST"]),

@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.shape import Config
+from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store
 from antiphon.web.page import ReviewPage
 
@@ -79,12 +80,13 @@ async def running_page(
     port: int = 0,
     config: Config | None = None,
     remote: bool = False,
+    undo: float = UNDO,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page in the background of the block. The store stays open.
 
     ``port`` 0 is that of an earlier page over this store, if it is free, else any. Name, port and sessions are kept in
     the store. ``remote`` allows a ``host`` that others can reach: whoever has the address may decide, over a connection
-    that is not encrypted.
+    that is not encrypted. ``undo``: seconds for which a permission given here can be taken back.
 
     Raises:
         ConfigError: the host is not of this machine alone, and ``remote`` was not said; or the port is taken.
@@ -99,7 +101,7 @@ async def running_page(
         own = f"[{host}]" if ":" in host else host
         named = f"{row.name}.localhost:{row.port}"
         plain = {f"{name}:{row.port}" for name in (*_NAMES, own)}
-        page = ReviewPage(store, name=row.name, named=named, plain=plain, config=config)
+        page = ReviewPage(store, name=row.name, named=named, plain=plain, config=config, undo=undo)
         await page.access.load()
         server = _Quiet(_config(page))
         serving = asyncio.create_task(server.serve(sockets=listening))

@@ -46,10 +46,16 @@ class Site:
     """The parts of one page."""
 
     def __init__(
-        self, store: Store, access: Access, *, config: Config | None = None, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        access: Access,
+        *,
+        config: Config | None = None,
+        undo: float = 0.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
-        self.queue = Queue(store, clock=clock)
+        self.queue = Queue(store, clock=clock, undo=undo)
         self.grants = Grants(store)
         self.audit = Audit(store)
         self.access = access
@@ -103,12 +109,13 @@ class Site:
         def stamp(subject: str) -> str:
             return session.stamp(subject, self.clock())
 
-        said = request.query_params.get("said", "")
+        said, undo = request.query_params.get("said", ""), request.query_params.get("undo", "")
         page = self._environment.get_template(template).render(
             **self._words(request),
             csrf=session.csrf,
             stamp=stamp,
-            said=said if said.startswith("done.") else "",
+            said=said if said.startswith(("done.", "undo.")) else "",
+            undo=undo if undo.isalnum() else "",
             now=self.clock(),
             **context,
         )
@@ -126,11 +133,17 @@ class Site:
         back = urlsplit(request.headers.get("referer", "")).path or "/"
         return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
 
-    def done(self, request: Request, key: str, *, then: str = "/", **more: str) -> Response:
-        """Say that it was done: to the page's own script, or at the next place where there is none."""
+    def done(self, request: Request, key: str, *, then: str = "/", undo: str = "", **more: str | float) -> Response:
+        """Say that it was done: to the page's own script, or at the next place where there is none.
+
+        ``undo`` is the question whose decision can still be taken back.
+        """
+        if undo:
+            more = {**more, "undo": undo}
+            then = f"{then}?undo={undo}"
         if wants_data(request):
             return JSONResponse({"done": self.texts(request)(key), **more})
-        return RedirectResponse(f"{then}?said={key}", 303)
+        return RedirectResponse(f"{then}{'&' if undo else '?'}said={key}", 303)
 
     def keep(self, response: Response, request: Request, name: str, value: str) -> None:
         """Let the browser keep a setting."""

@@ -11,16 +11,17 @@ from collections.abc import AsyncIterator
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.shown import groups_of, shape_of, show
+from antiphon.host.review.summary import outcome_text
 from antiphon.web.site import Site
 
-__all__ = ["alike", "edit", "live", "media", "question", "queue", "similar"]
+__all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "similar"]
 
 _HEARTBEAT = 15.0
 """Seconds: proxies and sleeping laptops notice a dead stream only when something is written to it."""
@@ -45,7 +46,14 @@ async def question(site: Site, request: Request) -> Response:
     pending = [] if alone else await site.queue.pending()
     template = "parts/question.html" if alone else "review.html"
     return site.html(
-        request, template, q=shown, over=found, groups=groups_of(pending), pending=len(pending), current=id
+        request,
+        template,
+        q=shown,
+        over=found,
+        became=_became(site, request, found),
+        groups=groups_of(pending),
+        pending=len(pending),
+        current=id,
     )
 
 
@@ -67,7 +75,21 @@ async def edit(site: Site, request: Request) -> Response:
     except LookupError:
         return await _gone(site, request)
     template = "parts/edit.html" if _is_part(request) else "edit.html"
-    return site.html(request, template, q=show(found), over=found)
+    kept = await site.queue.draft(found.id)
+    return site.html(request, template, q=show(found), over=found, draft=None if kept is None else dict(kept))
+
+
+async def outcome(site: Site, request: Request) -> Response:
+    """Say what became of a decision, as far as anybody knows."""
+    try:
+        found = await site.queue.get(request.path_params["id"])
+    except LookupError:
+        return JSONResponse({"state": "gone", "text": ""})
+    return JSONResponse({"state": found.state, "text": _became(site, request, found)})
+
+
+def _became(site: Site, request: Request, found: Question) -> str:
+    return "" if found.outcome is None else outcome_text(found.outcome, site.texts(request))
 
 
 async def alike(site: Site, request: Request) -> Response:

@@ -94,7 +94,7 @@ function current(path) {
 // Between two questions only the question is fetched: the queue beside it stays as it is.
 export async function go(path, { push = true, replace = false, focus = true } = {}) {
   const turn = ++going;
-  const inside = path.startsWith("/review/") && document.getElementById("queue");
+  const inside = /^\/review\/[^/]+$/.test(path) && document.getElementById("queue");
   if (inside) current(path);
   freeze();
   try {
@@ -135,6 +135,7 @@ function lost(error) {
 // Something has changed somewhere: the queue is fetched again, and the question if it is not what it was.
 export async function refresh() {
   ahead.clear();
+  if (watched.size) outcomes();
   if (!document.getElementById("queue")) return;
   const path = location.pathname;
   const held = document.activeElement?.dataset?.row;
@@ -218,8 +219,51 @@ async function sent(form, told, next) {
     place.hidden = false;
     return;
   }
+  if (told.of) became(told);
+  if ("undo" in form.dataset) offer("", 0);
   await go(form.dataset.then ?? next);
   await refresh();
+}
+
+// A permission can be taken back for a moment; then the page says what became of it, as soon as anybody knows.
+const watched = new Map();
+
+function became({ of, done, undo, seconds }) {
+  watched.set(of, done);
+  if (watched.size > 20) watched.delete(watched.keys().next().value);
+  if (undo) offer(undo, seconds, done);
+  for (const after of [seconds, seconds + 1, seconds + 3]) setTimeout(outcomes, after * 1000 + 200);
+}
+
+function offer(id, seconds, done = "") {
+  const place = document.getElementById("undo");
+  place.hidden = !id;
+  place.action = id ? `/review/${id}/undo` : "";
+  place.dataset.then = `/review/${id}`;
+  place.querySelector("span").textContent = done;
+  clearTimeout(Number(place.dataset.timer));
+  if (id) place.dataset.timer = String(setTimeout(() => offer("", 0), seconds * 1000));
+}
+
+async function outcomes() {
+  for (const [id, done] of [...watched]) {
+    const answer = await ask(`/review/${id}/outcome`).catch(() => null);
+    const { state, text } = answer?.ok ? await answer.json() : {};
+    if (state === "pending" || state === "gone") watched.delete(id);
+    if (!text || !watched.has(id)) continue;
+    watched.delete(id);
+    say(`${done} ${text}`);
+  }
+}
+
+let typed = 0;
+
+function draft(form) {
+  clearTimeout(typed);
+  typed = setTimeout(() => {
+    const headers = { "X-CSRF-Token": csrf(), Accept: "application/json" };
+    ask(form.dataset.draft, { method: "POST", body: fields(form), headers }).catch(lost);
+  }, 300);
 }
 
 // Where to go once this question is decided: the one after it, else the one before it, else the queue.
@@ -331,6 +375,10 @@ const ACTIONS = {
     place?.scrollIntoView({ block: "start" });
     place?.focus({ preventScroll: true });
   },
+  undo: () => {
+    const form = document.querySelector("#undo:not([hidden]), #detail form[action$='/undo']");
+    form?.requestSubmit();
+  },
   help: () => document.getElementById("help").showModal(),
 };
 
@@ -386,6 +434,8 @@ document.addEventListener(
 );
 
 document.addEventListener("input", (event) => {
+  const editing = event.target.closest?.("form[data-draft]");
+  if (editing) draft(editing);
   const place = event.target.closest?.(".field")?.querySelector(".fault");
   if (place) place.hidden = true;
   event.target.removeAttribute?.("aria-invalid");
