@@ -138,8 +138,6 @@ def test_a_person_refuses_at_the_terminal():
     child.sendline("r")
     child.expect_exact("reason")
     child.sendline("no tea today")
-    child.expect_exact("tell the server")
-    child.sendline("no")
     child.expect_exact("refused (user)")
     child.expect_exact("denied: no tea today")
     assert ended(child) == 1

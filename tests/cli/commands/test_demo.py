@@ -26,10 +26,18 @@ def test_it_finishes_by_itself(revision: str, cli: Cli):
     done = cli("demo", *QUICK, "--products", "3", "--json", "--no-messages", "--revision", revision)
     assert done.code == 0
     events = [event["event"] for event in done.objects]
-    assert events == ["connected", *["product", "ask", "answer", "stored"] * 3, "done"]
+    assert events == ["connected", *["product", "ask", "answer", "stored"] * 3, "done", "summary"]
     assert done.objects[0]["revision"] == revision
-    last = done.objects[-1]
+    last, summary = done.objects[-2:]
     assert (last["stored"], last["wanted"], last["revision"]) == (3, 3, revision)
+    assert {name: summary[name] for name in ("calls", "asks", "answered", "refused", "cost")} == {
+        "calls": 1,
+        "asks": 3,
+        "answered": 3,
+        "refused": 0,
+        "cost": "$0.00",
+    }
+    assert "antiphon audit list" in summary["record"] or "in memory" in summary["record"]
 
 
 def test_every_message_is_an_event(cli: Cli):
@@ -58,14 +66,16 @@ def test_messages_are_readable(cli: Cli):
     lines = done.out.splitlines()
     assert any(line.startswith("→ tools/call #") and '"count":1' in line for line in lines)
     assert any(line.startswith("← sampling/createMessage #") for line in lines)
-    assert lines[-1].startswith("1 of 1 new products are described and stored")
+    assert any(line.startswith("1 of 1 new products are described and stored") for line in lines)
+    assert any(line.startswith("Calls 1 · asks of the server 1 · answered 1 · refused 0") for line in lines)
+    assert lines[-1].startswith("Record: ")
     assert "\x1b" not in done.out
 
 
 def test_the_shop_may_be_kept(cli: Cli):
     """A second run describes the next products, and counts only those."""
     runs = [cli("demo", *QUICK, "-n", "2", "--json", "--no-messages", "--store", "shop.db") for _ in range(2)]
-    assert [(run.code, run.objects[-1]["stored"]) for run in runs] == [(0, 2), (0, 2)]
+    assert [(run.code, run.objects[-2]["stored"]) for run in runs] == [(0, 2), (0, 2)]
     described = [{event["sku"] for event in run.objects if event["event"] == "stored"} for run in runs]
     assert described[0] == {"P-1001", "P-1002"}
     assert not described[0] & described[1]

@@ -6,6 +6,7 @@ Owns the options and what they stand for. The run itself is ``run``.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from contextlib import AsyncExitStack
@@ -25,8 +26,11 @@ from antiphon.cli.options import Config, Json, Messages, ModelName, Provider, Re
 from antiphon.cli.session import run
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
+from antiphon.host.checks.redact import mask
 from antiphon.host.configured_host import Configured
 from antiphon.host.review_page import Opener, page_opener
+from antiphon.host.store import MemoryStore
+from antiphon.host.store.location import state_folder
 
 __all__ = ["command"]
 
@@ -91,8 +95,25 @@ def command(
     display = Display(as_json=as_json, messages=messages)
     pace = interval if interval is not None else _QUICK if yes else _HUMAN
     with tempfile.TemporaryDirectory(prefix="antiphon-demo-") as folder:
-        demo = Demo(display, host, store or Path(folder) / "shop.db", pace, is_kept=store is not None, is_paged=web)
+        demo = Demo(
+            display,
+            host,
+            store or Path(folder) / "shop.db",
+            pace,
+            is_kept=store is not None,
+            is_paged=web,
+            record=_record(host, config),
+        )
         return run(_shown(demo, display, host, opener, Wanted(products, revision, port, browse)))
+
+
+def _record(host: Configured, config: Path | None) -> str:
+    """Say where what was decided is kept, and how to look at it."""
+    if isinstance(host.store, MemoryStore):
+        return "in memory; it ends with this program"
+    place = configured_place(config)
+    kept = str(state_folder(os.environ) / "host.db") if place in (None, "default") else mask(str(place))
+    return f"{kept}; antiphon audit list shows it"
 
 
 class Wanted(NamedTuple):

@@ -54,6 +54,11 @@ class Display:
         elif self._messages:
             self.teller.say(line(message), "red" if message.kind == "error" else "dim")
 
+    def summary(self, *, calls: int, asks: int, answered: int, refused: int, cost: str, record: str) -> None:
+        """Show what happened in all; ``record`` says where it is kept."""
+        facts = {"calls": calls, "asks": asks, "answered": answered, "refused": refused, "cost": cost, "record": record}
+        self.event("summary", **facts)
+
     def legend(self) -> None:
         """Say what the arrows mean."""
         if self._messages and not self._as_json:
@@ -108,4 +113,6 @@ _LINES: Mapping[str, str] = {
     "stored": "  ■ stored        {sku}  {name}",
     "error": "  ✗ {message}",
     "done": "{stored} of {wanted} new products are described and stored (read back from the server), in {seconds} s.",
+    "summary": "Calls {calls} · asks of the server {asks} · answered {answered} · refused {refused} · cost {cost}\n"
+    "Record: {record}",
 }

@@ -20,6 +20,7 @@ from antiphon.cli.commands.demo.store import STORE_VARIABLE, Product
 from antiphon.cli.failures import FAILED, explain
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, ConfigError, ConnectionClosed, Rejected
+from antiphon.host.budget import dollars
 from antiphon.host.configured_host import Configured
 from antiphon.transports.recording import RecordingChannel
 from antiphon.wire.common import ClientCapabilities
@@ -40,9 +41,21 @@ class Demo:
     """One run of the demonstration."""
 
     def __init__(
-        self, display: Display, host: Configured, store: Path, interval: float, *, is_kept: bool, is_paged: bool
+        self,
+        display: Display,
+        host: Configured,
+        store: Path,
+        interval: float,
+        *,
+        is_kept: bool,
+        is_paged: bool,
+        record: str,
     ) -> None:
-        """``is_kept``: the shop may have products already. ``is_paged``: a person decides elsewhere, on a page."""
+        """``is_kept``: the shop may have products already. ``is_paged``: a person decides elsewhere, on a page.
+
+        ``record`` says where the host keeps what was decided, for people.
+        """
+        self._record = record
         self._display = display
         self._host = host
         self._store = store
@@ -51,10 +64,14 @@ class Demo:
         self._is_paged = is_paged
         self._pid: int | None = None
         self._asks = 0
+        self._made = 0
+        """Calls that were made."""
+        self._answered = 0
+        self._refused = 0
 
     async def run(self, wanted: int, revision: str) -> int:
         """Have products described; return the exit code. The last event says how many really are stored."""
-        began = time.monotonic()
+        began, spent = time.monotonic(), await self._spent()
         done: dict[str, object] = {"stored": None, "wanted": wanted}
         try:
             await self._described(wanted, revision, done)
@@ -63,7 +80,19 @@ class Demo:
         except AntiphonError as error:
             self._display.event("error", message=explain(error))
         self._display.event("done", **done, seconds=round(time.monotonic() - began, 1))
+        self._display.summary(
+            calls=self._made,
+            asks=self._asks,
+            answered=self._answered,
+            refused=self._refused,
+            cost=dollars(await self._spent() - spent),
+            record=self._record,
+        )
         return 0 if done["stored"] == wanted else FAILED
+
+    async def _spent(self) -> int:
+        """Return what was spent in all, in nano-dollars."""
+        return sum(balance.spent.money for balance in await self._host.store.balances_of(["total"]))
 
     async def _described(self, wanted: int, revision: str, done: dict[str, object]) -> None:
         self._display.legend()
@@ -120,6 +149,7 @@ class Demo:
         await asyncio.gather(*(one() for _ in range(wanted)))
 
     async def _call(self, client: Client, wanted: int) -> None:
+        self._made += 1
         try:
             result = await client.call_tool("describe_new_products", {"count": wanted}, progress=_ignore)
         except ConnectionClosed:
@@ -155,8 +185,10 @@ class Demo:
                 result = await self._host(params, origin)
         except Rejected as error:
             reason = cast("dict[str, object]", error.data).get("reason") if isinstance(error.data, dict) else None
+            self._refused += 1
             self._display.event("refused", n=number, reason=reason or "user")
             raise
+        self._answered += 1
         self._display.event("answer", n=number, model=result.model, text=result.text)
         return result
 

@@ -1,11 +1,12 @@
 """``antiphon doctor``: is everything in place here, and what is there to know about a server.
 
-Owns how findings are shown and what they mean for the exit code. The checks are ``local`` and ``server``.
+Owns how findings are shown and what they mean for the exit code. The checks are ``local``, ``models`` and ``server``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from antiphon.cli.options import Config, Headers, Json, Messages, Reach, Revisio
 from antiphon.cli.output import print_json
 from antiphon.cli.progress import Teller
 from antiphon.cli.session import run
+from antiphon.errors import ConfigError
 
 __all__ = ["command"]
 
@@ -33,6 +35,7 @@ _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 def command(
     target: OptionalTarget = None,
     *,
+    models: Annotated[bool, typer.Option("--models", help="Ask each configured model for one word.")] = False,
     as_json: Json = False,
     config: Config = None,
     header: Headers = None,
@@ -43,12 +46,15 @@ def command(
 ) -> int:
     """Check this installation, or a server.
 
+    With --models each configured model is asked for one word, which costs a fraction of a cent.
     Of a server: what it is, how fast it answers, and what is odd about it.
 
     Exit code 1 if anything failed; what is only odd is no failure.
     """
     if target is None:
-        return run(_local(as_json=as_json, config=config))
+        return run(_local(as_json=as_json, config=config, models=models))
+    if models:
+        raise ConfigError("--models asks the models of this installation: leave the server out")
     reach = Reach(
         target=target,
         config=config,
@@ -61,8 +67,14 @@ def command(
     return run(_server(reach, as_json=as_json))
 
 
-async def _local(*, as_json: bool, config: Config) -> int:
+async def _local(*, as_json: bool, config: Config, models: bool) -> int:
     findings = await asyncio.to_thread(local_findings, config)
+    if models:
+        from antiphon.cli.commands.doctor.models import model_findings
+
+        findings += await model_findings(
+            config if config is not None and config.suffix == ".toml" else None, os.environ
+        )
     return _show(findings, as_json=as_json)
 
 

@@ -1,0 +1,67 @@
+"""Does each model answer: one word is asked of each that is configured. It costs a fraction of a cent.
+
+Owns the question and how an answer or a failure is told. Which models there are is the configuration's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from antiphon.cli.commands.doctor.local import Finding
+from antiphon.errors import AntiphonError
+from antiphon.host.budget import DOLLAR
+from antiphon.host.catalogue import Catalogue, Model
+from antiphon.host.checks.visible import inert_line
+from antiphon.host.config import load_config
+from antiphon.host.models.models import Models
+from antiphon.host.providers.keys import missing_key
+from antiphon.host.providers.persistence import Patience
+from antiphon.host.review.summary import money
+from antiphon.wire.content import TextContent
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
+
+__all__ = ["model_findings"]
+
+_DEADLINE = 30.0
+"""Seconds for an answer: a local model may have to be loaded first."""
+_QUESTION = "Answer with the one word: ready"
+_MOST_TOKENS = 200
+"""Tokens of the answer: models that think need some before they say a word."""
+_SHOWN = 40
+"""Characters of the answer that are shown."""
+
+
+async def model_findings(config: Path | None, environ: Mapping[str, str]) -> list[Finding]:
+    """Ask each model for one word, all at once, each once; findings are in the order of the configuration.
+
+    Raises:
+        ConfigError: the configuration cannot be read.
+    """
+    found = await asyncio.to_thread(load_config, environ, file=config)
+    return await asyncio.gather(*(_asked(model, environ) for model in found.catalogue()))
+
+
+async def _asked(model: Model, environ: Mapping[str, str]) -> Finding:
+    missing = missing_key(model, environ)
+    if missing is not None:
+        return Finding("failed", model.name, f"{missing}: set it, or take the model out of the configuration")
+    models = Models(Catalogue((model,)), environ, patience=Patience(attempts=1, deadline=_DEADLINE))
+    began = time.monotonic()
+    try:
+        answer = await models.generate(_request(), model=model.name)
+    except AntiphonError as error:
+        return Finding("failed", model.name, str(error))
+    finally:
+        await models.aclose()
+    cost = None if answer.usage is None else models.cost(model.name, answer.usage)
+    paid = "" if not cost else f", {money(int(cost * DOLLAR))}"
+    text = inert_line(answer.result.text.strip()[:_SHOWN])
+    return Finding("ok", model.name, f'answered "{text}" in {time.monotonic() - began:.1f} s{paid}')
+
+
+def _request() -> CreateMessageRequestParams:
+    message = SamplingMessage(role="user", content=TextContent(text=_QUESTION))
+    return CreateMessageRequestParams(messages=[message], max_tokens=_MOST_TOKENS)
