@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from antiphon import Client
@@ -25,8 +26,9 @@ HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "conte
 class Replicas:
     """The processes, and a proxy that gives each request to the next one alive."""
 
-    def __init__(self, notes: Path) -> None:
+    def __init__(self, notes: Path, store: Path | None = None) -> None:
         self.notes = notes
+        self._store = () if store is None else (str(store),)
         self.processes: list[asyncio.subprocess.Process] = []
         self.ports: list[int] = []
         self.url = ""
@@ -38,7 +40,7 @@ class Replicas:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        command = [sys.executable, "-m", "tests.faults.replica", str(port), str(self.notes)]
+        command = [sys.executable, "-m", "tests.faults.replica", str(port), str(self.notes), *self._store]
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
         self.processes.append(process)
         self.ports.append(port)
@@ -53,7 +55,15 @@ class Replicas:
         await self.processes[index].wait()
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
-        """Hand one request on, and its response back as it comes."""
+        """Hand one request on, and its response back as it comes; cut the connection where the process does."""
+        try:
+            return await self._forward(request)
+        except aiohttp.ClientError:
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError from None
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
         alive = [port for port, one in zip(self.ports, self.processes, strict=True) if one.returncode is None]
         port = alive[next(self._turns) % len(alive)]
         self.served[port] += 1
@@ -87,9 +97,9 @@ async def _listens(port: int) -> bool:
 
 
 @asynccontextmanager
-async def replicas(notes: Path, count: int = 2) -> AsyncIterator[Replicas]:
-    """Run processes and the proxy before them."""
-    cluster = Replicas(notes)
+async def replicas(notes: Path, count: int = 2, store: Path | None = None) -> AsyncIterator[Replicas]:
+    """Run processes and the proxy before them; with a store they share it."""
+    cluster = Replicas(notes, store)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", cluster.forward)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -164,3 +174,38 @@ async def test_all_processes_replaced_in_the_middle(tmp_path: Path) -> None:
         done = cluster.effects()
     assert done.pop("run") == 2
     assert done == {f"effect-{turn}": 1 for turn in range(replica.SAMPLES)}
+
+
+@pytest.mark.parametrize("count", [2, 3], ids=["back where it is parked", "in a third process"])
+async def test_a_process_that_dies_after_a_step_leaves_it_noted(tmp_path: Path, count: int) -> None:
+    """It took the call over, paid, and was killed before it could say so: whoever goes on pays nothing again."""
+    notes = tmp_path / "notes"
+    hangs = notes.with_name(notes.name + replica.HANGS)
+
+    async def sample(_params: Any, _: Any) -> str:
+        hangs.touch()
+        return "yes"
+
+    async with (
+        replicas(notes, count, tmp_path / "states.db") as cluster,
+        Client(cluster.url, sampling=sample) as client,
+    ):
+        _ = [tool async for tool in client.tools()]
+        calling = asyncio.ensure_future(client.call_tool("pay"))
+        async with asyncio.timeout(60):
+            while not (found := hung(notes)):
+                await asyncio.wait([calling], timeout=0.05)
+                assert not calling.done(), calling
+        pids = [process.pid for process in cluster.processes]
+        await cluster.kill(pids.index(found))
+        result = await calling
+        done = cluster.effects()
+    assert result.text == f"yes receipt of {found}"
+    assert sum(count for what, count in done.items() if what.startswith("paid:")) == 1
+    assert done["told"] == 1
+
+
+def hung(notes: Path) -> int:
+    """Return the process that goes no further, 0 as long as there is none."""
+    lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith("hangs ")), 0)
