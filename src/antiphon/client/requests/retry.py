@@ -134,7 +134,8 @@ class RepeatingConnection(Connection[ClientSession]):
                 return await super().request(again, timeout=left, on_progress=on_progress)
             except PeerError as error:
                 lost = _still_lost(error, lost, params)
-                if not self._may_repeat(lost, outgoing.method.name, params):
+                # A server that is not there now may come back: what could be repeated before still can.
+                if not is_unreachable(lost) and not self._may_repeat(lost, outgoing.method.name, params):
                     raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost from None
             finally:
                 current.pop(outgoing.id, None)
