@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from textual.app import App, ComposeResult
 
 from antiphon.cli.screen.pieces import quoted, title
 from antiphon.cli.screen.queue_rows import Entry
-from antiphon.cli.screen.views import QueueView, RowsView
+from antiphon.cli.screen.views import QueueView, RowsView, fitted
 from antiphon.cli.screen.words import words
+from antiphon.host.checks.lines import cells_of
+from tests.cli.screen.reviewing import asking, lines, reviewing
 
 
 class Program(App[None]):
@@ -98,3 +101,24 @@ async def test_the_queue_tells_what_is_wanted():
         for line in (0, 1, 3):
             await pilot.click("#queue", offset=(3, line))
         assert app.told == [-1, 1, "1"]
+
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+
+
+@pytest.mark.parametrize("text", ["plain", "\u4dc0" * 60, f"\u6c49\u5b57 {FAMILY}" * 9, "e\u0301" * 60, ""])
+@pytest.mark.parametrize("width", [0, 7, 40])
+def test_a_row_takes_the_cells_it_has(text: str, width: int):
+    """As terminals count them, hexagrams and emoji included: what stands beside it keeps its place."""
+    assert cells_of(fitted(text, width)) == width
+
+
+async def test_hexagrams_do_not_push_the_frame():
+    """In the list and in the request."""
+    async with asking() as desk:
+        await desk.ask("\u4dc0" * 300)
+        async with reviewing(desk.store, size=(110, 24)) as review:
+            await review.sees("\u2502 \u4dc0")
+            for row in lines(review.app):
+                before, border, _ = row.partition("\u2502")
+                assert not border or cells_of(before) == 39, row

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from rich.cells import set_cell_size
 from rich.segment import Segment
 from rich.style import Style as Look
 from textual import events
@@ -24,8 +23,9 @@ from antiphon.cli.screen.document import Document
 from antiphon.cli.screen.pieces import Piece, Style
 from antiphon.cli.screen.queue_rows import Entry, line
 from antiphon.cli.screen.words import Words, words
+from antiphon.host.checks.lines import cells, cells_of
 
-__all__ = ["QueueView", "RowsView"]
+__all__ = ["QueueView", "RowsView", "fitted"]
 
 _LARGE = 200_000
 """Characters that are wrapped at once; more are wrapped in a thread, while keys are still taken."""
@@ -107,9 +107,10 @@ class RowsView(ScrollView, can_focus=True):
         self._seen = max(self._seen, at + 1)
         row = self._document.row(at)
         if at == self._marked:
-            return Strip([Segment(f"▶{row.lead[1:]}{row.text}", _LOOKS["chosen"])]).adjust_cell_length(width)
+            return Strip([Segment(fitted(f"▶{row.lead[1:]}{row.text}", width), _LOOKS["chosen"])], width)
         lead = _LOOKS["title" if row.style == "title" else "dim"]
-        return Strip([Segment(row.lead, lead), Segment(row.text, _LOOKS[row.style])]).adjust_cell_length(width)
+        room = max(0, width - cells_of(row.lead))
+        return Strip([Segment(row.lead, lead), Segment(fitted(row.text, room), _LOOKS[row.style])], width)
 
     def _width(self) -> int:
         return max(1, self.scrollable_content_region.width)
@@ -199,8 +200,21 @@ class QueueView(ScrollView, can_focus=True):
             return Strip.blank(width)
         entry = self._entries[at]
         current = bool(entry.id) and entry.id == self._current
-        text = set_cell_size(
-            line(entry, self._clock(), self._words, current=current, marked=entry.id in self._chosen), width
-        )
+        text = fitted(line(entry, self._clock(), self._words, current=current, marked=entry.id in self._chosen), width)
         style: Style = "chosen" if current else "warning" if entry.warnings else "" if entry.id else "dim"
-        return Strip([Segment(text, _LOOKS[style])])
+        return Strip([Segment(text, _LOOKS[style])], width)
+
+
+def fitted(text: str, width: int) -> str:
+    """Cut or fill a row to so many cells, as terminals count them: a row that is wider pushes what stands beside it."""
+    if text.isascii():
+        return text[:width].ljust(width)
+    used = at = 0
+    for char in text:
+        if used + cells(char) > width:
+            break
+        used += cells(char)
+        at += 1
+    # A joiner at the end would take the blank behind it for a part of its emoji.
+    cut = text[:at].rstrip("\u200d")
+    return cut + " " * max(0, width - cells_of(cut))
