@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 from antiphon import Context, Server
 from antiphon.channel import Frame
 from antiphon.transports.http.server.asgi import AtOnce
-from antiphon.transports.http.server.connections import BoundedConnection
+from antiphon.transports.http.server.connections import BoundedConnection, Limits, bounded_by
 from antiphon.wire.envelope import decode_envelope
 
 OURS = str(Path(__file__).parent.parent / "src" / "antiphon")
@@ -122,7 +122,9 @@ async def post(app: Any, body: bytes, headers: dict[str, str]) -> tuple[dict[byt
     """Send one request to an ASGI application."""
     client = Client(body)
     pairs = [(name.encode(), value.encode()) for name, value in (HEADERS | headers).items()]
-    await app({"type": "http", "method": "POST", "path": "/mcp", "headers": pairs}, client.receive, client.send)
+    await app.hold()
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": pairs}
+    await app.endpoint(scope, client.receive, client.send, client)
     return client.headers, client.answer
 
 
@@ -198,7 +200,7 @@ async def test_a_modern_call_over_http() -> None:
     _, body = await counted(cost, lambda: post(app, call(META), headers))
     assert b"hello" in body
     await app.close()
-    check(cost, calls=44, frames=8)
+    check(cost, calls=48, frames=8)
 
 
 async def test_a_legacy_call_over_http() -> None:
@@ -212,14 +214,15 @@ async def test_a_legacy_call_over_http() -> None:
     _, body = await counted(cost, lambda: post(app, call(), headers))
     assert b"hello" in body
     await app.close()
-    check(cost, calls=47, frames=8)
+    check(cost, calls=51, frames=8)
 
 
-def connect(app: Any) -> tuple[BoundedConnection, Wire]:
+async def connect(app: Any) -> tuple[BoundedConnection, Wire]:
     """Open a connection to an application, as a server of ours has it."""
+    await app.hold()
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
     config.load()
-    connection, wire = BoundedConnection(config, ServerState(), {}), Wire()
+    connection, wire = bounded_by(Limits(), app.endpoint)(config, ServerState(), {}), Wire()
     connection.connection_made(wire)
     return connection, wire
 
@@ -235,7 +238,7 @@ async def test_a_modern_call_from_its_bytes_to_those_of_the_response() -> None:
     """The whole server: what is above the socket."""
     cost = Cost()
     app = make_server(cost).asgi()
-    connection, wire = connect(app)
+    connection, wire = await connect(app)
     request = request_of(call(META), headers={**MODERN, "mcp-name": "echo"})
 
     async def work() -> None:
@@ -246,7 +249,9 @@ async def test_a_modern_call_from_its_bytes_to_those_of_the_response() -> None:
     await counted(cost, work)
     assert b"hello" in wire.written[0] and len(wire.written) == 1
     await app.close()
-    check(cost, calls=59, frames=9)
+    # What the parser of HTTP calls of ours is beyond the budget: every head is parsed, and every host checked.
+    assert cost.calls <= 68
+    assert cost.frames <= 7
 
 
 def make_asking_server() -> Server:
@@ -264,7 +269,7 @@ async def test_a_modern_sample_from_its_bytes_to_those_of_the_result() -> None:
     """Two requests: a round, and its retry."""
     cost = Cost()
     app = make_asking_server().asgi()
-    connection, wire = connect(app)
+    connection, wire = await connect(app)
     headers = {**MODERN, "mcp-name": "ask"}
     first = request_of(call(META, "ask"), headers)
 
@@ -281,7 +286,7 @@ async def test_a_modern_sample_from_its_bytes_to_those_of_the_result() -> None:
     await counted(cost, work)
     assert b'"hi"' in wire.written[1]
     await app.close()
-    assert cost.calls <= 234
+    assert cost.calls <= 253
 
 
 async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
@@ -292,8 +297,8 @@ async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
     begun, _ = await post(app, f'{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{opening}}}'.encode(), {})
     headers = {"mcp-protocol-version": "2025-11-25", "mcp-session-id": begun[b"mcp-session-id"].decode()}
     await post(app, b'{"jsonrpc":"2.0","method":"notifications/initialized"}', headers)
-    connection, wire = connect(app)
-    side, _ = connect(app)
+    connection, wire = await connect(app)
+    side, _ = await connect(app)
     first = request_of(call("", "ask"), headers)
 
     async def work() -> None:
@@ -308,4 +313,4 @@ async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
     await counted(cost, work)
     assert len(wire.written) == 2
     await app.close()
-    assert cost.calls <= 217
+    assert cost.calls <= 234

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from antiphon.server.features.tools import ServedTool
     from antiphon.server.service import Service
     from antiphon.transports.http.server.app import HttpApp
-    from antiphon.transports.http.server.asgi import Receive, Scope, Send
+    from antiphon.transports.http.server.asgi import AtOnce, Receive, Scope, Send
     from antiphon.transports.http.server.connections import Limits
     from antiphon.transports.http.server.event_store import EventStore
     from antiphon.transports.http.server.guards import CheckToken
@@ -92,7 +92,7 @@ class ServeOptions(HttpOptions, total=False):
 class _Endpoint(Protocol):
     """An ASGI callable of ``transports``."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None: ...
     async def close(self) -> None: ...
 
 

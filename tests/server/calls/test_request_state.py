@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import ConfigError, InvalidParams
-from antiphon.server.calls.request_state import OpenAsk, Seal, State, binding, call_in, refusal
+from antiphon.server.calls.request_state import OpenAsk, Seal, State, binding, refusal
 
 BOUND = binding(None, "tools/call", "describe", b'{"product":"hat"}', "catalogue")
 STATE = State(b"0123456789abcdef", 3, 2_000.0)
@@ -43,18 +43,6 @@ def test_two_states_of_the_same_call_differ() -> None:
     """The nonce is fresh, so nothing is learnt from comparing."""
     seal = Seal()
     assert seal.seal(STATE, BOUND) != seal.seal(STATE, BOUND)
-
-
-def test_the_call_can_be_found_without_opening() -> None:
-    """Its id is in the clear; of what is no state it is empty or nobody's."""
-    assert call_in(Seal().seal(STATE, BOUND)) == STATE.call
-    assert [call_in(text) for text in ("", "A", "A3", "ä" * 24, "\ud800" * 24)] == [b""] * 5
-
-
-@given(st.text(max_size=40))
-def test_looking_for_the_call_never_fails(text: str) -> None:
-    """Whatever a client makes up."""
-    assert len(call_in(text)) <= 16
 
 
 def test_every_single_bit_counts() -> None:

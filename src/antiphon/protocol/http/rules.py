@@ -116,6 +116,8 @@ def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
     if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
         return Refusal(415, InvalidRequest("Content-Type must be application/json"))
     accept = headers.get(b"accept", b"*/*")
+    if b"application/json" in accept and b"text/event-stream" in accept and b"q=" not in accept:
+        return None
     if not accepts(accept, b"application/json") or not (json_only or accepts(accept, b"text/event-stream")):
         # "The client MUST include an Accept header listing both application/json and text/event-stream"
         return Refusal(406, InvalidRequest("Accept must list application/json and text/event-stream"))

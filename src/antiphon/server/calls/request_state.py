@@ -21,7 +21,7 @@ from antiphon.errors import ConfigError, InvalidParams
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "binding", "call_in", "has_expired", "refusal"]
+__all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "binding", "refusal"]
 
 MAX_STATE = 512 * 1024
 """Longest state made and accepted, in characters. Ours is below 200; with a journal it grows with what the call learns.
@@ -37,10 +37,7 @@ _FRACTION = re.compile(rb"[0-9][.eE]")
 """What a number has that is not written as a whole one, and text may have as well."""
 
 _NONCE = 12
-_FORMAT = b"A3"
-_ID = 16
-_HINT = (len(_FORMAT) + _ID) * 4 // 3
-"""Characters of a state before its nonce: the format and, in the clear, the id of the call."""
+_FORMAT = b"A4"
 
 
 class OpenAsk(msgspec.Struct, frozen=True, array_like=True):
@@ -60,7 +57,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     """What is sealed. The members from ``run`` on only where the call may go on in another process."""
 
     call: bytes
-    """Id of the call, 16 random bytes. In the clear as well (``call_in``): it tells its holder nothing."""
+    """Id of the call, 16 random bytes."""
     generation: int
     """How many rounds the call had sent when this was made."""
     expires: float
@@ -74,20 +71,6 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     """The journal; empty if it is in the store, ``None`` if the call cannot be replayed."""
     key: bytes = b""
     """What the call's steps are noted under, where that is not its id."""
-
-
-def call_in(text: str) -> bytes:
-    """Return the id of the call that a state is of, or so it says: it was not opened. Empty where there is none."""
-    hint = text[:_HINT]
-    try:
-        return a2b_base64(hint.encode("ascii").translate(_FROM_URL))[len(_FORMAT) :]
-    except ValueError:
-        return b""
-
-
-def has_expired(expires: float, now: float) -> bool:
-    """Tell whether a state is too old, by anybody's clock."""
-    return expires + SKEW <= now
 
 
 def refusal() -> InvalidParams:
@@ -113,12 +96,13 @@ class Seal:
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
-        head = _FORMAT + state.call
-        return _to_text(head + self._encrypt(_encode(state), head + bound_to)).decode("ascii")
+        return _to_text(self.seal_bytes(_encode(state), bound_to)).decode("ascii")
 
     def seal_bytes(self, data: bytes, bound_to: bytes) -> bytes:
         """Encrypt anything for one binding."""
-        return _FORMAT + self._encrypt(data, _FORMAT + bound_to)
+        nonce = os.urandom(_NONCE)
+        ciphers = self._ciphers or self._make_ciphers()
+        return _FORMAT + nonce + ciphers[0].encrypt(nonce, data, _FORMAT + bound_to)
 
     def open(self, text: str, bound_to: bytes, now: float) -> State:
         """Decrypt a state.
@@ -135,12 +119,11 @@ class Seal:
             raise refusal() from None
         if _to_text(blob) != given:
             raise refusal()
-        head = blob[: len(_FORMAT) + _ID]
         try:
-            state = _decode(self._decrypt(blob, len(head), head + bound_to))
+            state = _decode(self.open_bytes(blob, bound_to))
         except msgspec.DecodeError:
             raise refusal() from None
-        if has_expired(state.expires, now):
+        if state.expires + SKEW <= now:
             raise refusal()
         return state
 
@@ -150,19 +133,12 @@ class Seal:
         Raises:
             InvalidParams: always the same one, whatever was wrong.
         """
-        return self._decrypt(blob, len(_FORMAT), _FORMAT + bound_to)
-
-    def _encrypt(self, data: bytes, bound_to: bytes) -> bytes:
-        nonce = os.urandom(_NONCE)
-        ciphers = self._ciphers or self._make_ciphers()
-        return nonce + ciphers[0].encrypt(nonce, data, bound_to)
-
-    def _decrypt(self, blob: bytes, start: int, bound_to: bytes) -> bytes:
         if blob.startswith(_FORMAT):
+            start = len(_FORMAT)
             nonce, sealed = blob[start : start + _NONCE], blob[start + _NONCE :]
             for cipher in self._ciphers or self._make_ciphers():
                 try:
-                    return cipher.decrypt(nonce, sealed, bound_to)
+                    return cipher.decrypt(nonce, sealed, _FORMAT + bound_to)
                 except (self._invalid, ValueError):
                     continue
         raise refusal()

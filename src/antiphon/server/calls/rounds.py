@@ -28,7 +28,7 @@ from antiphon.server.calls.journal import Journal
 from antiphon.server.calls.kept_calls import EndedCall, KeptCalls, repeat
 from antiphon.server.calls.parked_call import RoundCall
 from antiphon.server.calls.replayed_call import JournalledCall
-from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, call_in, has_expired, refusal
+from antiphon.server.calls.request_state import MAX_STATE, OpenAsk, Seal, State, binding, refusal
 from antiphon.server.calls.state_store import StateStore
 from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.core import Core
@@ -97,10 +97,6 @@ class Rounds:
     # --- retries ------------------------------------------------------------------------------------------------
 
     def _retry(self, connection: Connection[ServerSession], request: Request, handled: Handled, text: str) -> None:
-        here = self._parked_with(text, connection, request, handled)
-        if here is not None:
-            self._resume(here, connection, request, here.generation)
-            return
         bound_to = self.binding_of(connection, request, handled)
         state = self._seal.open(text, bound_to, time.time())
         retry = _Retry(connection, request, handled, state, bound_to)
@@ -112,27 +108,6 @@ class Rounds:
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
         request.on_cancel = task.cancel
-
-    def _parked_with(
-        self, text: str, connection: Connection[ServerSession], request: Request, handled: Handled
-    ) -> RoundCall | None:
-        """Return the parked call that sent this very state, if the request repeats its own to the letter.
-
-        Then the state need not be opened, a twentieth of a round. Only where it says nothing but which call it is of.
-        """
-        call = None if self.is_shared else self._kept.get(call_in(text))
-        if (
-            isinstance(call, RoundCall)
-            and call.last is not None
-            and call.last.request_state == text
-            and not has_expired(call.expires, time.time())
-            and call.owner == connection.principal
-            and call.first.method is request.method
-            and call.handled.name == handled.name
-            and self.core.arguments_of(call.first) == self.core.arguments_of(request)
-        ):
-            return call
-        return None
 
     def _copy_of(self, state: State) -> RoundCall | EndedCall | None:
         """Return our copy of a call, if it is as far as the state is; one that was overtaken elsewhere ends here."""

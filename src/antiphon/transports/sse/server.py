@@ -21,6 +21,7 @@ from antiphon.protocol.http.rules import Refusal
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.backpressure import Room
 from antiphon.transports.http.server.asgi import (
+    AtOnce,
     Http,
     Receive,
     RequestHeaders,
@@ -85,10 +86,10 @@ class SseApp:
         self._sessions: dict[str, _Session] = {}
         self._closed = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "http":
-            await self._answer(Http(scope, receive, send))
+            await self._answer(Http(scope, receive, send, at_once))
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:

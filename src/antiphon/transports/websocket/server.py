@@ -16,7 +16,7 @@ from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import check_unambiguous
 from antiphon.transports.backpressure import Room
-from antiphon.transports.http.server.asgi import Receive, RequestHeaders, Scope, Send
+from antiphon.transports.http.server.asgi import AtOnce, Receive, RequestHeaders, Scope, Send
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.inbox import Frames, Inbox
 from antiphon.transports.outbox import Outbox
@@ -60,7 +60,7 @@ class WebSocketApp:
         self._channels: set[_Socket] = set()
         self._closed = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "websocket":
             await self._meet(scope, receive, send)

@@ -96,7 +96,8 @@ class Open:
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         for at, piece in enumerate(body):
             self._inbox.put_nowait({"type": "http.request", "body": piece, "more_body": at < len(body) - 1})
-        self.task = asyncio.ensure_future(app(scope, self._inbox.get, self.response.take))
+        offered = (self.response,) if isinstance(self.response, AtOnce) else ()
+        self.task = asyncio.ensure_future(app(scope, self._inbox.get, self.response.take, *offered))
 
     def disconnect(self) -> None:
         """Close the connection, as the client."""

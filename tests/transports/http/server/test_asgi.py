@@ -74,7 +74,7 @@ class Server(AtOnce):
 async def test_a_server_that_can_is_given_the_whole_response():
     """In one step, and not as messages as well."""
     server = Server(can=True)
-    await send_json(Http(scope_of("POST", {}), server.send, server.send), 200, b"{}", ((b"a", b"b"),))
+    await send_json(Http(scope_of("POST", {}), server.send, server.send, server), 200, b"{}", ((b"a", b"b"),))
     assert server.sent == [(200, ((b"content-type", b"application/json"), (b"a", b"b")), b"{}")]
     assert not server.messages
 
@@ -83,7 +83,7 @@ async def test_a_server_that_can_is_given_the_whole_response():
 async def test_what_cannot_be_sent_at_once_goes_in_messages(is_wrapped):
     """Because the server is busy, or because somebody wants to see every message."""
     server = Server(can=is_wrapped)
-    http = Http(scope_of("POST", {}), server.send, server.send)
+    http = Http(scope_of("POST", {}), server.send, server.send, server)
     if is_wrapped:
         http.answer_through(server.send)
     await send_empty(http, 202)

@@ -1,4 +1,4 @@
-"""How connections read requests: one by one or together, in pieces, with heads that come again; and how they end."""
+"""How connections read requests: one by one or together, in pieces, with the same head again; and how they end."""
 
 from __future__ import annotations
 
@@ -94,29 +94,28 @@ FIRST = post(b"first", b"X: 1")
     ],
 )
 async def test_what_a_request_says_does_not_depend_on_the_one_before(following):
-    """Whether its head is known or parsed, it is the same."""
+    """Each head is parsed, however like the one before it is."""
     (alone,) = await seen_of(following)
     _, after_another = await seen_of(FIRST, following)
     assert after_another == alone
 
 
 @pytest.mark.parametrize("cut", range(1, len(FIRST)))
-async def test_a_known_head_that_comes_in_pieces_is_parsed(cut):
+async def test_a_request_that_comes_in_pieces_is_the_same(cut):
     """Wherever it is cut."""
     again = await seen_of(FIRST, FIRST[:cut], FIRST[cut:], FIRST)
     assert again == [again[0]] * 3
 
 
 async def test_requests_in_one_piece_are_parsed():
-    """One known head does not stand for two."""
+    """One head does not stand for two."""
     again = await seen_of(FIRST, FIRST + FIRST, FIRST)
     assert again == [again[0]] * 4
 
 
-async def test_what_is_no_request_is_refused_after_a_known_head_as_well():
+async def test_what_is_no_request_is_refused():
     """By the parser."""
     connection, transport = connect(None)
-    connection._known = None
     connection.data_received(b"POST / HTTP/1.1\r\nHost a\r\n\r\n")
     assert transport.written.startswith(b"HTTP/1.1 400 ") and transport.closed
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.transports.http.server.test_cycle import body, cycle, head, sized
@@ -126,12 +124,3 @@ async def test_reading_goes_on_once_a_large_body_was_taken():
     made._flow.pause_reading()
     assert len(made.take_body(1_000_000)) == 100_000
     assert resumed == [1]
-
-
-async def test_who_receives_already_is_given_the_whole_body():
-    """An eager application may be earlier than its body."""
-    made, _, _ = cycle()
-    waiting = asyncio.ensure_future(made.receive())
-    await asyncio.sleep(0)
-    made.give(b"ab")
-    assert await waiting == {"type": "http.request", "body": b"ab", "more_body": False}

@@ -109,58 +109,39 @@ async def test_a_principal_reaches_the_peer_and_others_get_401():
     assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
 
 
-# --- the same head again ----------------------------------------------------------------------------------------------
+# --- the same request again -------------------------------------------------------------------------------------------
 
 
-class Head:
-    """A head that a connection knows again."""
-
-    approved_by: object = None
-
-
-async def repeat(app, head, **headers):
-    """Post a call as a connection does that knows its head."""
-
-    class Known(Instant):
-        def __init__(self):
-            super().__init__()
-            self.head = head
+async def repeat(app, **headers):
+    """Post a call through a server that offers to do in one step what can be."""
 
     class Posted(Open):
-        responses = Known
+        responses = Instant
 
     sent = {"content-type": "application/json", "accept": ACCEPT, **modern_headers(name="echo"), **headers}
     return (await Posted(app, scope_of("POST", sent), [json.dumps(modern("echo")).encode()]).done()).status
 
 
-async def test_a_head_that_was_let_in_is_not_looked_at_again():
-    """Not by whoever let it in; what does not depend on the head is checked as ever."""
-    head, first, second = Head(), Bench(), Bench(allowed_hosts=["elsewhere.example"])
+async def test_a_request_that_was_let_in_is_checked_again():
+    """Every time: nothing is remembered of it."""
+    first, second = Bench(), Bench(allowed_hosts=["elsewhere.example"])
     async with closing(first.app), closing(second.app):
-        assert [await repeat(first.app, head) for _ in range(3)] == [200, 200, 200]
-        assert head.approved_by is first.app
-        assert await repeat(second.app, head) == 403
-        assert head.approved_by is first.app
+        assert [await repeat(first.app) for _ in range(3)] == [200, 200, 200]
+        assert await repeat(second.app) == 403
+        assert await repeat(first.app, host="elsewhere.example") == 403
+        assert await repeat(first.app, origin="https://elsewhere.example") == 403
         await first.app.close()
-        assert await repeat(first.app, head) == 503
+        assert await repeat(first.app) == 503
 
 
-async def test_a_head_with_a_token_is_always_looked_at():
+async def test_a_token_is_checked_with_every_request():
     """It may be revoked, or expire, before it comes again."""
     known = {"good": "alice"}
-    head, bench = Head(), Bench(check_token=known.get)
+    bench = Bench(check_token=known.get)
     async with closing(bench.app):
-        assert [await repeat(bench.app, head, authorization="Bearer good") for _ in range(3)] == [200, 200, 200]
+        assert [await repeat(bench.app, authorization="Bearer good") for _ in range(3)] == [200, 200, 200]
         known.clear()
-        assert await repeat(bench.app, head, authorization="Bearer good") == 401
-
-
-async def test_a_head_of_a_page_is_always_looked_at():
-    """Its responses have headers of their own."""
-    head, bench = Head(), Bench()
-    async with closing(bench.app):
-        assert [await repeat(bench.app, head, origin="http://localhost") for _ in range(3)] == [200, 200, 200]
-        assert head.approved_by is None
+        assert await repeat(bench.app, authorization="Bearer good") == 401
 
 
 @pytest.mark.parametrize("said", [False, 0, "", None, True, 1, b"alice", {"sub": "alice"}])

@@ -20,15 +20,15 @@ def resumable(*, priming=False):
     return Stream(Cursor(MemoryEventStore(), "key", "1", priming))
 
 
-def carrier_to(send, keep_alive=60.0):
+def carrier_to(send, server=None, keep_alive=60.0):
     """Make a carrier that sends with this."""
-    return Carrier(Http(scope_of("GET", {}), send, send), keep_alive)
+    return Carrier(Http(scope_of("GET", {}), send, send, server), keep_alive)
 
 
 def carry(stream, *, after=None, send=None, keep_alive=60.0):
     """Begin to carry a stream; return the carrier, what it sent, and its task."""
     response = Response()
-    carrier = carrier_to(send or response.take, keep_alive)
+    carrier = carrier_to(send or response.take, keep_alive=keep_alive)
     return carrier, response, asyncio.ensure_future(stream.carry(carrier, after=after))
 
 
@@ -275,7 +275,7 @@ async def test_a_server_that_can_is_given_events_without_messages():
     """Where it cannot, the message says the same."""
     server, stream = Server(), Stream()
     stream.put(b"1")
-    task = asyncio.ensure_future(stream.carry(carrier_to(server.send)))
+    task = asyncio.ensure_future(stream.carry(carrier_to(server.send, server)))
     await asyncio.sleep(0)
     server.is_full = True
     stream.put(b"2", last=True)
@@ -287,7 +287,7 @@ async def test_a_server_that_can_is_given_events_without_messages():
 def pass_through(stream):
     """Pass a stream through; return the server, the carrier, and what carries it on when it has to be slow."""
     server, tasks = Server(), []
-    carrier = carrier_to(server.send)
+    carrier = carrier_to(server.send, server)
 
     def slow_down():
         tasks.append(asyncio.ensure_future(stream.carry_on(carrier)))
@@ -312,7 +312,7 @@ async def test_what_is_passed_through_needs_no_task():
 async def test_the_first_frame_goes_with_the_head():
     """One write, and it can be had again like every other."""
     stream, server = resumable(priming=True), Server()
-    assert stream.pass_through(carrier_to(server.send), list, b"1")
+    assert stream.pass_through(carrier_to(server.send, server), list, b"1")
     opening = b"id: 1-0\nretry: 1000\ndata: \n\n"
     assert server.sent[1:] == [(opening + b"id: 1-1\ndata: 1\n\n", False)]
     stream.put(b"2", last=True)

@@ -15,7 +15,7 @@ from antiphon.protocol.http import rules
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Refusal
 from antiphon.protocol.salvage import salvage_reply
-from antiphon.transports.http.server.asgi import Http, Likeness, Receive, Scope, Send, refuse, send_empty, unavailable
+from antiphon.transports.http.server.asgi import AtOnce, Http, Receive, Scope, Send, refuse, send_empty, unavailable
 from antiphon.transports.http.server.batch import MAX_BATCH, serve_batch
 from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.cors import answers_page, send_preflight
@@ -32,7 +32,6 @@ __all__ = ["HttpApp", "http_app"]
 log = logging.getLogger(__name__)
 
 _UNAVAILABLE = "The server is closing or has too much to do"
-_CACHED = 256
 _METHODS = b"GET, POST, DELETE"
 _ALLOW = (b"allow", _METHODS)
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
@@ -107,8 +106,6 @@ class HttpApp:
         self._store = store
         self._sessions = Sessions(settings.max_sessions, settings.idle_timeout)
         self._stateless = Stateless(connect, settings)
-        # What was fine before: clients bring the same few values over and over.
-        self._seen: set[Likeness] = set()
         self._open = 0
         self._draining = False
         """New requests are refused; answers to what a call has asked still come in."""
@@ -116,13 +113,13 @@ class HttpApp:
         self._quiet = asyncio.Event()
         """Set when nothing is served any more, once we are draining."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI scope."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
+        """Serve one ASGI scope. ``at_once``: what the server offers beside ASGI, if it is one of ours."""
         if scope["type"] != "http":
             await self._other_scope(scope, receive, send)
             return
-        http = Http(scope, receive, send)
-        if not self._is_routine(http) and not await self._let_in(http):
+        http = Http(scope, receive, send, at_once)
+        if not self._is_let_in(http) and not await self._let_in(http):
             return
         self._open += 1
         try:
@@ -169,33 +166,28 @@ class HttpApp:
 
     # --- every request ------------------------------------------------------------------------------------------
 
-    def _is_routine(self, http: Http) -> bool:
-        """Tell whether nothing is to be checked before the body: clients bring the same few values over and over."""
-        head = http.at_once.head
-        if head is None or head.approved_by is not self:
-            scope, headers = http.scope, http.headers
-            get = headers.get
-            http.like = like = (
-                scope["path"],
-                scope.get("root_path"),
-                get(b"origin"),
-                get(b"host"),
-                get(b"content-type"),
-                get(b"accept"),
-            )
-            if like not in self._seen or len(headers) != len(scope["headers"]) or self._tokens is not None:
-                return False
-            if head is not None:
-                # Byte for byte the one before: the next one is not taken apart.
-                head.approved_by = self
-        http.is_routine = True
-        return self._open < self._settings.max_open and not self._closed
+    def _is_let_in(self, http: Http) -> bool:
+        """Tell whether a request may go on to its body, as far as that takes no waiting and needs no answer."""
+        return (
+            self._tokens is None
+            and self._open < self._settings.max_open
+            and not self._closed
+            and b"origin" not in http.headers
+            and self._check(http) is None
+        )
+
+    def _check(self, http: Http) -> Refusal | None:
+        """Refuse what comes by a foreign name, from a foreign page, with ambiguous headers, or to another path."""
+        refusal = self._guard.check(http.headers)
+        if refusal is None and len(http.headers) != len(http.scope["headers"]):
+            refusal = rules.check_unambiguous(http.scope["headers"], http.headers)
+        if refusal is None and not self._is_here(http.scope):
+            refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
+        return refusal
 
     async def _let_in(self, http: Http) -> bool:
         """Check who asks, and for what; refuse what may not go on, and tell whether it may."""
-        refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
-        if refusal is None and not self._is_here(http.scope):
-            refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
+        refusal = self._check(http)
         if refusal is not None:
             await refuse(http, refusal)
         elif answers_page(http):
@@ -253,12 +245,10 @@ class HttpApp:
     # --- POST ---------------------------------------------------------------------------------------------------
 
     def _post(self, http: Http, body: bytes | None = None) -> Awaitable[None]:
-        if not http.is_routine and http.like not in self._seen:
+        if body is None:
             refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
             if refusal is not None:
                 return refuse(http, refusal)
-            self._remember(http)
-        if body is None:
             # Nearly always all of it is here.
             body = http.at_once.take_body(self._settings.max_body)
             if body is None:
@@ -274,11 +264,6 @@ class HttpApp:
     async def _read_and_post(self, http: Http) -> None:
         body = await read_body(http, self._settings.max_body, self._settings.body_timeout)
         await (refuse(http, body) if isinstance(body, Refusal) else self._post(http, body))
-
-    def _remember(self, http: Http) -> None:
-        # A page's requests are always looked at: their responses need headers of their own.
-        if http.like[2] is None and len(self._seen) < _CACHED:
-            self._seen.add(http.like)
 
     def _post_modern(self, http: Http, envelope: Envelope) -> Awaitable[None]:
         refusal = rules.check_id(envelope)

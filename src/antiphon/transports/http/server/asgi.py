@@ -15,10 +15,9 @@ from antiphon.wire.envelope import RequestId
 __all__ = [
     "ASGIApp",
     "AtOnce",
+    "Endpoint",
     "HeaderPair",
     "Http",
-    "KnownHead",
-    "Likeness",
     "Message",
     "Receive",
     "RequestHeaders",
@@ -37,32 +36,19 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 HeaderPair = tuple[bytes, bytes]
-Likeness = tuple[str, "str | None", "bytes | None", "bytes | None", "bytes | None", "bytes | None"]
-"""Path, root path, ``Origin``, ``Host``, ``Content-Type``, ``Accept``."""
-
-_UNLIKE: Likeness = "", None, None, None, None, None
 _JSON: HeaderPair = (b"content-type", b"application/json")
 _ONLY_JSON = (_JSON,)
-
-
-class KnownHead(Protocol):
-    """A head that comes again with every request of a connection: the same bytes, but for the body's length."""
-
-    approved_by: object
-    """Whoever has found that nothing more is to be checked in it."""
 
 
 class AtOnce:
     """What a server may offer beside ASGI: to take and to send in one step what can be, without messages.
 
-    This one offers nothing. A server of ours (``cycle``) does: ``send`` is a method of its, and so of an ``AtOnce``. It
-    spares a request four messages and as many coroutines, a tenth of an echo's time. What returns ``False`` has done
-    nothing: it is to be sent as ASGI has it.
+    This one offers nothing. A server of ours does (``cycle``), and hands itself to the endpoint with each request: it
+    spares a request four messages and as many coroutines, a tenth of an echo's time. A method that returns ``False``
+    has done nothing: the response is then to be sent as ASGI messages.
     """
 
     __slots__ = ()
-    head: KnownHead | None = None
-    """The head, as long as the same one comes again and again on this connection."""
 
     def take_body(self, limit: int) -> bytes | None:
         """Return the body if all of it is here, at most ``limit`` bytes; to be called before ``receive`` is."""
@@ -89,23 +75,26 @@ class AtOnce:
 _NEVER = AtOnce()
 
 
+class Endpoint(Protocol):
+    """An ASGI callable of ours: a server of ours offers it, with each request, what can be done in one step."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
+        """Serve one ASGI scope."""
+        ...
+
+
 class Http:
     """One HTTP request, as far as it is known."""
 
-    __slots__ = ("at_once", "headers", "is_routine", "like", "principal", "receive", "scope", "send")
+    __slots__ = ("at_once", "headers", "principal", "receive", "scope", "send")
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
         self.scope = scope
         self.receive = receive
         self.send = send
-        server = getattr(send, "__self__", None)
-        self.at_once: AtOnce = server if isinstance(server, AtOnce) else _NEVER
+        self.at_once: AtOnce = at_once or _NEVER
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.principal: str | None = None
-        self.is_routine = False
-        """Whether nothing of its head is to be checked: requests like it were let in before."""
-        self.like: Likeness = _UNLIKE
-        """What the requests of one client have in common, as far as ``app`` looks at it."""
 
     def answer_through(self, send: Send) -> None:
         """Let every message of the response go through ``send`` from now on."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import unquote
 
 import httptools
@@ -18,9 +18,8 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.transports.http.server.asgi import ASGIApp, HeaderPair, Receive, Scope, Send
+from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, Scope
 from antiphon.transports.http.server.cycle import Cycle
-from antiphon.transports.http.server.heads import Head, remember
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,12 +42,6 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Seconds in which a client has to take 64 KiB, or what is left, of what waits for it."""
 
 
-class _Endpoint(Protocol):
-    """An ASGI callable that is no function: as an attribute of a class, that would be a method."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-
 class BoundedConnection(HttpToolsProtocol):
     """One connection. ``bounded_by`` makes the class that uvicorn is given.
 
@@ -57,7 +50,7 @@ class BoundedConnection(HttpToolsProtocol):
     """
 
     limits: ClassVar[Limits] = Limits()
-    endpoint: ClassVar[_Endpoint | None] = None
+    endpoint: ClassVar[Endpoint | None] = None
     """What serves requests, if it is not uvicorn's application itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -66,10 +59,7 @@ class BoundedConnection(HttpToolsProtocol):
         """How often the client has been too slow."""
         self.served = 0
         """How many responses were complete."""
-        self._asgi: ASGIApp = self.endpoint or cast("ASGIApp", self.app)
         self._head = 0
-        self._known: Head | None = None
-        """The head of the last request, if the next one may have the same."""
         self._served: Cycle | None = None
         """The cycle that is being served, or was last."""
         self._waiting: deque[Cycle] = deque()
@@ -96,10 +86,6 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the client has sent."""
-        known, before = self._known, self.cycle
-        if known is not None and not self._is_within and (same := known.match(data)) is not None:
-            self._repeat(known, *same)
-            return
         super().data_received(data)
         cycle: Cycle | None = self.cycle
         if cycle is None or cycle.scope is not self.scope:
@@ -108,21 +94,6 @@ class BoundedConnection(HttpToolsProtocol):
                 self.transport.abort()
             return
         self._head = 0
-        if cycle is not before and cycle.keep_alive and not cycle.more_body:
-            self._known = cycle.head = remember(data, cycle.scope)
-
-    @property
-    def _is_within(self) -> bool:
-        """Whether the parser is within a request."""
-        cycle: Cycle | None = self.cycle
-        return cycle is None or cycle.more_body or cycle.scope is not self.scope
-
-    def _repeat(self, known: Head, headers: list[HeaderPair], body: bytes) -> None:
-        """Have a request served that has a head as the one before: a tenth of an echo's time less than to parse it."""
-        self.headers = headers
-        self.scope = scope = {**known.scope, "headers": headers, "state": self.app_state.copy()}
-        cycle = self._begin(scope, keep_alive=self._keeps, expects_continue=False, head=known)
-        cycle.give(body)
 
     # --- what the parser finds ----------------------------------------------------------------------------------
 
@@ -142,7 +113,7 @@ class BoundedConnection(HttpToolsProtocol):
         keep_alive = self._keeps and scope["http_version"] != "1.0" and parser.should_keep_alive()
         self._begin(scope, keep_alive=keep_alive, expects_continue=self.expect_100_continue)
 
-    def _begin(self, scope: Scope, *, keep_alive: bool, expects_continue: bool, head: Head | None = None) -> Cycle:
+    def _begin(self, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
         before: Cycle | None = self.cycle
         cycle = Cycle(
             scope,
@@ -152,7 +123,6 @@ class BoundedConnection(HttpToolsProtocol):
             defaults=self.server_state.default_headers,
             keep_alive=keep_alive,
             expects_continue=expects_continue,
-            head=head,
         )
         self.cycle: Any = cycle
         if before is None or before.response_complete:
@@ -161,7 +131,6 @@ class BoundedConnection(HttpToolsProtocol):
             # Pipelined: one after the other.
             self.flow.pause_reading()
             self._waiting.append(cycle)
-        return cycle
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a request's body."""
@@ -206,7 +175,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _serve(self, cycle: Cycle) -> None:
         self._served = cycle
-        task = self.loop.create_task(cycle.run(self._asgi, self.tasks))
+        task = self.loop.create_task(cycle.run(cast("ASGIApp", self.app), self.tasks, self.endpoint))
         if not task.done():
             # An eager one may be.
             cycle.task = task
@@ -270,7 +239,7 @@ def _split(url: bytes, root: str) -> tuple[str, bytes, bytes]:
     return root + (unquote(path) if "%" in path else path), root.encode("ascii") + parsed.path, parsed.query or b""
 
 
-def bounded_by(limits: Limits, endpoint: _Endpoint | None = None) -> type[BoundedConnection]:
+def bounded_by(limits: Limits, endpoint: Endpoint | None = None) -> type[BoundedConnection]:
     """Make the class of connections with these limits. ``endpoint``: serves their requests in the application's place.
 
     For one that only sees to the lifespan, which uvicorn has begun before it accepts a connection.

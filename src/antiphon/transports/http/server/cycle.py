@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from antiphon.transports.http.server.asgi import ASGIApp, AtOnce, HeaderPair, KnownHead, Message, Scope
+from antiphon.transports.http.server.asgi import ASGIApp, AtOnce, Endpoint, HeaderPair, Message, Scope
 from antiphon.transports.http.server.header_lines import header_line, header_lines
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Cycle(AtOnce):
 
     __slots__ = (
         "_body", "_ended", "_event", "_expects_continue", "_flow", "_has_news", "_head", "_is_chunked", "_is_framed",
-        "_left", "_tasks", "defaults", "disconnected", "head", "keep_alive", "more_body", "response_complete",
+        "_left", "_tasks", "defaults", "disconnected", "keep_alive", "more_body", "response_complete",
         "response_started", "scope", "task", "transport",
     )  # fmt: skip
 
@@ -57,10 +57,7 @@ class Cycle(AtOnce):
         defaults: list[HeaderPair],
         keep_alive: bool,
         expects_continue: bool,
-        head: KnownHead | None = None,
     ) -> None:
-        self.head = head
-        """See ``AtOnce``."""
         self.scope = scope
         self.transport = transport
         self.defaults = defaults
@@ -100,23 +97,23 @@ class Cycle(AtOnce):
         self.note()
         return len(self._body)
 
-    def give(self, body: bytes) -> None:
-        """Take the whole body."""
-        self._body, self.more_body, self._has_news = body, False, True
-        if self._event is not None:
-            self._event.set()
-
     def note(self) -> None:
         """Let whoever waits in ``receive`` look again."""
         self._has_news = True
         if self._event is not None:
             self._event.set()
 
-    async def run(self, app: ASGIApp, tasks: set[asyncio.Task[None]]) -> None:
-        """Have an application respond, and see to it that there is a response. Its task leaves ``tasks`` by itself."""
+    async def run(self, app: ASGIApp, tasks: set[asyncio.Task[None]], endpoint: Endpoint | None = None) -> None:
+        """Have an application respond, and see to it that there is a response. Its task leaves ``tasks`` by itself.
+
+        ``endpoint``: one of ours, in the application's place; it is offered what can be done in one step.
+        """
         self._tasks = tasks
         try:
-            await app(self.scope, self.receive, self.send)
+            if endpoint is not None:
+                await endpoint(self.scope, self.receive, self.send, self)
+            else:
+                await app(self.scope, self.receive, self.send)
         except BaseException as error:
             log.exception("Exception in ASGI application\n", exc_info=error)
             await self._fail()
