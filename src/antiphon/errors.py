@@ -77,6 +77,8 @@ class PeerError(AntiphonError):
     """
 
     CODE: ClassVar[int] = -32603
+    told: str | None = None
+    """What the peer is told in place of the message, which is for this side alone: a cause and its remedy."""
 
     def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
         super().__init__(message)

@@ -80,7 +80,7 @@ def to_wire(error: BaseException) -> ErrorObject:
     if isinstance(error, ExceptionGroup):
         error = cause_of(cast("ExceptionGroup[Exception]", error))
     if isinstance(error, PeerError) and not error.remote:
-        return ErrorObject(code=error.code, message=error.message, data=error.data)
+        return ErrorObject(code=error.code, message=error.told or error.message, data=error.data)
     return ErrorObject(code=InternalError.CODE, message="Internal error")
 
 

@@ -6,9 +6,13 @@ import logging
 
 import pytest
 
-from antiphon.host import Host, Scripted
+from antiphon import Client, Context, Server
+from antiphon.errors import ConfigError, InternalError, Rejected
+from antiphon.host import Deny, Host, Limits, Scripted
 from antiphon.host.pipeline.case import SAMPLING, Case
-from tests.host.asks import Person, approve, origin
+from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.failure import to_wire
+from tests.host.asks import Person, approve, origin, request
 
 
 def case(host: Host) -> Case:
@@ -20,7 +24,8 @@ def test_a_refusal_names_its_reason_and_is_recorded():
     """2025-11-25 client/sampling: code -1, "User rejected sampling request"."""
     host = Host(reviewer=None)
     error = case(host).refusal("policy")
-    assert (error.code, error.message, error.data) == (-1, "User rejected sampling request", {"reason": "policy"})
+    told = to_wire(error)
+    assert (told.code, told.message, told.data) == (-1, "User rejected sampling request", {"reason": "policy"})
     assert [(record.step, record.outcome) for record in host.audit.records()] == [("refused", "policy")]
 
 
@@ -41,3 +46,67 @@ def test_a_desk_is_headless_without_a_reviewer_or_without_a_terminal():
     person.available = False
     assert desk.headless
     assert Host(reviewer=None)._desk.headless
+
+
+def asking() -> Server:
+    """Make a server that asks, and repeats what it is told."""
+    server = Server("shop")
+
+    @server.tool
+    async def describe(ctx: Context) -> str:
+        """Describe something."""
+        try:
+            return (await ctx.sample("Describe a hat")).text
+        except Rejected as refused:
+            return f"told: {refused.message} {refused.data}"
+
+    return server
+
+
+async def test_a_refusal_that_nobody_made_names_cause_and_remedy_here():
+    """In words for our own caller; a person's own refusal says what it always did."""
+    with pytest.raises(Rejected, match=r"nobody can be asked.*web=True") as caught:
+        await Host(reviewer=None)(request(), origin())
+    assert caught.value.told == "User rejected sampling request"
+    with pytest.raises(Rejected, match="a limit of this host is reached: max_tokens"):
+        await Host(reviewer=None, limits=Limits(max_tokens=1))(request(), origin())
+    with pytest.raises(Rejected, match="User rejected sampling request"):
+        await Host(reviewer=Person(lambda item: Deny()))(request(), origin())
+
+
+async def test_the_wire_keeps_the_words_of_the_specification():
+    """Whoever refused: the server hears -1 and the reason, and nothing of this side."""
+    async with Client(asking(), sampling=Host(reviewer=None), revision="2025-11-25") as client:
+        told = (await client.call_tool("describe")).text
+    assert told == "told: User rejected sampling request {'reason': 'no-reviewer'}"
+
+
+async def test_our_own_caller_hears_the_cause_where_the_call_is_given_up():
+    """On 2026-07-28 a round has no error member: the caller gets the error itself."""
+    async with Client(asking(), sampling=Host(reviewer=None), revision="2026-07-28") as client:
+        with pytest.raises(Rejected, match="nobody can be asked"):
+            await client.call_tool("describe")
+
+
+async def test_a_cause_that_can_be_mended_is_logged_once(caplog: pytest.LogCaptureFixture):
+    """The server cannot tell it, and one line is enough; a limit is no fault of the setup."""
+    host = Host(reviewer=None)
+    for number in range(3):
+        with pytest.raises(Rejected):
+            await host(request(), origin(str(number)))
+    await host.elicit(ElicitRequestParams.form("?", {"properties": {}}), origin("9"))
+    logged = [record.getMessage() for record in caplog.records if record.name == "antiphon.host"]
+    assert len(logged) == 1
+    assert "nobody can be asked" in logged[0]
+
+
+async def test_a_package_that_is_missing_is_named_to_our_own_caller():
+    """With the command that installs it; the server hears that it could not be answered."""
+
+    class Bare(Scripted):
+        async def complete(self, params, *, model=None):
+            raise ConfigError("models of vendors need more packages: pip install 'antiphon[host]'")
+
+    with pytest.raises(InternalError, match="pip install") as caught:
+        await Host(Bare([]), review="never", reviewer=None)(request(), origin())
+    assert to_wire(caught.value).message == "The client could not answer the request"

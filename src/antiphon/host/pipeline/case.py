@@ -49,6 +49,19 @@ TOOL = "tools/call"
 # 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
 _REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}
 
+_CAUSES: dict[Reason, str] = {
+    "policy": "the policy of this host refuses it",
+    "no-reviewer": "nobody can be asked: there is no terminal here; ask on a page (web=True) or in a queue, or allow "
+    "it by the policy",
+    "expired": "nobody decided in time",
+    "changed": "what was to be sent is not what was approved",
+    "limit": "a limit of this host is reached",
+    "budget": "it could cost more than is left of the budget",
+    "secret": "it holds what looks like a secret",
+    "no-model": "no model can answer it: configure one (antiphon models), or allow this server another",
+}
+"""Refusals that no person has made, in words for this side; what a person has refused says itself."""
+_SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})
 _LONGEST_DETAIL = 300
 """Characters of what is logged of a failure."""
 
@@ -72,6 +85,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     redaction: Redaction
     waiting: Waiting
     released: Released
+    logged: set[Reason] = msgspec.field(default_factory=set[Reason])
+    """Causes that were logged: each is logged once."""
     choose: Choose | None = None
 
     @property
@@ -235,10 +250,16 @@ class Case:
             await self.save(Change(finish=ticket))
         await self.save()
 
-    def refusal(self, reason: Reason, detail: str = "") -> Rejected:
-        """Record a refusal and make the error for it. The detail stays here."""
+    def refusal(self, reason: Reason, detail: str = "", *, why: str = "") -> Rejected:
+        """Record a refusal and make the error for it. The detail stays here; ``why`` is for our own caller alone."""
         self.note("refused", f"{reason}:{detail}" if detail else reason)
-        error = Rejected(_REFUSED.get(self.method, "User rejected the request"), data={"reason": reason})
+        told = _REFUSED.get(self.method, "User rejected the request")
+        cause = _CAUSES.get(reason)
+        said = told if cause is None else f"{cause}: {why or detail}" if why or detail else cause
+        error = Rejected(said, data={"reason": reason})
+        # The specification's words, whoever refused: they are for the server.
+        error.told = told
+        self._tell(reason, error.message)
         if detail:
             error.add_note(f"{reason}: {detail}")
         return error
@@ -256,11 +277,24 @@ class Case:
     def declined(self, reason: Reason) -> ElicitResult:
         """Record a refusal and make the answer to an elicitation that says so."""
         self.note("refused", reason)
+        self._tell(reason, _CAUSES.get(reason, ""))
         return ElicitResult(action="decline")
 
-    def failure(self, detail: str) -> InternalError:
-        """Log what went wrong on our side, masked, and make the error that says nothing of it."""
+    def _tell(self, reason: Reason, cause: str) -> None:
+        """Log, once a host, what no person has decided and somebody can mend."""
+        if reason in _SETUP and reason not in self.desk.logged:
+            self.desk.logged.add(reason)
+            _log.warning("%s was refused: %s", self.method, mask(cause)[:_LONGEST_DETAIL])
+
+    def failure(self, detail: str, remedy: str = "") -> InternalError:
+        """Log what went wrong on our side, masked, and make the error that says nothing of it to the server.
+
+        ``remedy``: what our own caller can do about it.
+        """
         self.note("failed")
         # The first line alone: after it, errors of databases quote the statement, and what was to be kept.
         _log.error("%s: %s", self.method, mask(detail.partition("\n")[0])[:_LONGEST_DETAIL])
-        return InternalError("The client could not answer the request")
+        told = "The client could not answer the request"
+        error = InternalError(f"{told}: {remedy}" if remedy else told)
+        error.told = told
+        return error

@@ -144,7 +144,7 @@ async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool)
     except NoModel as none:
         chosen, why = None, str(none)
     if chosen is None:
-        refusal = case.refusal("no-model")
+        refusal = case.refusal("no-model", why=why)
         if why:
             # For the person on this side: a note does not travel, and it names the remedy.
             refusal.add_note(f"no model can answer: {why}")

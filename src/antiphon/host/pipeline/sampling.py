@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.errors import InvalidParams, Rejected
+from antiphon.errors import ConfigError, InvalidParams, Rejected
 from antiphon.host.budget import Costs
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.limits import Pass
@@ -203,7 +203,9 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
         if isinstance(error, ProviderFailure) and not error.charged:
             # It said no, and did not complete: nothing was used. Of anything else nobody knows.
             case.usage = Usage(input_tokens=0, output_tokens=0)
-        raise case.failure(f"the provider failed: {type(error).__name__}: {error}") from None
+        # A package or a key that is missing has a remedy, and our own caller is the one to hear it.
+        remedy = str(error) if isinstance(error, ConfigError) else ""
+        raise case.failure(f"the provider failed: {type(error).__name__}: {error}", remedy) from None
     case.completed(completion, cleared.params)
     return await answer_without_secrets(case, _sound(case, completion.result, cleared.params))
 
