@@ -16,7 +16,7 @@ DEMO_EXTRA := $(if $(findstring --web,$(ARGS)),[host])
 DEMO_STAMP := .venv/.made-for-demo$(if $(DEMO_EXTRA),-on-page)
 DEMO := $(if $(findstring --web,$(ARGS)),,--yes) --products 3 --messages
 
-.PHONY: help setup demo test fuzz endurance postgres nginx browser screenshots interop conformance check format cover bench bench-full constraints clean
+.PHONY: help setup demo test fuzz endurance postgres nginx browser screenshots interop conformance check format cover bench bench-full constraints audit-dependencies clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -104,6 +104,14 @@ constraints: ## pin anew: newest versions that pyproject.toml allows, into const
 	.venv-pin/bin/python -m pip freeze --exclude-editable > constraints.txt
 	rm -rf .venv-pin
 
+# Strict: what the advisories do not know is a failure, so that no dependency is passed over in silence.
+audit-dependencies: ## known vulnerabilities of all that is pinned (asks PyPI, whose advisories a mirror does not have)
+	$(NEEDS_PYTHON)
+	rm -rf .venv-audit && $(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	.venv-audit/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
+	rm -rf .venv-audit
+
 clean: ## remove what was made here
-	rm -rf .venv .venv-pin build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf .venv .venv-pin .venv-audit build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
