@@ -34,18 +34,34 @@ def item(number: int) -> ReviewItem:
     return ReviewItem(origin=who, params=params, received=params, provider="echo", choices=CHOICES, expires_in=600)
 
 
-async def test_two_hundred_requests_do_not_lag(chromium: Browser):
-    """From the key to the painted request: less than 100 ms at the median, with 200 in the queue."""
+async def test_five_hundred_requests_do_not_lag(chromium: Browser):
+    """From the key to the painted request: less than 150 ms at the median, with 500 in the queue."""
     async with desk() as page, visit(chromium, page) as seen:
-        waiting = [asyncio.create_task(page.queue.review(item(at))) for at in range(200)]
-        await seen.count(200)
+        waiting = [asyncio.create_task(page.queue.review(item(at))) for at in range(500)]
+        await seen.count(500)
         ids = await seen.page.eval_on_selector_all("[data-row]", "rows => rows.map(row => row.dataset.row)")
         await seen.page.wait_for_timeout(1_000)
         # The first is shown already. Of three rounds the best counts: what else this machine does is not the page's.
         rounds = [[await seen.page.evaluate(PAINTED, id) for id in ids[at : at + 20]] for at in (1, 21, 41)]
         times = min(rounds, key=median)
-        print(f"input to paint with 200 pending: median {median(times):.0f} ms, worst {max(times):.0f} ms")
-        assert median(times) < 100
+        print(f"input to paint with 500 pending: median {median(times):.0f} ms, worst {max(times):.0f} ms")
+        assert median(times) < 150
+        arrivals: list[float] = []
+        for number in range(5):
+            begun = asyncio.get_running_loop().time()
+            waiting.append(asyncio.create_task(page.queue.review(item(1_000 + number))))
+            await seen.count(501 + number)
+            arrivals.append(1000 * (asyncio.get_running_loop().time() - begun))
+        print(f"arrival to visible with 500 pending: median {median(arrivals):.0f} ms, worst {max(arrivals):.0f} ms")
+        decided: list[float] = []
+        for _ in range(5):
+            before = await seen.page.get_attribute("#detail", "data-id")
+            await seen.page.wait_for_selector(ARMED)
+            begun = asyncio.get_running_loop().time()
+            await seen.page.keyboard.press("d")
+            await seen.page.wait_for_selector(f"#detail[data-id]:not([data-id='{before}']):not([inert])")
+            decided.append(1000 * (asyncio.get_running_loop().time() - begun))
+        print(f"decision to next with 500 pending: median {median(decided):.0f} ms, worst {max(decided):.0f} ms")
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

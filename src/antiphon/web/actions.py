@@ -46,7 +46,13 @@ async def decide(site: Site, request: Request) -> Response:
         seconds = 0.0 if kept.release is None else max(0.0, kept.release - site.clock())
         undo = found.id if kept.state == "held" else ""
         return site.done(
-            request, f"done.{action}", then=await _following(site, found), undo=undo, of=found.id, seconds=seconds
+            request,
+            f"done.{action}",
+            # The page's script knows what comes next.
+            then="/" if wants_data(request) else await _following(site, found),
+            undo=undo,
+            of=found.id,
+            seconds=seconds,
         )
 
     return await _acting(site, request, act)
@@ -106,7 +112,7 @@ async def together(site: Site, request: Request) -> Response:
     async def act() -> Response:
         form = Form(form_of(request))
         ids = form.all("id")
-        pending = await site.queue.pending()
+        pending = await site.pending()
         first = next((question for question in pending if question.id in ids), None)
         if first is None:
             raise Refused("problem.none")
@@ -190,7 +196,7 @@ def _refuses(decision: Decision | ElicitResult) -> bool:
 
 async def _following(site: Site, decided: Question) -> str:
     """Return where to go on without a script: the next that waits, else the first, else the queue."""
-    pending = [question for question in await site.queue.pending() if question.id != decided.id]
+    pending = [question for question in await site.pending() if question.id != decided.id]
     later = [question for question in pending if question.created >= decided.created]
     return f"/review/{(later or pending)[0].id}" if pending else "/"
 

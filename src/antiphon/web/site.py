@@ -19,7 +19,7 @@ from antiphon.host.config.shape import Config
 from antiphon.host.review.decisions import rule
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
-from antiphon.host.review.queue import Queue
+from antiphon.host.review.queue import Question, Queue
 from antiphon.host.review.summary import span
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
@@ -65,6 +65,8 @@ class Site:
         """Set when the page is about to end: open streams end with it."""
         self._gathering: asyncio.Task[None] | None = None
         self._environment = environment()
+        self._known: tuple[int, list[Question]] | None = None
+        self._reading = asyncio.Lock()
 
     async def gather(self) -> None:
         """Let the store gather what is new in the audit, for a moment; what takes longer goes on in the background."""
@@ -79,6 +81,15 @@ class Site:
         except Exception as error:
             # What was gathered before can be shown all the same; the page says how much is missing.
             _log.warning("the history could not be brought up to date: %s", type(error).__name__)
+
+    async def pending(self) -> list[Question]:
+        """Return what waits, read anew only when anything has changed: views and streams ask at the same time."""
+        async with self._reading:
+            version = await self.store.reviews_version()
+            if self._known is None or self._known[0] != version:
+                self._known = (version, await self.queue.pending())
+            now = self.clock()
+            return [each for each in self._known[1] if each.expires is None or each.expires > now]
 
     def texts(self, request: Request) -> Texts:
         """Return the words in the language of whoever looks."""

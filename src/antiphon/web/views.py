@@ -29,7 +29,7 @@ _HEARTBEAT = 15.0
 
 async def queue(site: Site, request: Request) -> Response:
     """Show what waits."""
-    pending = await site.queue.pending()
+    pending = await site.pending()
     template = "parts/queue.html" if request.headers.get("x-part") == "queue" else "queue.html"
     return site.html(request, template, groups=groups_of(pending), pending=len(pending), current="")
 
@@ -43,7 +43,7 @@ async def question(site: Site, request: Request) -> Response:
         return await _gone(site, request)
     shown = show(found)
     alone = _is_part(request)
-    pending = [] if alone else await site.queue.pending()
+    pending = [] if alone else await site.pending()
     template = "parts/question.html" if alone else "review.html"
     return site.html(
         request,
@@ -98,7 +98,7 @@ async def alike(site: Site, request: Request) -> Response:
         found = await site.queue.get(request.path_params["id"])
     except LookupError:
         return await _gone(site, request)
-    together = similar(found, await site.queue.pending())
+    together = similar(found, await site.pending())
     return site.html(request, "alike.html", shown=[show(each) for each in together], first=show(found))
 
 
@@ -150,7 +150,7 @@ async def _events(site: Site) -> AsyncIterator[str]:
                 yield ": still here\n\n"
                 continue
             version = change.result()
-            told = msgspec.json.encode({"version": version, "pending": len(await site.queue.pending())})
+            told = msgspec.json.encode({"version": version, "pending": len(await site.pending())})
             yield f"event: change\ndata: {told.decode()}\n\n"
             change = asyncio.ensure_future(anext(changes))
     finally:

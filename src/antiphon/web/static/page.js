@@ -196,8 +196,11 @@ async function send(form, button) {
   if (form.dataset.busy || form.closest("[inert]")) return;
   form.dataset.busy = "1";
   const next = following();
+  // The news of this very decision would have it fetched anew; what it shows is checked by its hash in any case.
+  const kept = ahead.get(next);
   try {
     const answer = await post(form, button);
+    if (kept) ahead.set(next, kept);
     const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
     if (answer.ok) await sent(form, told, next);
     else problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
