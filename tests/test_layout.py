@@ -208,6 +208,20 @@ def test_no_file_names_a_machine_or_a_registry():
     assert found == []
 
 
+PAGE = re.compile(r"(?<![\w/])docs/[\w/-]+\.md")
+
+
+def test_no_comment_refers_to_a_page_that_is_not_there():
+    """A reference that leads nowhere is worse than none."""
+    found = {
+        f"{named(path)}: {page}"
+        for path in modules()
+        for page in PAGE.findall(path.read_text(encoding="utf-8"))
+        if not (ROOT / page).is_file()
+    }
+    assert found == set()
+
+
 def test_the_map_shows_the_layers_that_are_checked():
     """docs/design/layers.md draws the same order as the import contract in pyproject.toml."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][

@@ -170,7 +170,7 @@ def test_a_modern_client_is_never_sent_a_request():
 
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create"])
 def test_an_ask_belongs_to_a_request_of_the_clients(method):
-    """DESIGN 5: a server never sends one outside of it; roots and pings are free."""
+    """A server never sends one outside of it; roots and pings are free."""
     pair = Pair.opened(LATEST_LEGACY)
     params = SAMPLE if method.startswith("sampling") else ElicitRequestParams(message="?", requested_schema={})
     with pytest.raises(LocalProtocolError, match="must belong"):

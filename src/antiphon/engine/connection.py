@@ -66,7 +66,7 @@ class Connection(Generic[S]):
     to a coroutine of one, or to ``LATER``. ``notified`` is called for each notification (and its result run, if it is
     a coroutine), ``ended`` once nothing can be sent any more.
     ``stops_clock``: while a handler of ours waits, the deadlines of our own requests stand still (a client that
-    answers asks; DESIGN 5, "Human time is free"). ``grace``: seconds that running handlers have to finish after the
+    answers asks; docs/topics/human-time.md). ``grace``: seconds that running handlers have to finish after the
     peer has ended.
     """
 

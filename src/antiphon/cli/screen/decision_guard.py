@@ -1,4 +1,4 @@
-"""When a decision may be made: not before what it is about has been on the screen for a moment (DESIGN, 7).
+"""When a decision may be made: not before what it is about has been on the screen for a moment.
 
 Pure; the clock is the caller's. A key is judged by when it was pressed, not by when it is handled.
 """

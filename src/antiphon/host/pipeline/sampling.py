@@ -1,9 +1,9 @@
 """The stages of an answer, called from top to bottom. The only file of the host that knows their order.
 
 ``answer`` serves sampling, ``answer_elicitation`` serves elicitation; ``tool_consent`` does it for tool calls.
-Each stage decides in a file of its own; here is what follows from a decision. The stages are numbered as in DESIGN,
-section 6. The tenth, the audit, is in every other: what is noted is saved in the transaction of what it tells of, and
-before anything leaves.
+Each stage decides in a file of its own; here is what follows from a decision. They are numbered 1 to 10 in the order in
+which they are called; the tenth, the audit, is in every other: what is noted is saved in the transaction of what it
+tells of, and before anything leaves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the page shows of one question: typed values for the templates, complete and in reading order (DESIGN, 7).
+"""What the page shows of one question: typed values for the templates, complete and in reading order.
 
 Pure. Owns which facts are shown; how, is the templates' business, and making them inert is ``web.render``'s. A
 ``label`` is a key of the catalogues.

@@ -51,7 +51,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 __all__ = ["TerminalReviewer"]
 
 PAUSE = 0.4
-"""Seconds in which a request that has just appeared cannot be decided (DESIGN, section 7)."""
+"""Seconds in which a request that has just appeared cannot be decided."""
 
 _FOLDED = 8
 """Rows of a text that are shown where a request does not fit the terminal."""

@@ -1,6 +1,6 @@
 """A request, an answer or an elicitation as rows of text: complete, in reading order, inert.
 
-Pure. Owns what is shown and in which order (DESIGN, section 7); widths and gutters are ``layout``'s.
+Pure. Owns what is shown and in which order; widths and gutters are ``layout``'s.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A handler that is run again (*replay*) meets its journal first: asks that were a
 taken are not taken again. Owns places, what is kept at them, and their bytes. Who asks, waits or seals is not its
 business. Pure: no clock, no I/O.
 
-Source: DESIGN 5, "Modern, retry lands elsewhere"; the protocol leaves the content of ``requestState`` to the server.
+The design: docs/how-to/several-processes.md; the protocol leaves the content of ``requestState`` to the server.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 So asks that are raised together travel together, and what else the handler waits for delays none. Owns the counting of
 passes. What is sent, and whether there is still anybody to send it to, is ``parked_call``'s business.
 
-Source: DESIGN 5.
+The design: docs/topics/eras-and-rounds.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What the handler asks and which steps it takes, it meets in the journal first: w
 was taken is not taken again. Owns how a running handler and its journal go together; what a journal is, is
 ``protocol.journal``'s business, where it travels and whose copy of a call is the right one, ``rounds``'.
 
-Source: DESIGN 5, "Modern, retry lands elsewhere".
+How this looks to an author: docs/how-to/several-processes.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ also carries the call's journal, and a retry that lands where the call is not pa
 the table of calls, its bounds, and the meaning of states. What happens within one call is the business of
 ``parked_call`` and ``replayed_call``.
 
-Source: 2026-07-28 basic/patterns/mrtr; DESIGN 5.
+Source: 2026-07-28 basic/patterns/mrtr. The design: docs/topics/eras-and-rounds.md.
 """
 
 from __future__ import annotations
