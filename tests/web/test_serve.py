@@ -10,6 +10,7 @@ import pytest
 
 from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
+from antiphon.host.config.shape import Config, Reviewing
 from antiphon.web import running_page, serve_page
 from tests.web.pages import desk, visitor
 
@@ -83,3 +84,15 @@ async def test_it_is_served_until_it_is_cancelled():
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
+
+
+async def test_a_permission_can_be_undone_for_as_long_as_is_configured():
+    """Five seconds where nothing is said; what a caller says counts most."""
+    for config, undo, seconds in (
+        (None, None, 5.0),
+        (Config(review=Reviewing(undo=2)), None, 2),
+        (Config(review=Reviewing(undo=0)), None, 0),
+        (Config(), 1.0, 1.0),
+    ):
+        async with running_page(MemoryStore(), config=config, undo=undo) as running:
+            assert running.page.site.queue.undo_seconds == seconds

@@ -80,19 +80,22 @@ async def running_page(
     port: int = 0,
     config: Config | None = None,
     remote: bool = False,
-    undo: float = UNDO,
+    undo: float | None = None,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page in the background of the block. The store stays open.
 
     ``port`` 0 is that of an earlier page over this store, if it is free, else any. Name, port and sessions are kept in
     the store. ``remote`` allows a ``host`` that others can reach: whoever has the address may decide, over a connection
-    that is not encrypted. ``undo``: seconds for which a permission given here can be taken back.
+    that is not encrypted. ``undo``: seconds for which a permission given here can be taken back, by default what
+    is configured.
 
     Raises:
         ConfigError: the host is not of this machine alone, and ``remote`` was not said; or the port is taken.
     """
     if not remote and not _is_loopback(host):
         raise ConfigError(f"the page is served on this machine only: {host} can be reached by others")
+    if undo is None:
+        undo = UNDO if config is None else config.review.undo
     row, listening = _placed(host, port, await store.pages())
     with contextlib.ExitStack() as opened:
         for each in listening:

@@ -16,7 +16,7 @@ import typer
 
 from antiphon.cli.failures import Failed
 from antiphon.cli.session import run
-from antiphon.cli.store import ConfigFile, StorePlace, opened_store
+from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
 from antiphon.errors import ConfigError
 
 __all__ = ["screen"]
@@ -55,7 +55,8 @@ async def _shown(language: str | None, by: str, store: str | None, config: Path 
     from antiphon.host.review.texts import terminal_language
 
     async with opened_store(store, config, make=True) as opened:
-        setting = Setting(store=opened, by=by, language=terminal_language(language), bell=bell)
+        undo = configured(config).review.undo
+        setting = Setting(store=opened, by=by, language=terminal_language(language), bell=bell, undo=undo)
         app = ReviewApp(setting)
         await app.run_async()
         if app.failure is not None:
