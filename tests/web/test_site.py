@@ -8,7 +8,8 @@ from starlette.requests import Request
 
 from antiphon.host import MemoryStore
 from antiphon.web.access import Access, Session
-from antiphon.web.site import ARMING, Site
+from antiphon.web.render import STATIC
+from antiphon.web.site import ARMING, Site, keys
 
 
 def asked(cookies: str = "", *, plain: bool = False, **headers: str) -> Request:
@@ -57,3 +58,16 @@ def test_what_was_sent_just_now_is_decided_too_soon():
     assert not site.too_soon(asked(), "one", session.stamp("one", now - ARMING - 0.1))
     assert site.too_soon(asked(), "one", session.stamp("two", now - 60))
     assert site.too_soon(asked(), "one", "")
+
+
+def test_every_key_that_is_listed_does_something():
+    """In the script, or by a button of a template."""
+    script = (STATIC / "page.js").read_text()
+    templates = "".join(path.read_text() for path in (STATIC.parent / "templates").rglob("*.html"))
+    listed = [key.action for key in keys()]
+    assert "approve" in listed
+    assert [
+        action
+        for action in listed
+        if f"  {action}: (" not in script and f'"{action}"' not in script and f"key('{action}')" not in templates
+    ] == []
