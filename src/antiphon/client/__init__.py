@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from antiphon.client.by_hand import BY_HAND, Rounds
     from antiphon.client.client import Client, OnProgress
     from antiphon.client.connection.targets import Serves, Target
-    from antiphon.client.features.subscriptions import Change, Listening
+    from antiphon.client.features.notifications import Change, Listening
     from antiphon.client.rounds.loop import RoundLimits
     from antiphon.client.rounds.pending import Ask, PendingRound
 
@@ -39,12 +39,12 @@ __all__ = [
 _HOMES = {
     "Ask": "rounds.pending",
     "BY_HAND": "by_hand",
-    "Change": "features.subscriptions",
+    "Change": "features.notifications",
     "Client": "client",
     "Confirmer": "answers.consent",
     "Confirming": "answers.consent",
     "Elicitor": "answers.answerers",
-    "Listening": "features.subscriptions",
+    "Listening": "features.notifications",
     "OnProgress": "client",
     "OnRound": "answers.answerers",
     "PendingRound": "rounds.pending",

@@ -23,9 +23,8 @@ from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.client.connection.targets import Target, resolve, with_options
 from antiphon.client.features.cache import Cache
 from antiphon.client.features.mirrored_headers import ToolHeaders
-from antiphon.client.features.notifications import Notices, OnLog
+from antiphon.client.features.notifications import Listening, Notices, OnLog
 from antiphon.client.features.pagination import iterate
-from antiphon.client.features.subscriptions import Listening
 from antiphon.client.link import Link, Settings
 from antiphon.client.requests.calls import Calls
 from antiphon.client.requests.time_left import TimeLeft

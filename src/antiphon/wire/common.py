@@ -27,7 +27,6 @@ __all__ = [
     "CacheableResult",
     "ClientCapabilities",
     "ElicitationCapability",
-    "EmptyParams",
     "EmptyResult",
     "Icon",
     "Implementation",
@@ -160,10 +159,6 @@ class RequestParams(Wire, frozen=True, kw_only=True):
     """Params every request may have, and all that ``ping``, ``server/discover`` and ``roots/list`` have."""
 
     meta: RequestMeta | None = field(name="_meta", default=None)
-
-
-EmptyParams = RequestParams
-"""Params of a request that needs none."""
 
 
 class PaginatedParams(RequestParams, frozen=True, kw_only=True):
