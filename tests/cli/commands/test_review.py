@@ -91,7 +91,7 @@ async def test_a_request_is_shown_as_it_will_be_sent(cli: Cli, tmp_path: Path):
         assert "what the host changed" in shown
         assert "-Use AKIAIOSFODNN7EXAMPLE" in shown
         assert "+Use " in shown
-        assert "10 minutes, then it is refused" in shown
+        assert " ▪ 9:5" in shown
         assert question.id in shown
 
 
@@ -310,7 +310,7 @@ async def test_an_answer_of_a_model_is_reviewed(cli: Cli, tmp_path: Path):
     async with waiting(tmp_path / "host.db", cli, review="never", review_response="always") as desk:
         asked = await desk.ask()
         id = (await desk.pending()).id
-        assert "an answer is ready" in (await desk.run("review", "show", id)).out
+        assert "The model's answer, before the server gets it" in (await desk.run("review", "show", id)).out
         assert (await desk.run("review", "approve", id)).code == 0
         assert (await asked).text == "one"
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.host.checks.lines import cells_of
 from antiphon.host.terminal.layout import Layout, wrap
 
 WORDS = "one two three four five six seven"
@@ -39,7 +40,7 @@ def test_no_row_begins_with_a_text_of_the_server(columns: int):
     assert first.startswith(" ▪ ")
     assert all(row.startswith(" ┊ ") for row in rest)
     first, *rest = layout.labelled("label", text)
-    assert first.startswith(" label ")
+    assert first.startswith(" label")
     assert all(row.lstrip().startswith("┊ ") for row in rest)
 
 
@@ -53,3 +54,20 @@ def test_colour_is_ours_alone():
 def test_a_title_is_a_rule():
     """As wide as the terminal, at most a hundred columns."""
     assert Layout(columns=40).title("hello") == "── hello ".ljust(39, "─")
+
+
+@pytest.mark.parametrize("columns", [12, 20, 39, 40, 80])
+def test_no_row_is_wider_than_the_terminal(columns: int):
+    """However narrow it is: a terminal that wraps by itself would begin a row with a text of the server's."""
+    layout, text = Layout(columns=columns), "[a] approve 日本語 " * 20
+    rows = [*layout.quoted(text, 2), *layout.remark(text, 2), *layout.labelled("changed", text)]
+    assert max(map(cells_of, rows)) < columns
+
+
+def test_without_a_width_nothing_is_wrapped():
+    """A line is a row: what is read from a pipe is found again as it was written."""
+    layout, text = Layout(columns=0), "word " * 5_000
+    assert list(layout.quoted(f"{text}\nend")) == [f" │ {text}", " │ end"]
+    assert list(layout.labelled("for", text)) == [f" for       {text}"]
+    assert list(layout.remark(text)) == [f" ▪ {text}"]
+    assert layout.title("hello").startswith("── hello ──")

@@ -18,14 +18,19 @@ _LABEL = 9
 """Width of the labels at the left."""
 _CONTINUED = "┊ "
 """Begins a row that goes on where the one above ended."""
-_LEAST = 20
-"""Columns of text even where the terminal claims to be narrower."""
+_LEAST = 2
+"""Columns of text even where the terminal claims to be narrower: one wide character."""
+_NARROW = 40
+"""Columns below which a label stands above its text: beside it, there would be no room for a word."""
+_RULE = 100
+"""Columns of a rule at most."""
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """How wide, and whether in colour."""
 
     columns: int = 80
+    """0 wraps nothing: each line of a text is one row, for a pipe or a file."""
     color: bool = False
     fold: int = 0
     """Rows of a text of the server's that are shown; 0 shows all. How much more there is, is said."""
@@ -34,23 +39,27 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     def title(self, text: str) -> str:
         """Draw a rule with our own words in it."""
-        return self.paint("1", f"── {text} ".ljust(min(self.columns, 100) - 1, "─"))
+        return self.paint("1", f"── {text} ".ljust(min(self.columns or _RULE, _RULE) - 1, "─"))
 
     def labelled(self, label: str, text: str, paint: str = "") -> Iterator[str]:
         """Show a fact of one line, wrapped beside its label."""
-        rows = wrap(inert_line(text), max(_LEAST, self.columns - _LABEL - 5))
+        narrow = 0 < self.columns < _NARROW
+        if narrow and label:
+            yield self.paint("2", f" {label}")
+            label = ""
+        width = 0 if narrow else _LABEL
+        rows = self.wrapped(inert_line(text), width + 5)
         for at, row in enumerate(rows):
-            head = self.paint("2", f" {label if at == 0 else '':<{_LABEL}} {_CONTINUED if at else ''}")
+            head = self.paint("2", f" {label if at == 0 else '':<{width}} {_CONTINUED if at or narrow else ''}")
             yield head + self.paint(paint, row)
 
     def quoted(self, text: str, indent: int = 0) -> Iterator[str]:
         """Show a text of the server's, whole, each row behind a gutter."""
         gutter = " " * (indent + 1) + self.paint("2", "│ ")
-        width = max(_LEAST, self.columns - indent - 5)
         shown = at = 0
         made = inert(text)
         for line in made.split("\n"):
-            for row in wrap(line, width):
+            for row in self.wrapped(line, indent + 5):
                 if self.fold and shown == self.fold:
                     yield " " * (indent + 1) + self.paint("33", "┆ " + self.more.format(characters=len(made) - at))
                     return
@@ -60,9 +69,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     def remark(self, text: str, indent: int = 0) -> Iterator[str]:
         """Show words of ours about a block; what they repeat of the server's is made one inert line."""
-        rows = wrap(inert_line(text), max(_LEAST, self.columns - indent - 5))
+        rows = self.wrapped(inert_line(text), indent + 5)
         for at, row in enumerate(rows):
             yield " " * (indent + 1) + self.paint("" if at else "1", (_CONTINUED if at else "▪ ") + row)
+
+    def wrapped(self, line: str, taken: int) -> Iterator[str]:
+        """Break a line into rows that leave ``taken`` columns free for what stands before them."""
+        return wrap(line, max(_LEAST, self.columns - taken)) if self.columns else iter((line,))
 
     def paint(self, code: str, text: str) -> str:
         """Colour text of ours (SGR codes), or leave it."""

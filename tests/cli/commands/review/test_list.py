@@ -16,6 +16,37 @@ from tests.host.asks import request
 HOSTILE = "Hello\x1b]0;owned\x07 \x1b[2J\u202eevil"
 
 
+@pytest.mark.parametrize("words", [["review"], ["review", "list"], ["review", "show", "ID"]])
+async def test_into_a_pipe_goes_what_is_asked_whole(words: list[str], desk: Waiting):
+    """On one line, however narrow the terminal around it, in no colour and with nothing a terminal would obey."""
+    text = " ".join(f"word{number}" for number in range(200))
+    await desk.ask(request(f"{text}\x1b[2J"))
+    id = (await desk.pending()).id
+    done = await desk.elsewhere(*(id if word == "ID" else word for word in words), COLUMNS="30")
+    assert any(f"{text}⟦U+001B⟧[2J" in line for line in done.out.splitlines())
+    assert "…" not in done.out
+    assert "┊" not in done.out
+    assert all(char.isprintable() for line in done.out.split("\n") for char in line.replace("\t", ""))
+
+
+async def test_a_narrow_terminal_cuts_nothing(desk: Waiting):
+    """Each row fits into twenty columns, and the request is there to its last letter."""
+    text = "Describe the warm sweater in two sentences"
+    await desk.ask(request(text))
+    id = (await desk.pending()).id
+
+    def shown() -> str:
+        child = at_terminal("review", "show", id, "--store", desk.place, COLUMNS="20", NO_COLOR="1")
+        out = child.read()
+        child.close()
+        return out
+
+    rows = (await asyncio.to_thread(shown)).splitlines()
+    quoted = [row for row in rows if "│ " in row]
+    assert text in "".join(row.partition("│ ")[2] for row in quoted)
+    assert max(map(len, quoted)) <= 20
+
+
 async def test_a_list_at_a_terminal_is_live(desk: Waiting):
     """Grouped by calls; what comes is there, what is decided goes, Ctrl-C ends it quietly."""
     asked = await desk.ask(request(HOSTILE), round=Round(n=1, max=4))

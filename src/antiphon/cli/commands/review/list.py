@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from antiphon.cli.commands.review.find import listed
-from antiphon.cli.commands.review.rows import about, draw_list, gist, time_left
+from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, time_left
 from antiphon.cli.output import is_terminal, print_json, write_line
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.queue import Question, Queue
@@ -30,8 +30,10 @@ _TICK = 0.5
 
 
 def layout() -> Layout:
-    """Return the layout for standard output."""
-    plain = not is_terminal() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
+    """Return the layout for standard output: as wide as the terminal, and without colours or a width for all else."""
+    if not is_terminal():
+        return Layout(columns=0)
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
     return Layout(columns=shutil.get_terminal_size().columns, color=not plain)
 
 
@@ -110,7 +112,7 @@ def _write(question: Question, now: float, *, as_json: bool) -> None:
         question.kind,
         "" if left is None else f"{left:.0f}",
         about(question),
-        gist(question),
+        asked(question),
     ]
     write_line("\t".join(map(inert_line, cells)))
 

@@ -22,14 +22,14 @@ from antiphon.host.models.selection.record import Candidate, Selection, kept_sel
 from antiphon.host.review.queue import AnyItem, Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.terminal.edit_form import difference
-from antiphon.host.terminal.layout import Layout, wrap
+from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["about", "changes", "draw", "draw_list", "gist", "time_left"]
+__all__ = ["about", "asked", "changes", "draw", "draw_list", "gist", "time_left"]
 
 _GIST = 160
 """Characters of a request in a list."""
@@ -56,8 +56,7 @@ def draw_list(questions: Sequence[Question], layout: Layout, now: float) -> Iter
 
 def _entry(name: str, facts: str, layout: Layout) -> Iterator[str]:
     """Draw what is typed to decide, and beside it what is known."""
-    rows = wrap(inert_line(facts), max(20, layout.columns - len(name) - 6))
-    for at, row in enumerate(rows):
+    for at, row in enumerate(layout.wrapped(inert_line(facts), len(name) + 6)):
         yield f"   {layout.paint('1;36', name) if at == 0 else ' ' * len(name)}  {row}"
 
 
@@ -101,6 +100,12 @@ def about(question: Question) -> str:
 
 def gist(question: Question) -> str:
     """Return the beginning of what is asked, or of the answer under review, as one line."""
+    line = asked(question)
+    return line if len(line) <= _GIST else line[: _GIST - 1] + "…"
+
+
+def asked(question: Question) -> str:
+    """Return what is asked, or the answer under review, whole and as one line."""
     item = question.item
     if item is None:
         return ""
@@ -112,8 +117,7 @@ def gist(question: Question) -> str:
         text = _text(item.result.blocks)
     else:
         text = _text(item.params.messages[-1].blocks)
-    line = " ".join(text.split())
-    return line if len(line) <= _GIST else line[: _GIST - 1] + "…"
+    return " ".join(text.split())
 
 
 def time_left(question: Question, now: float) -> float | None:
