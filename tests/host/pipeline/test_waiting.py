@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from antiphon.errors import Rejected
-from antiphon.host import Answer, Deny, Host, Scripted
+from antiphon.host import Answer, Approve, Deny, Host, MemoryStore, Scripted, digest
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.review.review import Blocked
+from antiphon.host.store.base import BlockRow
 from tests.host.asks import Person, origin, request
 
 
@@ -53,6 +54,29 @@ async def test_a_block_ends_what_waits_at_a_reviewer_of_ones_own():
     assert await outcome(second) == ("policy", ["policy: blocked"])
     person.open["3"].set_result(Answer(result="still here"))
     assert (await other).text == "still here"
+
+
+async def test_a_block_ends_what_waits_of_servers_alike():
+    """The same server, started in another folder, does not escape it."""
+    person = Desk()
+    host = Host(Scripted([]), reviewer=person)
+    first = asyncio.create_task(host(request(), origin("1", call="a", coarser=("coarse:1",))))
+    moved = asyncio.create_task(host(request(), origin("2", call="b", command=["moved"], coarser=("coarse:1",))))
+    await person.has(2)
+    person.open["1"].set_result(Deny(reach="server"))
+    assert (await outcome(first))[0] == "user"
+    assert await outcome(moved) == ("policy", ["policy: blocked"])
+
+
+async def test_a_permission_given_after_a_block_elsewhere_releases_nothing():
+    """Another process blocked the server while somebody read here, at a terminal that no store can end."""
+    person, store = Desk(), MemoryStore()
+    host = Host(Scripted(["ok"]), reviewer=person, store=store)
+    asking = asyncio.create_task(host(request(), origin("1")))
+    await person.has(1)
+    await store.block(BlockRow(identity=origin().identity, target="elsewhere", since=1.0))
+    person.open["1"].set_result(Approve(digest=digest(request())))
+    assert await outcome(asking) == ("policy", ["policy: blocked"])
 
 
 async def test_a_stopped_call_ends_what_waits_of_it():

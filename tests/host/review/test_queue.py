@@ -392,6 +392,50 @@ async def test_a_block_withdraws_all_that_waits_from_the_server(place: Place):
             await elsewhere.aclose()
 
 
+async def test_a_block_holds_for_servers_alike(place: Place):
+    """What the same server asks from another folder ends too, and it asks no more; who quotes its hash waits on."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock)
+        host = Host(Scripted([]), reviewer=queue, store=store)
+        moved = origin("2", command=["moved"], coarser=("coarse:1", "command:1"))
+        asked = [
+            asyncio.create_task(host(request("One"), origin("1", coarser=("coarse:1", "command:1")))),
+            asyncio.create_task(host(request("Two"), moved)),
+        ]
+        quoting = asyncio.create_task(host(request("coarse:1"), origin("3", command=["other"], coarser=("coarse:2",))))
+        waiting = await first(queue, 3)
+        chosen = next(question for question in waiting if question.item.params == request("One"))
+        await queue.decide(chosen.id, Deny(reach="server"), hash=chosen.hash)
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        assert [getattr(outcome, "data", outcome)["reason"] for outcome in outcomes] == ["user", "policy"]
+        with pytest.raises(Rejected, match="rejected"):
+            await host(request("Three"), moved)
+        [left] = await queue.pending()
+        assert left.item.params == request("coarse:1")
+        await ended(quoting)
+
+
+async def test_a_decision_names_what_was_shown_even_where_another_is_undone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """A stale page decides nothing in the moment in which a held decision is taken back."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock, undo=5.0)
+        row = await queue._put("request", await shown(), origin(), ["x"], 100.0)
+        question = await queue.get(row.id)
+        await queue.decide(row.id, approval(question), hash=question.hash)
+        keeps = store.decide
+
+        async def undone(decisions: list[Decided]) -> ReviewRow | None:
+            assert await store.undo(row.id)
+            return await keeps(decisions)
+
+        monkeypatch.setattr(store, "decide", undone)
+        with pytest.raises(NotShown):
+            await queue.decide(row.id, approval(question), hash="of something else")
+        assert (await queue.get(row.id)).decision is None
+
+
 async def test_blocking_counts_even_where_nobody_waits_any_more(place: Place):
     """The process that asked was killed: the block is in force all the same, at once."""
     async with place.open() as store:

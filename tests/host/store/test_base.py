@@ -208,6 +208,15 @@ async def test_a_question_comes_back_as_it_was_put(store: Store):
     assert msgspec.structs.asdict(row)["state"] == "pending"
 
 
+async def test_a_block_of_one_server_becomes_one_of_those_alike(store: Store):
+    """An earlier release wrote it without what they have in common; blocked once more, it has that."""
+    await store.block(BlockRow(identity="command:x", target="x", since=1.0))
+    assert await store.blocks("coarse:1") == []
+    await store.block(BlockRow(identity="command:x", target="x", since=2.0, coarse="coarse:1"))
+    [row] = await store.blocks("coarse:1")
+    assert (row.since, row.coarse) == (1.0, "coarse:1")
+
+
 async def test_a_blocked_server_reserves_nothing(store: Store):
     """Until it is unblocked; another one does."""
     row = BlockRow(identity="command:x", target="x", since=1.0, by="me")

@@ -17,6 +17,7 @@ from antiphon.host.checks.limits import LimitReached, Pass
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.validate import validate
 from antiphon.host.pipeline.case import Case, Reason
+from antiphon.host.pipeline.stages import refuse_blocked
 from antiphon.host.providers.base import Provider, Warming
 from antiphon.host.review.review import (
     MAX_TOLD,
@@ -75,6 +76,8 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
         await _reached(case, decision, by)
         raise _denied(case, step, item, decision)
     case.note(step, _named(decision), by=by)
+    # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
+    await refuse_blocked(case)
     return decision
 
 
@@ -121,6 +124,8 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
         case.reviews.append(ticket.id)
     if isinstance(result, Deny):
         return await _declined(case, item, result, by)
+    if await case.desk.store.blocks(*case.origin.identities):
+        return case.declined("policy")
     case.note("answered", result.action, digest(result), by=by, content=await case.content(result))
     return result
 

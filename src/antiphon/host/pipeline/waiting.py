@@ -51,7 +51,10 @@ class Waiting:
         now = asyncio.get_running_loop().time()
         for limit, other in self._open.items():
             same_call = origin.call is not None and other.call is not None and other.call.id == origin.call.id
-            reached = other.identity == origin.identity and (reach == "server" or same_call)
+            same_server = other.identity == origin.identity
+            # A block also holds for servers alike: the same one, started in another folder.
+            blocked = reach == "server" and (same_server or origin.alike in other.identities)
+            reached = blocked or (same_server and same_call)
             if reached and not limit.expired():
                 self._ended.add(limit)
                 limit.reschedule(now)

@@ -239,9 +239,11 @@ class Queue:
             if question.item is None:
                 raise AlreadyDecided(question)
             check(question.item, decision)
-            if question.state == "pending" and hashes.get(id) != question.hash:
+            shown = hashes.get(id, "")
+            if question.state == "pending" and shown != question.hash:
                 raise NotShown("what was shown is not what waits now: look at it again")
-            kept.append(self._kept(question, decision, by, now))
+            # The hash that was shown goes to the store: a decision that is held may be undone before this one is kept.
+            kept.append(self._kept(question, decision, by, now, hash=shown))
         late = await self._store.decide(kept)
         self._tell()
         if late is not None:
@@ -250,16 +252,17 @@ class Queue:
                 raise NotShown("what was shown is not what waits now: look at it again")
             raise AlreadyDecided(_question(late))
 
-    def _kept(self, question: Question, decision: AnyDecision, by: str | None, now: float) -> Decided:
+    def _kept(self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str) -> Decided:
         block = None
         if isinstance(decision, Deny) and decision.reach == "server" and question.item is not None:
-            target = question.item.origin.target
-            block = BlockRow(identity=question.identity, target=target, since=now, by=by)
+            origin = question.item.origin
+            alike = origin.coarser[0] if origin.coarser else None
+            block = BlockRow(identity=question.identity, target=origin.target, since=now, by=by, coarse=alike)
         return Decided(
             id=question.id,
             decision=encode(decision).decode(),
             by=by,
-            hash=question.hash,
+            hash=hash,
             release=self._release(question, decision, now),
             block=block,
         )
@@ -284,12 +287,14 @@ class Queue:
         if not undone:
             raise AlreadyDecided(await self.get(id))
 
-    async def block(self, identity: str, target: str, *, by: str | None = None) -> None:
+    async def block(self, identity: str, target: str, *, by: str | None = None, coarse: str | None = None) -> None:
         """Block a server, and withdraw at once all that waits from it, in every process that shares the store.
 
-        ``target`` is its command line or address, for display.
+        ``target`` is its command line or address, for display. ``coarse``: the first of ``Origin.coarser``, so that
+        it also holds for servers alike, such as the same one started in another folder; by default for this one alone.
         """
-        await self._store.block(BlockRow(identity=identity, target=target, since=self._clock(), by=by))
+        row = BlockRow(identity=identity, target=target, since=self._clock(), by=by, coarse=coarse)
+        await self._store.block(row)
         self._tell()
 
     async def keep_draft(self, id: str, fields: Sequence[tuple[str, str]] | None) -> bool:

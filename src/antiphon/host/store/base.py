@@ -35,6 +35,7 @@ __all__ = [
     "Settlement",
     "Store",
     "StoreStalled",
+    "identities_in",
     "late",
 ]
 
@@ -163,6 +164,23 @@ class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
     def covers(self, identities: Sequence[str]) -> bool:
         """Tell whether a server with these identities is blocked by it."""
         return self.identity in identities or (self.coarse is not None and self.coarse in identities)
+
+
+class _Whose(msgspec.Struct, frozen=True):
+    identity: str
+    coarser: tuple[str, ...] = ()
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    origin: _Whose
+
+
+def identities_in(item: str | None) -> tuple[str, ...]:
+    """Return the identities of the server that asks, from what is kept of a question; none where that is gone."""
+    if item is None:
+        return ()
+    whose = msgspec.json.decode(item, type=_Asked).origin
+    return (whose.identity, *whose.coarser)
 
 
 class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,10 +47,13 @@ def revoke(connection: Connection, id: str) -> bool:
 
 
 def block(connection: Connection, row: BlockRow) -> None:
-    """Block a server, unless it is."""
+    """Block a server, unless it is; a block of this one alone becomes one of those alike."""
     # Another one alike may be blocked: then this row is still needed when that block is lifted.
-    if not connection.execute(select(blocks.c.identity).where(blocks.c.identity == row.identity)).first():
+    same = blocks.c.identity == row.identity
+    if not connection.execute(select(blocks.c.identity).where(same)).first():
         connection.execute(blocks.insert(), msgspec.structs.asdict(row))
+    elif row.coarse is not None:
+        connection.execute(update(blocks).where(same, blocks.c.coarse.is_(None)).values(coarse=row.coarse))
 
 
 def unblock(connection: Connection, identity: str) -> bool:

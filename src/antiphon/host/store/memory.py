@@ -30,6 +30,7 @@ from antiphon.host.store.base import (
     PageRow,
     ReviewRow,
     ReviewState,
+    identities_in,
     late,
 )
 from antiphon.host.store.chain import Entry, Head, extend
@@ -237,7 +238,7 @@ class MemoryStore:
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
         """See ``base.Store.close_review``."""
         row = self._reviews.get(id)
-        if row is None or row.state == state:
+        if row is None or row.state not in OPEN:
             return
         kept = msgspec.structs.replace(row, state=state) if keep_item else _emptied(row, state)
         self._keep(kept)
@@ -299,9 +300,12 @@ class MemoryStore:
         return None
 
     def _block(self, row: BlockRow, but: Sequence[str]) -> None:
-        self._blocks.setdefault(row.identity, row)
+        known = self._blocks.setdefault(row.identity, row)
+        if known.coarse is None:
+            self._blocks[row.identity] = msgspec.structs.replace(known, coarse=row.coarse)
         for waiting in list(self._reviews.values()):
-            if waiting.identity == row.identity and waiting.state in OPEN and waiting.id not in but:
+            blocked = row.covers((waiting.identity, *identities_in(waiting.item)))
+            if blocked and waiting.state in OPEN and waiting.id not in but:
                 ended = msgspec.structs.replace(waiting, state="withdrawn", outcome=BLOCKED)
                 self._keep(ended if self._keep_content else _emptied(ended, "withdrawn"))
 

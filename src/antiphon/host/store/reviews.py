@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
 from sqlalchemy.sql.dml import Update
 
-from antiphon.host.store.base import BLOCKED, OPEN, Decided, Ended, ReviewRow, ReviewState
+from antiphon.host.store.base import BLOCKED, OPEN, BlockRow, Decided, Ended, ReviewRow, ReviewState, identities_in
 from antiphon.host.store.schema import drafts, reviews, reviews_head
 
 __all__ = [
@@ -113,11 +113,17 @@ def release(connection: Connection, id: str, now: float) -> bool:
     return True
 
 
-def withdraw_from(connection: Connection, identity: str, but: Sequence[str], *, keep_item: bool) -> None:
-    """Withdraw all that waits from a server that is blocked now, but those that were decided with it."""
+def withdraw_from(connection: Connection, block: BlockRow, but: Sequence[str], *, keep_item: bool) -> None:
+    """Withdraw all that waits from a server that is blocked now and those alike, but what was decided with it."""
     ended = _ended("withdrawn", keep_item=keep_item).values(outcome=BLOCKED)
-    waiting = and_(reviews.c.identity == identity, reviews.c.state.in_(OPEN), reviews.c.id.not_in(but))
-    connection.execute(ended.where(waiting))
+    waiting = and_(reviews.c.state.in_(OPEN), reviews.c.id.not_in(but))
+    connection.execute(ended.where(waiting, reviews.c.identity == block.identity))
+    if block.coarse is not None:
+        # Whose item has the words somewhere may only quote them: its own origin decides.
+        quoting = select(reviews.c.id, reviews.c.item).where(waiting, reviews.c.item.contains(block.coarse))
+        alike = [row.id for row in connection.execute(quoting) if block.covers(identities_in(row.item))]
+        for id in alike:
+            connection.execute(ended.where(waiting, reviews.c.id == id))
     changed(connection)
 
 

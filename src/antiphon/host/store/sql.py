@@ -360,7 +360,7 @@ class SqlStore:
 
     def _block(self, connection: Connection, row: BlockRow, but: Sequence[str]) -> None:
         permits.block(connection, row)
-        questions.withdraw_from(connection, row.identity, but, keep_item=self._keep_content)
+        questions.withdraw_from(connection, row, but, keep_item=self._keep_content)
 
     def _decided(self, decisions: Sequence[Decided], connection: Connection) -> None:
         late = questions.decide(connection, decisions, self._clock())
