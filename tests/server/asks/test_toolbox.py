@@ -17,15 +17,15 @@ from antiphon import (
     Rejected,
     Server,
     TextContent,
+    Tool,
     ToolError,
 )
-from antiphon import ServedTool as Definition
 from antiphon.server.asks.toolbox import Toolbox
 from antiphon.server.features.tools import ServedTool
 from antiphon.testing import connected
 from tests.server.models import WITH_TOOLS, Model, asking, use, wants
 
-RAW = Definition(name="look_up", input_schema={"type": "object"})
+RAW = Tool(name="look_up", input_schema={"type": "object"})
 
 
 def double(n: int) -> int:
