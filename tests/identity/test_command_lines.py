@@ -323,3 +323,57 @@ def test_what_no_system_starts_is_no_failure():
     """A word with a NUL in it, a program that is not there: whoever starts it says why it cannot be."""
     assert launch_of(["python", "a\0b"]).program == "python"
     assert launch_of(["no-such-program"]).program == "no-such-program"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["uv", "run", "server.py", "--directory", "/data"],
+        ["nice", "python", "-m", "shop"],
+        ["timeout", "60", "/usr/bin/node", "-e", "1"],
+        ["xvfb-run", "npm", "start"],
+        ["composer", "start"],
+    ],
+)
+def test_the_folder_counts_where_a_program_starts_another_that_looks_there(words: list[str], here: Path):
+    """An option of the server's is none of the runner's, and a wrapper changes nothing of what is wrapped."""
+    assert identity_of(words) != identity_of(words, cwd=str(here.parent / "there"))
+
+
+@pytest.mark.parametrize("interpreter", ["lua", "php", "java", "Rscript", "tsx", "ts-node"])
+def test_the_folder_counts_for_interpreters_that_load_from_it(interpreter: str, here: Path):
+    """Even where the script is elsewhere: modules, classes, settings or a profile are taken from the folder."""
+    words = [interpreter, str(here / "server.js")]
+    assert identity_of(words) != identity_of(words, cwd=str(here.parent / "there"))
+
+
+def test_a_variable_that_python_ignores_makes_no_folder_safe(here: Path):
+    """With -E, PYTHONSAFEPATH does not count."""
+    env, elsewhere = {"PYTHONSAFEPATH": "1"}, str(here.parent / "there")
+    assert identity_of(["python", "-E", "-m", "shop"], env=env) != identity_of(
+        ["python", "-E", "-m", "shop"], env=env, cwd=elsewhere
+    )
+    assert identity_of(["python", "-m", "shop"], env=env) == identity_of(
+        ["python", "-m", "shop"], env=env, cwd=elsewhere
+    )
+
+
+@pytest.mark.parametrize("wrapper", [["{}/env"], ["{}/cmd", "/c"], ["./env"]])
+def test_a_program_of_a_wrappers_name_is_no_wrapper(wrapper: list[str], here: Path):
+    """It may run anything: no permission of the server behind it holds, but its blocks do."""
+    (here / "env").touch(mode=0o755)
+    (here / "cmd").touch(mode=0o755)
+    words = ["python", str(here / "server.py")]
+    disguised = launch_of([*(word.format(here) for word in wrapper), *words])
+    assert identify(disguised) != identity_of(words)
+    assert coarser(disguised)[0] == coarser(launch_of(words))[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["BASH_FUNC_echo%%", "MAKEFILES", "NIX_PATH", "COMPOSE_FILE", "GRADLE_OPTS", "TCLLIBPATH", "SSL_CERT_FILE"]
+)
+def test_variables_of_shells_and_builders_choose_code(name: str, here: Path):
+    """Functions that a shell takes over, files that make reads, paths of other builders."""
+    assert identity_of(["bash", str(here / "server.js")]) != identity_of(
+        ["bash", str(here / "server.js")], env={name: "/other"}
+    )

@@ -41,9 +41,20 @@ def die(payload: bytes) -> bytes:
     return b""
 
 
+def interrupted(payload: bytes) -> bytes:
+    """Get what a terminal sends to all processes of a program at Ctrl+C."""
+    os.kill(os.getpid(), signal.SIGINT)
+    return payload
+
+
 def environment(payload: bytes) -> bytes:
     """List the variables of the environment."""
     return " ".join(os.environ).encode()
+
+
+async def test_an_interrupt_at_the_terminal_ends_no_work():
+    """Who is typed to may catch it and go on: what a peer sent is not called too costly because of that."""
+    assert await run_aside(interrupted, b"still here") == b"still here"
 
 
 async def test_work_is_done_in_another_process_which_is_used_again():

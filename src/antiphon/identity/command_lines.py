@@ -26,6 +26,9 @@ __all__ = ["command_of", "identity_of", "launch_of"]
 
 _CHOOSES_CODE = re.compile(
     r"(PATH|PATHEXT|HOME|USERPROFILE|APPDATA|LOCALAPPDATA|COMSPEC|SHELL|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|IFS|ZDOTDIR"
+    r"|BASH_FUNC_.*|MAKE\w*|GNUMAKEFLAGS|JUST_\w+|NIX_\w+|COMPOSE_\w+|COMPOSER\w*|GRADLE_\w+|MAVEN_\w+|M2_\w+|MIX_\w+"
+    r"|ERL_\w+|ELIXIR_\w+|TCL\w*|PSModulePath|PIXI_\w+|RYE_\w+|TOX_\w+|DIRENV_\w+"
+    r"|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
     r"|PYTHON\w*|VIRTUAL_ENV|CONDA\w*|PYENV\w*|UV_\w+|PIP_\w+|PIPX_\w+|POETRY_\w+|PDM_\w+|HATCH_\w+|__PYVENV_LAUNCHER__"
     r"|NODE_\w+|NPM_CONFIG_.*|NPX_\w+|NVM_\w+|FNM_\w+|VOLTA_\w+|YARN_\w+|PNPM_\w+|COREPACK_\w+|TS_NODE_\w+|TSX_\w+"
     r"|BUN_\w+|DENO_\w+"
@@ -79,9 +82,33 @@ _FOLDER_RUNNERS = frozenset(
         "tox",
         "nox",
         "docker-compose",
+        "ant",
+        "bazel",
+        "bazelisk",
+        "cabal",
+        "clj",
+        "clojure",
+        "composer",
+        "dotenvx",
+        "lein",
+        "mvnw",
+        "ninja",
+        "nodemon",
+        "nx",
+        "pants",
+        "sbt",
+        "stack",
+        "swift",
+        "turbo",
+        "vite-node",
+        "zig",
     ]
 )
 """Programs that look into the current folder for what to run."""
+_LOOK_HERE = frozenset(["lua", "php", "java", "Rscript", "tsx", "ts-node"])
+"""Interpreters that look into the current folder for modules, classes or settings, wherever their script is."""
+_SYSTEM_WRAPPERS = frozenset(["env", "/usr/bin/env", "/bin/env"])
+"""What is ``env`` for certain. Of the same name, any other program may do whatever it likes."""
 _SHIMS = (".python-version", ".node-version", ".nvmrc", ".ruby-version", ".tool-versions", "mise.toml", ".mise.toml")
 """Where pyenv and its like find the version that their stand-ins run."""
 _NODE_FILES = ("node_modules", ".npmrc", "bunfig.toml", ".yarnrc.yml", "pnpm-workspace.yaml")
@@ -158,7 +185,7 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
         # No operating system starts this.
         return Launch(program=argv[0], arguments=tuple(argv[1:]), alike=tuple(argv), typed=tuple(argv))
     folder = os.path.realpath(cwd or ".")
-    words, given, is_certain = _unwrapped(list(argv), given)
+    words, given, through, is_certain = _unwrapped(list(argv), given)
     place = _Place(folder, given.get("PATH", os.environ.get("PATH", os.defpath)), given)
     found = _find(words[0], place)
     program, name = _named(found)
@@ -167,7 +194,7 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
     counts = not is_certain or any(_is_relative(key, value) for key, value in variables)
     return Launch(
         program=program,
-        arguments=read.arguments,
+        arguments=(*(f"through:{_find(wrapper, place)}" for wrapper in through), *read.arguments),
         variables=variables,
         folder=folder if counts else read.folder,
         alike=(name, *read.alike),
@@ -189,13 +216,16 @@ def _is_relative(name: str, value: str) -> bool:
     return any(part.startswith(("./", "../", ".\\", "..\\")) for part in re.split(r"[\s=:,;]", value))
 
 
-def _unwrapped(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str], bool]:
+def _unwrapped(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str], list[str], bool]:
     """Take away ``env NAME=VALUE...`` and ``cmd /c``, which only start another program.
 
-    Returns the words that are left, the variables, and whether all of it was understood.
+    Returns the words that are left, the variables, what was taken away though it only has the name of these programs,
+    and whether all of it was understood.
     """
+    through: list[str] = []
     while len(words) > 1:
         name = _plain_name(words[0])
+        program = words[0]
         if name == "cmd" and words[1].lower() == "/c" and len(words) > 2:
             words = words[2:]
         elif name == "env" and not words[1].startswith("-"):
@@ -206,8 +236,10 @@ def _unwrapped(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[s
                 at += 1
             words = words[at:]
         else:
-            return words, env, name != "env"
-    return words, env, True
+            return words, env, through, name != "env"
+        if program not in _SYSTEM_WRAPPERS and not (os.name == "nt" and program.lower() in ("cmd", "cmd.exe")):
+            through.append(program)
+    return words, env, through, True
 
 
 def _plain_name(program: str) -> str:
@@ -266,7 +298,7 @@ def _arguments(name: str, found: str, words: Sequence[str], place: _Place) -> _R
 
 def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
     """Read what Python makes of its words (``python --help``): one letter may follow another in an option."""
-    is_safe = bool(place.env.get("PYTHONSAFEPATH"))
+    is_safe, by_variable = False, bool(place.env.get("PYTHONSAFEPATH"))
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
         word = words[at]
@@ -275,10 +307,14 @@ def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
             continue
         for index, letter in enumerate(word[1:], 1):
             is_safe = is_safe or letter in "IP"
+            # -E: no variable of Python counts.
+            by_variable = by_variable and letter != "E"
             if letter in "cm":
                 joined = word[index + 1 :]
                 what = joined or (words[at + 1] if at + 1 < len(words) else "")
-                return _without_file(letter, what, words, words[at + (1 if joined else 2) :], place, is_safe=is_safe)
+                return _without_file(
+                    letter, what, words, words[at + (1 if joined else 2) :], place, is_safe=is_safe or by_variable
+                )
             if letter in "WX":
                 at += not word[index + 1 :]
                 break
@@ -326,7 +362,8 @@ def _node(name: str, words: Sequence[str], place: _Place) -> _Read:
 def _script(name: str, words: Sequence[str], place: _Place) -> _Read:
     """Read the words of an interpreter whose first word that is no option is a script."""
     if words and not words[0].startswith("-") and Path(place.folder, words[0]).is_file():
-        return _with_file(words, 0, place)
+        read = _with_file(words, 0, place)
+        return replace(read, folder=place.folder) if name in _LOOK_HERE else read
     return _Read(tuple(words), tuple(_plain(word, place) for word in words), place.folder)
 
 
@@ -340,12 +377,20 @@ def _any_program(name: str, words: Sequence[str], place: _Place) -> _Read:
     """Read the words of a program that is not known: whatever may name a file of the folder makes the folder count."""
     alike = tuple(_plain(word, place) for word in words)
     folder = place.folder if name in _FOLDER_RUNNERS else None
-    if name == "uv" and "--directory" in words[:-1]:
+    # Before or after "run"; further on it may be an option of the server.
+    at = 1 if words[:1] == ["run"] else 0
+    if name == "uv" and list(words[at : at + 1]) == ["--directory"] and len(words) > at + 1:
         # What it says after this counts from there.
-        folder = place.absolute(words[words.index("--directory") + 1])
-    elif any(_may_name_file(word, place) for word in words):
+        folder = place.absolute(words[at + 1])
+    elif any(_starts_here(word) or _may_name_file(word, place) for word in words):
         folder = place.folder
     return _Read(tuple(words), alike, folder, _all_pinned(words))
+
+
+def _starts_here(word: str) -> bool:
+    """Tell whether a word may be a program that another starts, and that looks into the folder (``nice make``)."""
+    name = _plain_name(word)
+    return name in _FOLDER_RUNNERS or _INTERPRETER.fullmatch(name) is not None
 
 
 def _may_name_file(word: str, place: _Place) -> bool:

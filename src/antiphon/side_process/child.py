@@ -14,6 +14,7 @@ the process ends.
 from __future__ import annotations
 
 import importlib
+import signal
 import struct
 import sys
 from collections.abc import Callable
@@ -34,6 +35,8 @@ def main(memory: int) -> None:
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
     # Whatever prints must not be taken for a reply.
     sys.stdout = sys.stderr
+    # Ctrl+C is for the program that is typed to. We end with it; until then it may still want an answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory(memory)
     while len(header := requests.read(REQUEST.size)) == REQUEST.size:
         name_length, length, seconds = REQUEST.unpack(header)
@@ -83,6 +86,4 @@ def _limit_time(seconds: float) -> None:
     where the process that waits for us is gone.
     """
     if sys.platform != "win32":
-        import signal
-
         signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -105,6 +105,15 @@ def test_folders_are_known_without_the_environment():
     assert filled(entry, {}, Path("/srv"), "a") == Entry(command="/srv/run", args=[str(Path.home())])
 
 
+def test_the_name_of_a_folder_fills_nothing_in():
+    """A project chooses its folders' names: nothing that looks like a variable in one is replaced, asked or unasked."""
+    entry = Entry(url="https://x/${workspaceFolder}", args=["${SEC${workspaceFolder}RET}"])
+    assert variables_in(entry) == []
+    said = filled(entry, {"SECRET": "hunter2"}, Path("/srv/${SECRET}"), "a")
+    assert said.url == "https://x//srv/${SECRET}"
+    assert "hunter2" not in "".join(said.texts)
+
+
 def test_what_only_an_editor_can_ask_for_is_named():
     """With what to write instead."""
     with pytest.raises(ConfigError, match=r"f: a: only VS Code can ask for \$\{input:key\}; write \$\{NAME\}"):

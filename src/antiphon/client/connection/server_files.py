@@ -81,8 +81,10 @@ def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
 
 def variables_in(entry: Entry) -> list[str]:
     """List the variables of the environment that an entry wants filled in, each once."""
-    texts = (_FOLDERS.sub("", text) for text in entry.texts)
-    return list(dict.fromkeys(found["name"] or found["bare"] for text in texts for found in _VARIABLE.finditer(text)))
+    pieces = (piece for text in entry.texts for piece in _FOLDERS.split(text)[::2])
+    return list(
+        dict.fromkeys(found["name"] or found["bare"] for piece in pieces for found in _VARIABLE.finditer(piece))
+    )
 
 
 def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -> Entry:
@@ -107,7 +109,9 @@ def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -
                 f"{place}: only VS Code can ask for {asked[0]}; write ${{NAME}} and set the variable NAME"
             )
         folders = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
-        return _VARIABLE.sub(value, _FOLDERS.sub(lambda found: folders[found["name"]], text))
+        # Piece by piece: a folder's name is a stranger's too, and no variable is filled in for what it says.
+        pieces = _FOLDERS.split(text)
+        return "".join(folders[piece] if at % 2 else _VARIABLE.sub(value, piece) for at, piece in enumerate(pieces))
 
     return Entry(
         command=None if entry.command is None else fill(entry.command),
