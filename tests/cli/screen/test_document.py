@@ -49,3 +49,10 @@ def test_ten_megabytes_are_wrapped():
         assert document.row(len(document) - 1).lead == " │ "
         assert len(document) > 20_000
     assert time.perf_counter() - begun < 4
+
+
+def test_a_row_that_is_read_from_the_right_says_so():
+    """In the gutter, as inline."""
+    document = Document([quoted("Hello\n\u05e9\u05dc\u05d5\u05dd abc")], 40)
+    assert [document.row(at).lead for at in range(2)] == [" │ ", " │←"]
+    assert document.row(1).text == "\u05e9\u05dc\u05d5\u05dd abc"

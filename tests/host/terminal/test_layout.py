@@ -71,3 +71,9 @@ def test_without_a_width_nothing_is_wrapped():
     assert list(layout.labelled("for", text)) == [f" for       {text}"]
     assert list(layout.remark(text)) == [f" ▪ {text}"]
     assert layout.title("hello").startswith("── hello ──")
+
+
+def test_a_row_that_is_read_from_the_right_says_so():
+    """In the gutter; its characters keep their order, and rows of the other direction look as ever."""
+    rows = list(Layout().quoted("Hello\n\u05e9\u05dc\u05d5\u05dd abc\n123 \u0645\u0631\n日本"))
+    assert rows == [" │ Hello", " │←\u05e9\u05dc\u05d5\u05dd abc", " │←123 \u0645\u0631", " │ 日本"]

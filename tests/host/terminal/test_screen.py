@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.host.checks.risk import assess
 from antiphon.host.review.review import ReviewItem
+from antiphon.host.review.texts import texts
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.screen import show_address, show_request, show_result
 from antiphon.wire.common import Implementation
@@ -201,3 +202,22 @@ def test_an_address_is_shown_whole():
     assert text.count("x") >= 500
     assert "shop.example" in text.partition("│")[0]
     assert "/end⟦U+202E⟧" in text.replace("│ ", "").replace(" ", "")
+
+
+def test_what_is_ours_is_in_the_language_of_the_person():
+    """Labels and remarks, wherever a request has them; their column is as wide as in English."""
+    params = request(
+        system_prompt="S",
+        tools=[Tool(name="t", input_schema={})],
+        metadata={"a": 1},
+        temperature=0.5,
+        model_preferences=ModelPreferences(cost_priority=1, hints=[ModelHint(name="h")]),
+    )
+    who = origin(server=Implementation(name="catalogue", version="2"), round=Round(n=2, max=64))
+    item = ReviewItem(origin=who, params=params, received=request(), provider="echo", choices=CHOICES, expires_in=600)
+    rows = list(show_request(item, Layout(columns=100), texts("zh")))
+    ours = [row for row in rows if "│" not in row]
+    words = ("server", "calls itself", "for ", "asks for", "at most", "changed", "answers", "prompt", "metadata for")
+    assert [row for row in ours for word in words if word in row] == []
+    [server] = [row for row in rows if "python catalogue.py  (" in row]
+    assert server.startswith(" 服务器    python")

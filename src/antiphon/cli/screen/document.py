@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells
 
-from antiphon.cli.screen.pieces import GUTTER, Piece, Style
+from antiphon.cli.screen.pieces import Piece, Style
+from antiphon.host.checks.lines import GUTTER, gutter_of
 from antiphon.host.checks.redact import find_secrets
 from antiphon.host.terminal.layout import wrap
 
@@ -67,6 +68,8 @@ class _Wrapped:
         piece = self.piece
         text = piece.text[self._starts[at] : self._starts[at + 1]].removesuffix("\n")
         lead = piece.rest if at else piece.first
+        if lead.endswith(GUTTER):
+            lead = lead.removesuffix(GUTTER) + gutter_of(text)
         if piece.rule:
             text += "─" * (self._width - cell_len(lead + text) - 1)
         return Drawn(lead, text, piece.style)

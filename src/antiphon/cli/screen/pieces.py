@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from antiphon.host.checks.lines import GUTTER
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.host.review.keymap import key_for, printed
 from antiphon.host.review.texts import Texts
@@ -18,8 +19,6 @@ __all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "folded", "kept", "ours"
 
 Style = Literal["", "title", "strong", "dim", "warning", "added", "removed", "chosen", "state"]
 """What a piece is; ``views`` knows how that looks."""
-GUTTER = "│ "
-"""Stands before whatever a server wrote."""
 _CONTINUED = "┊ "
 """Begins a row that goes on where the one above ended."""
 _CELLS = 76

@@ -10,8 +10,12 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal
 
-__all__ = ["cells", "cells_of", "direction"]
+__all__ = ["GUTTER", "cells", "cells_of", "direction", "gutter_of"]
 
+GUTTER = "│ "
+"""Stands before each row of whatever a server wrote."""
+_FROM_THE_RIGHT = "│←"
+"""Stands there before a row that is read from right to left. The arrow is not mirrored, whatever comes after it."""
 _LOOKED_AT = 1_000
 """Characters in which a line shows its direction; one that has no letter so far has none."""
 
@@ -51,3 +55,12 @@ def direction(line: str) -> Literal["ltr", "rtl", ""]:
         if kind == "L":
             return "ltr"
     return ""
+
+
+def gutter_of(row: str) -> str:
+    """Return what stands before a row of a server's text: it tells where the reading begins.
+
+    The row itself keeps its order. A terminal that lays out both directions turns each row by itself, one that does
+    not leaves it as it is, and neither says which it is.
+    """
+    return _FROM_THE_RIGHT if not row.isascii() and direction(row) == "rtl" else GUTTER

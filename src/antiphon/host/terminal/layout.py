@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from antiphon.host.checks.lines import cells
+from antiphon.host.checks.lines import cells, cells_of, gutter_of
 from antiphon.host.checks.visible import inert, inert_line
 
 __all__ = ["Layout", "wrap"]
@@ -50,12 +50,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         width = 0 if narrow else _LABEL
         rows = self.wrapped(inert_line(text), width + 5)
         for at, row in enumerate(rows):
-            head = self.paint("2", f" {label if at == 0 else '':<{width}} {_CONTINUED if at or narrow else ''}")
+            beside = label if at == 0 else ""
+            room = " " * (width - cells_of(beside))
+            head = self.paint("2", f" {beside}{room} {_CONTINUED if at or narrow else ''}")
             yield head + self.paint(paint, row)
 
     def quoted(self, text: str, indent: int = 0) -> Iterator[str]:
         """Show a text of the server's, whole, each row behind a gutter."""
-        gutter = " " * (indent + 1) + self.paint("2", "│ ")
         shown = at = 0
         made = inert(text)
         for line in made.split("\n"):
@@ -63,7 +64,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
                 if self.fold and shown == self.fold:
                     yield " " * (indent + 1) + self.paint("33", "┆ " + self.more.format(characters=len(made) - at))
                     return
-                yield gutter + row
+                yield " " * (indent + 1) + self.paint("2", gutter_of(row)) + row
                 shown, at = shown + 1, at + len(row)
             at += 1
 

@@ -158,9 +158,8 @@ class TerminalReviewer:
                         yield Console(tty, color=self._color, pause=self._pause, waiting=lambda: self._waiting - 1)
                     except asyncio.CancelledError:
                         expired = deadline is not None and loop.time() >= deadline
-                        tty.write_now(
-                            f"\r\x1b[K ▪ {'Expired: refused' if expired else 'Withdrawn'}. Nothing to decide.\n"
-                        )
+                        over = self._words("inline.expired" if expired else "inline.withdrawn")
+                        tty.write_now(f"\r\x1b[K ▪ {over}\n")
                         raise
         finally:
             self._waiting -= 1
@@ -332,10 +331,10 @@ class _Talk:
         await self._console.show([*rows, f" {words('inline.marks')}"])
 
     async def _answer(self) -> Answer | None:
-        text = await self._console.text("Write the answer.")
+        text = await self._console.text(self._words("inline.rewrite"))
         if text.strip():
             return Answer(result=text)
-        await self._console.say("An empty answer is none.")
+        await self._console.say(self._words("inline.empty"))
         return None
 
     def _other_model(self) -> str | None:
@@ -348,7 +347,7 @@ class _Talk:
             return
         names = [name for name in (item.model, *item.models) if name is not None]
         await console.show(f" {number}  {inert_line(name)}" for number, name in enumerate(names, 1))
-        typed = await console.line("number> ")
+        typed = await console.line(self._words("inline.number"))
         if typed is not None and typed.isdecimal() and 0 < int(typed[:9]) <= len(names):
             self._model = names[int(typed[:9]) - 1]
             await console.say(self._words("inline.model", model=self._model))
@@ -366,7 +365,7 @@ class _Talk:
         console, before = self._console, self._params
         editor = self._editor or find_editor()
         if editor is None or before is None:
-            await console.say("There is no editor: set $EDITOR.")
+            await console.say(self._words("inline.no_editor"))
             return
         try:
             form = await edit(to_form(before), editor, console.tty.path)

@@ -45,49 +45,49 @@ def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> It
     yield layout.title(words("ask.request"))
     yield from _headline(item.origin, item.costs, item.expires_in, layout, words)
     yield from _risks(item.risks, layout, words)
-    yield from show_params(item.params, layout)
-    yield from _differences(item, layout)
-    yield from layout.labelled("answers", _answers(item))
-    yield from _who(item.origin, layout)
+    yield from show_params(item.params, layout, words)
+    yield from _differences(item, layout, words)
+    yield from layout.labelled(words("show.answers"), _answers(item, words))
+    yield from _who(item.origin, layout, words)
 
 
-def _answers(item: ReviewItem) -> str:
-    return item.provider if item.model in (None, item.provider) else f"model {item.model}"
+def _answers(item: ReviewItem, words: Texts) -> str:
+    return item.provider if item.model in (None, item.provider) else words("show.model", model=item.model)
 
 
-def show_params(params: CreateMessageRequestParams, layout: Layout) -> Iterator[str]:
+def show_params(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
     """Show every part of a request that a provider would see."""
     if params.system_prompt is not None:
-        yield layout.paint("1", " system prompt")
+        yield layout.paint("1", f" {words('show.system')}")
         yield from layout.quoted(params.system_prompt)
     for at, message in enumerate(params.messages, 1):
-        yield layout.paint("1", f" {at}. {'user' if message.role == 'user' else 'assistant'}")
-        yield from _blocks(message.blocks, layout, 2)
-        yield from _more(message, layout, 2)
+        role = words(f"role.{'user' if message.role == 'user' else 'assistant'}")
+        yield layout.paint("1", f" {at}. {role}")
+        yield from _blocks(message.blocks, layout, words, 2)
+        yield from _more(message, layout, words, 2)
     if params.tools:
-        yield layout.paint("1", " tools the model may ask for")
+        yield layout.paint("1", f" {words('show.tools')}")
         for tool in params.tools:
             yield from _tool(tool, layout)
     if params.metadata:
-        yield layout.paint("1", " metadata for the provider")
+        yield layout.paint("1", f" {words('show.metadata')}")
         yield from layout.quoted(_pretty(params.metadata))
     if params.meta is not None:
-        yield layout.paint("1", " data of the protocol (_meta)")
+        yield layout.paint("1", f" {words('show.meta')}")
         yield from layout.quoted(_pretty(params.meta))
-    yield from _parameters(params, layout)
+    yield from _parameters(params, layout, words)
 
 
 def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
     """Show an answer before it goes to the server."""
     yield layout.title(words("ask.response"))
     yield from _headline(item.origin, None, item.expires_in, layout, words)
-    yield from layout.labelled(
-        "from", f"{item.provider} (model {result.model}, stopped by {result.stop_reason or '?'})"
-    )
+    made = words("show.made", provider=item.provider, model=result.model, stop=result.stop_reason or "?")
+    yield from layout.labelled(words("show.from"), made)
     yield from _risks(item.risks, layout, words)
-    yield from _blocks(result.blocks, layout, 0)
-    yield from _more(result, layout, 0)
-    yield from _who(item.origin, layout)
+    yield from _blocks(result.blocks, layout, words, 0)
+    yield from _more(result, layout, words, 0)
+    yield from _who(item.origin, layout, words)
 
 
 def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
@@ -95,14 +95,14 @@ def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterato
     yield layout.title(words("ask.tool"))
     yield from _headline(item.origin, None, item.expires_in, layout, words)
     yield from _risks(item.risks, layout, words)
-    yield from layout.labelled("tool", item.params.name, "1")
-    yield layout.paint("1", " arguments")
+    yield from layout.labelled(words("show.tool"), item.params.name, "1")
+    yield layout.paint("1", f" {words('show.arguments')}")
     yield from layout.quoted(_pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
     tool = item.origin.tool
     if tool is not None and tool.description:
-        yield from layout.remark("what the server says of it", 0)
+        yield from layout.remark(words("show.said"), 0)
         yield from layout.quoted(tool.description)
-    yield from _who(item.origin, layout, call=False)
+    yield from _who(item.origin, layout, words, call=False)
 
 
 def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
@@ -111,7 +111,7 @@ def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -
     yield from _headline(item.origin, None, item.expires_in, layout, words)
     yield from _risks(item.risks, layout, words)
     yield from layout.quoted(item.params.message)
-    yield from _who(item.origin, layout)
+    yield from _who(item.origin, layout, words)
 
 
 def show_address(url: str, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
@@ -127,24 +127,25 @@ def _headline(
     yield from layout.remark(f"{left}{headline_of(who_of(origin), costs, words)}", 0)
 
 
-def _who(origin: Origin, layout: Layout, *, call: bool = True) -> Iterator[str]:
+def _who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> Iterator[str]:
     kind, _, digits = origin.identity.partition(":")
-    yield from layout.labelled("server", f"{mask(origin.target)}  ({kind} {digits[:_SHOWN_DIGITS]})", "1")
+    yield from layout.labelled(words("show.server"), f"{mask(origin.target)}  ({kind} {digits[:_SHOWN_DIGITS]})", "1")
     if origin.server is not None:
-        yield from layout.labelled("", f'calls itself "{origin.server.name}" {origin.server.version}')
+        claims = f'{words("who.claims")} "{origin.server.name}" {origin.server.version}'
+        yield from layout.labelled("", claims)
     if call:
-        yield from _call(origin, layout)
+        yield from _call(origin, layout, words)
     if origin.round is not None:
-        yield from layout.labelled("round", f"{origin.round.n} of at most {origin.round.max}")
+        yield from layout.labelled(words("show.round"), words("show.turn", n=origin.round.n, max=origin.round.max))
 
 
-def _call(origin: Origin, layout: Layout) -> Iterator[str]:
+def _call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
     call = origin.call
     if call is None:
-        yield from layout.labelled("for", "no call of yours")
+        yield from layout.labelled(words("show.for"), words("show.no_call"))
         return
     arguments = "" if call.arguments is None else _compact(call.arguments)
-    yield from layout.labelled("for", f"{call.method} {call.name or ''} {arguments}".rstrip())
+    yield from layout.labelled(words("show.for"), f"{call.method} {call.name or ''} {arguments}".rstrip())
 
 
 def _risks(risks: Iterable[Risk], layout: Layout, words: Texts) -> Iterator[str]:
@@ -153,53 +154,56 @@ def _risks(risks: Iterable[Risk], layout: Layout, words: Texts) -> Iterator[str]
         yield from layout.labelled("", f"{sign} {words.risk(risk)}", paint)
 
 
-def _blocks(blocks: Iterable[object], layout: Layout, indent: int) -> Iterator[str]:
+def _blocks(blocks: Iterable[object], layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, TextContent):
             yield from layout.quoted(block.text, indent)
         elif isinstance(block, ImageContent | AudioContent):
-            yield from layout.remark(f"{_kind(block)}, {block.mime_type}, {len(block.data) * 3 // 4} bytes", indent)
+            yield from layout.remark(_media(block, words), indent)
         elif isinstance(block, ToolUseContent):
-            yield from layout.remark(f"tool use {_compact(block.id)} of {_compact(block.name)}", indent)
+            yield from layout.remark(words("show.use", id=_compact(block.id), name=_compact(block.name)), indent)
             yield from layout.quoted(_pretty(block.input), indent)
         elif isinstance(block, ToolResultContent):
-            yield from _tool_result(block, layout, indent)
+            yield from _tool_result(block, layout, words, indent)
         else:
-            yield from _other(block, layout, indent)
-        yield from _more(block, layout, indent)
+            yield from _other(block, layout, words, indent)
+        yield from _more(block, layout, words, indent)
 
 
-def _more(value: Any, layout: Layout, indent: int) -> Iterator[str]:
+def _more(value: Any, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     """Show the members that are sent and have no place of their own."""
     more = more_of(value)
     if more:
-        yield from layout.remark("further members", indent)
+        yield from layout.remark(words("show.more"), indent)
         yield from layout.quoted(_pretty(more), indent)
 
 
-def _kind(block: ImageContent | AudioContent) -> str:
-    return "image" if isinstance(block, ImageContent) else "audio"
+def _media(block: ImageContent | AudioContent, words: Texts) -> str:
+    kind = words("show.image" if isinstance(block, ImageContent) else "show.audio")
+    return f"{kind}, {block.mime_type}, {words('show.bytes', n=len(block.data) * 3 // 4)}"
 
 
-def _tool_result(block: ToolResultContent, layout: Layout, indent: int) -> Iterator[str]:
-    what = "failure" if block.is_error else "result"
-    yield from layout.remark(f"{what} of tool use {_compact(block.tool_use_id)}", indent)
-    yield from _blocks(block.content, layout, indent + 2)
+def _tool_result(block: ToolResultContent, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
+    what = "show.failure" if block.is_error else "show.result"
+    yield from layout.remark(words(what, id=_compact(block.tool_use_id)), indent)
+    yield from _blocks(block.content, layout, words, indent + 2)
     if block.structured_content is not None:
         yield from layout.quoted(_pretty(block.structured_content), indent + 2)
 
 
-def _other(block: object, layout: Layout, indent: int) -> Iterator[str]:
+def _other(block: object, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
     if isinstance(block, ResourceLink):
-        yield from layout.remark(f"link to a resource: {block.uri}", indent)
+        yield from layout.remark(words("show.link", uri=block.uri), indent)
         yield from layout.quoted(_pretty(block), indent)
     elif isinstance(block, EmbeddedResource):
         resource = block.resource
-        yield from layout.remark(f"resource {resource.uri}, {resource.mime_type or 'of no stated type'}", indent)
+        yield from layout.remark(
+            words("show.resource", uri=resource.uri, type=resource.mime_type or words("show.untyped")), indent
+        )
         if resource.text is not None:
             yield from layout.quoted(resource.text, indent)
         else:
-            yield from layout.remark(f"{len(resource.blob or '') * 3 // 4} bytes", indent)
+            yield from layout.remark(words("show.bytes", n=len(resource.blob or "") * 3 // 4), indent)
     else:
         yield from layout.quoted(_pretty(block), indent)
 
@@ -218,21 +222,21 @@ def _compact(value: object) -> str:
     return encode(value).decode("utf-8", "replace")
 
 
-def _parameters(params: CreateMessageRequestParams, layout: Layout) -> Iterator[str]:
+def _parameters(params: CreateMessageRequestParams, layout: Layout, words: Texts) -> Iterator[str]:
     wishes = params.model_preferences
     shown: dict[str, object] = {
-        "at most": f"{params.max_tokens} tokens",
+        "at_most": words("cost.tokens", n=params.max_tokens),
         "temperature": params.temperature,
-        "stop at": None if not params.stop_sequences else _compact(params.stop_sequences),
-        "tool choice": params.tool_choice.mode if params.tool_choice else None,
-        "model hints": _compact([hint.name for hint in wishes.hints]) if wishes and wishes.hints else None,
-        "priorities": _priorities(params),
+        "stop": None if not params.stop_sequences else _compact(params.stop_sequences),
+        "tool_choice": params.tool_choice.mode if params.tool_choice else None,
+        "hints": _compact([hint.name for hint in wishes.hints]) if wishes and wishes.hints else None,
+        "priorities": _priorities(params, words),
     }
-    text = " · ".join(f"{name} {value}" for name, value in shown.items() if value not in (None, ""))
-    yield from layout.labelled("asks for", text)
+    text = " · ".join(f"{words(f'show.{name}')} {value}" for name, value in shown.items() if value not in (None, ""))
+    yield from layout.labelled(words("show.asks"), text)
 
 
-def _priorities(params: CreateMessageRequestParams) -> str:
+def _priorities(params: CreateMessageRequestParams, words: Texts) -> str:
     wishes = params.model_preferences
     if wishes is None:
         return ""
@@ -241,12 +245,13 @@ def _priorities(params: CreateMessageRequestParams) -> str:
         ("speed", wishes.speed_priority),
         ("intelligence", wishes.intelligence_priority),
     )
-    return ", ".join(f"{name} {weight}" for name, weight in weights if weight is not None)
+    return ", ".join(f"{words(f'show.{name}')} {weight}" for name, weight in weights if weight is not None)
 
 
-def _differences(item: ReviewItem, layout: Layout) -> Iterator[str]:
+def _differences(item: ReviewItem, layout: Layout, words: Texts) -> Iterator[str]:
     for field in msgspec.structs.fields(item.params):
         sent, received = getattr(item.params, field.name), getattr(item.received, field.name)
         if sent != received:
-            now = "is left out" if sent is None else f"is now {_compact(sent)}"
-            yield from layout.labelled("changed", f"{field.encode_name} was {_compact(received)} and {now}")
+            was, now = _compact(received), "" if sent is None else _compact(sent)
+            said = "show.left_out" if sent is None else "show.differs"
+            yield from layout.labelled(words("show.changed"), words(said, name=field.encode_name, was=was, now=now))
