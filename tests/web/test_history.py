@@ -6,14 +6,17 @@ import asyncio
 import csv
 import io
 import re
+from contextlib import nullcontext
 
 import pytest
 
-from antiphon.errors import Rejected
+from antiphon import Client, Context, Server
+from antiphon.errors import InvalidParams, Rejected
 from antiphon.host import Edit, MemoryStore, Queue, Scripted, digest
 from antiphon.host.audit.export import check_lines
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record
+from antiphon.server.calls import request_state
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin, request
@@ -98,6 +101,50 @@ async def test_what_waits_is_open_and_its_end_follows():
         with pytest.raises(Rejected):
             await task
         assert "refused" in (await listed(page))[0]
+
+
+async def handed_in(page: Desk, *, gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Approve what a real server asks of a real client; ``gone``: when the server knows the call no longer."""
+    async with Client(describing(), sampling=page.host, revision="2026-07-28") as client:
+        called = asyncio.create_task(client.call_tool("describe"))
+        question = await page.arrived(set())
+        if gone:
+            # All that the server has sealed is too old from here on.
+            monkeypatch.setattr(request_state, "SKEW", -1e9)
+        await page.post(f"/review/{question.id}/approve", {"digest": digest(question.item.params)})
+        with pytest.raises(InvalidParams) if gone else nullcontext():
+            await called
+    # A client that has closed has told its host of every answer.
+
+
+def describing() -> Server:
+    """Make a server whose tool asks a model."""
+    server = Server("shop")
+
+    @server.tool
+    async def describe(ctx: Context) -> str:
+        """Describe a product."""
+        return (await ctx.sample("Describe a hat")).text
+
+    return server
+
+
+@pytest.mark.parametrize(
+    ("gone", "language", "said"),
+    [
+        (False, "en", "answered handed over"),
+        (True, "en", "withdrawn too late: the server no longer knew the call"),
+        (True, "zh", "太迟了：服务器已不认识该调用"),
+    ],
+)
+async def test_an_answer_says_what_became_of_it(gone: bool, language: str, said: str, monkeypatch: pytest.MonkeyPatch):
+    """In the list and where the ask is opened: handed over, or too late and why."""
+    async with desk() as page:
+        await page.post("/settings", {"language": language, "theme": "auto"})
+        await handed_in(page, gone=gone, monkeypatch=monkeypatch)
+        [row] = await listed(page)
+        assert said in row
+        assert said in " ".join(re.sub(r"<[^>]*>", " ", await opened(page)).split())
 
 
 async def test_all_words_that_are_sought_are_found():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -17,7 +18,8 @@ from threading import Thread
 
 import pytest
 
-from antiphon.host import Host, Price
+from antiphon import Client, Context, Server
+from antiphon.host import Approve, Host, Price, Queue, Scripted, digest
 from antiphon.host.audit.export import check_lines
 from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
@@ -85,6 +87,48 @@ async def test_what_a_host_did_is_listed(tmp_path: Path, audit: Callable[..., Do
     assert {one["ask"] for one in audit("show", "1", "--json").objects} == {"1"}
     lines = [line.split("\t") for line in audit("list", "--step", "settled").out.splitlines()]
     assert [(line[3], line[5], line[7]) for line in lines] == [("1", "settled", "echo"), ("2", "settled", "echo")]
+
+
+async def approved(queue: Queue) -> None:
+    """Approve the question that waits, as soon as one does."""
+    async for _ in queue.changes():
+        for question in await queue.pending():
+            assert question.item is not None
+            await queue.decide(question.id, Approve(digest=digest(question.item.params)), hash=question.hash)
+            return
+
+
+async def test_what_became_of_an_answer_is_said_with_its_ask(tmp_path: Path, audit: Callable[..., Done]):
+    """Beside the records: handed over, or too late and why; nothing where nobody has said."""
+    store = open_store(tmp_path / "host.db")
+    queue = Queue(store)
+    host = Host(Scripted(["Warm"] * 3), reviewer=queue, store=store)
+    server = Server("shop")
+
+    @server.tool
+    async def describe(ctx: Context) -> str:
+        """Describe a product."""
+        return (await ctx.sample("Describe a hat")).text
+
+    async with Client(server, sampling=host) as client:
+        called = asyncio.create_task(client.call_tool("describe"))
+        await approved(queue)
+        await called
+    over = (await store.head()).seq
+    asked = asyncio.create_task(host(request(), origin("gone")))
+    await approved(queue)
+    await asked
+    await host.handed_over(origin("gone"), "closed")
+    late = (await store.head()).seq
+    asked = asyncio.create_task(host(request(), origin("untold")))
+    await approved(queue)
+    await asked
+    untold = (await store.head()).seq
+    await store.aclose()
+    assert audit("show", str(over)).err == "The answer was handed over to the server.\n"
+    assert audit("show", str(late)).err == "The answer came too late: the connection was gone.\n"
+    assert audit("show", str(untold)).err == ""
+    assert audit("show", str(late), "--json").err == ""
 
 
 async def test_records_are_chosen(kept, audit: Callable[..., Done]):

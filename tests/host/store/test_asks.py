@@ -129,3 +129,19 @@ def test_what_is_sought_is_found(sought: Sought, found: bool):
         record("received", server="python SHOP.py"), record("review", "approve", by="Ada"), record("answered")
     )
     assert (row in sought) is found
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome", "arrival"),
+    [
+        ("answered", "handed-over", ("handed-over", "")),
+        ("withdrawn", "late:closed", ("late", "closed")),
+        ("withdrawn", "", None),
+        ("answered", "accept", None),
+        ("failed", "late:closed", None),
+    ],
+)
+def test_a_row_says_what_became_of_the_answer(step: str, outcome: str, arrival: tuple[str, str] | None):
+    """As far as the last record of the ask says it; that nobody waited for a decision says nothing of an answer."""
+    [row] = gathered(record("received"), record("answered"), record(step, outcome))
+    assert row.arrival == arrival

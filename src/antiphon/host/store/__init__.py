@@ -6,7 +6,7 @@ imported before one is opened.
 
 from __future__ import annotations
 
-from antiphon.host.store.asks import AskRow, Found, Sought, SpentRow
+from antiphon.host.store.asks import Arrival, AskRow, Found, Sought, SpentRow
 from antiphon.host.store.base import (
     Balance,
     BlockRow,
@@ -27,6 +27,7 @@ from antiphon.host.store.location import open_store, usual_store
 from antiphon.host.store.memory import MemoryStore
 
 __all__ = [
+    "Arrival",
     "AskRow",
     "Balance",
     "BlockRow",

@@ -17,6 +17,7 @@ from antiphon.host.store.chain import Entry, Record
 
 __all__ = [
     "MAX_TRAIL",
+    "Arrival",
     "AskKey",
     "AskRow",
     "Ending",
@@ -65,6 +66,14 @@ class AskKey(NamedTuple):
     ask: str
 
 
+class Arrival(NamedTuple):
+    """What became of an answer after it was released."""
+
+    became: Literal["handed-over", "late"]
+    why: str = ""
+    """Why it came too late: ``"cancelled"``, ``"call-gone"``, ``"deadline"`` or ``"closed"``."""
+
+
 class SpentKey(NamedTuple):
     """Names a sum."""
 
@@ -105,6 +114,14 @@ class AskRow(msgspec.Struct, kw_only=True):
     """The numbers of its records."""
     quoted: str = ""
     """The beginnings of what was asked and answered, in lower case, to be searched; only where content is kept."""
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """What became of the answer; ``None`` where there was none, or nobody has said."""
+        if self.ending == "answered" and self.outcome == "handed-over":
+            return Arrival("handed-over")
+        word, _, why = self.outcome.partition(":")
+        return Arrival("late", why) if self.ending == "withdrawn" and word == "late" else None
 
     @property
     def facts(self) -> str:

@@ -5,18 +5,22 @@ Owns what of a record is shown in which column. The records themselves are the h
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
 
+from antiphon.cli.commands.review.find import LATE
 from antiphon.cli.failures import Failed
-from antiphon.cli.output import is_terminal, print_json, print_list
+from antiphon.cli.output import is_terminal, print_json, print_list, write_line
 from antiphon.cli.quantities import shown
 from antiphon.host.audit.log import Audit
 from antiphon.host.budget import dollars
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import Store
+from antiphon.host.store import asks as gathering
 from antiphon.host.store.chain import Entry, Record
 
 __all__ = ["Placed", "Wanted", "list_records", "read", "short", "show_records"]
@@ -75,7 +79,7 @@ async def list_records(store: Store, wanted: Wanted, limit: int, *, as_json: boo
 
 
 async def show_records(store: Store, seq: int, *, as_json: bool) -> None:
-    """Show all records of the ask that record number ``seq`` belongs to.
+    """Show all records of the ask that record number ``seq`` belongs to, and what became of its answer.
 
     Raises:
         Failed: there is no such record.
@@ -84,14 +88,27 @@ async def show_records(store: Store, seq: int, *, as_json: bool) -> None:
     if not found or found[0].seq != seq:
         raise Failed(f"there is no record {seq}")
     one = _placed(found[0]).record
-    _print(
-        [
-            placed
-            async for placed in read(store)
-            if (placed.record.host, placed.record.ask, placed.record.identity) == (one.host, one.ask, one.identity)
-        ],
-        as_json=as_json,
-    )
+    records = [
+        placed
+        async for placed in read(store)
+        if (placed.record.host, placed.record.ask, placed.record.identity) == (one.host, one.ask, one.identity)
+    ]
+    _print(records, as_json=as_json)
+    if not as_json and (said := _became(records)):
+        # Beside the records: a program that reads these finds it in the outcome of the last one.
+        write_line(said, sys.stderr)
+
+
+def _became(records: list[Placed]) -> str:
+    """Say what became of the answer; nothing where there was none, or nobody has said."""
+    asks: dict[gathering.AskKey, gathering.AskRow] = {}
+    gathering.gather(asks, {}, (gathering.Placed(placed.seq, placed.record) for placed in records))
+    arrival = next((row.arrival for row in asks.values()), None)
+    if arrival is None:
+        return ""
+    if arrival.became == "handed-over":
+        return "The answer was handed over to the server."
+    return f"The answer came too late: {inert_line(LATE.get(arrival.why, arrival.why))}."
 
 
 def _placed(entry: Entry) -> Placed:

@@ -12,7 +12,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.review.queue import Outcome, Question, Queue
 from antiphon.host.store.base import ReviewRow, ReviewState, Store
 
-__all__ = ["find", "find_pending", "lateness", "listed", "shortest"]
+__all__ = ["LATE", "find", "find_pending", "lateness", "listed", "shortest"]
 
 _LEAST = 4
 """Letters of an id that are shown: few enough to be typed."""
@@ -81,19 +81,20 @@ def _became(question: Question) -> str:
         case Outcome(became="handed-over"):
             return ", and handed over to the server"
         case Outcome(became="late", why=why):
-            return f", but too late: {_LATE.get(why, why)}"
+            return f", but too late: {LATE.get(why, why)}"
         case Outcome(became="failed", why=why):
             return f", but no answer came of it ({why})"
         case _:
             return ""
 
 
-_LATE = {
+LATE = {
     "cancelled": "nobody waited for the answer any more",
     "call-gone": "the server no longer knew the call",
     "deadline": "the time of the call was up",
     "closed": "the connection was gone",
 }
+"""Why an answer came too late, in words."""
 
 
 def shortest(ids: Collection[str]) -> dict[str, str]:
