@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from antiphon import Client, Rejected, ResourceNotFound
@@ -15,6 +15,7 @@ from antiphon.cli.commands.demo.store import Store, catalogue
 from antiphon.wire.revisions import REVISIONS
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, at_terminal, ended, environment
+from tests.web.pages import visitor
 
 EVERY_REVISION = pytest.mark.parametrize("revision", [one.name for one in REVISIONS])
 QUICK = ("--yes", "--interval", "0.01")
@@ -233,6 +234,15 @@ def test_a_newcomer_at_a_terminal_is_told_how_to_go_on():
     assert ended(child) == 0
 
 
+async def listed(address: str) -> list[str]:
+    """Open the page by its address; return the questions that it lists, as soon as it lists one."""
+    async with visitor(follow_redirects=True) as client:
+        found: list[str] = []
+        while not found:
+            found = re.findall(r'data-row="(\w+)"', (await client.get(address)).text)
+        return found
+
+
 def test_a_killed_demonstration_finds_its_queue_again(tmp_path: Path):
     """The page lists the products that wait; after a kill it lists them still, and once, in the next run."""
     command = [*COMMAND, "demo", "--web", "-n", "1", "--interval", "0.01", "--json", "--no-messages"]
@@ -246,11 +256,7 @@ def test_a_killed_demonstration_finds_its_queue_again(tmp_path: Path):
             for line in run.stdout:
                 if json.loads(line)["event"] == "ask":
                     break
-            with httpx.Client(follow_redirects=True) as client:
-                client.get(address)
-                while not (found := re.findall(r'data-row="(\w+)"', client.get(address).text)):
-                    pass
-            seen.append(found)
+            seen.append(asyncio.run(listed(address)))
             run.kill()
     first, second = seen
     assert len(first) == 1
