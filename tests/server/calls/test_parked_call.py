@@ -9,6 +9,7 @@ import pytest
 
 from antiphon import Context
 from antiphon.server.calls.request_state import refusal
+from antiphon.server.calls.rounds import Rounds
 from tests.support.catalogue import answered, catalogue, only
 from tests.support.raw_client import raw_client, said, text
 
@@ -47,6 +48,26 @@ async def test_asks_raised_together_share_a_round() -> None:
         result = await client.retry(round, "both", {asks["b"]: said("B"), asks["a"]: said("A")})
     assert sorted(asks) == ["a", "b"]
     assert text(result) == "AB"
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["here", "journalled"])
+async def test_a_round_that_cannot_be_sent_fails_the_call(
+    durable: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever raises: the client hears of it without the words, the log has them, and the handler is cancelled."""
+
+    def broken(*_: object) -> str:
+        raise RuntimeError("words of ours")
+
+    server, done = catalogue(keys=[b"k" * 32]) if durable else catalogue()
+    monkeypatch.setattr(Rounds, "park_with_journal" if durable else "park", broken)
+    async with raw_client(server) as client, asyncio.timeout(30):
+        error = await client.error("tools/call", name="one", arguments={"question": "why?"})
+        await client.reply(client.modern("tools/list"))
+        assert done == ["began", "CancelledError"]
+    assert error["code"] == -32603
+    assert "words of ours" not in str(error)
+    assert "words of ours" in caplog.text
 
 
 async def test_asks_one_after_another_take_a_round_each() -> None:

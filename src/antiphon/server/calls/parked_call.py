@@ -188,7 +188,7 @@ class RoundCall(Call):
         # Encoded now: what cannot be sent is the author's to know, at the very await.
         ask = _Ask(spec, Raw(encode(params)), asyncio.get_running_loop().create_future())
         self._pending[name] = ask
-        self._quiescence.count(self._send_round, is_direct=asyncio.current_task() is self.task)
+        self._quiescence.count(self._send_or_fail, is_direct=asyncio.current_task() is self.task)
         try:
             if timeout is None and not self.is_told:
                 return await ask.answer
@@ -214,6 +214,20 @@ class RoundCall(Call):
         asks = self._next_round()
         self._send(asks, self._keeper.park(self))
         return True
+
+    def _send_or_fail(self) -> bool:
+        """Send a round as ``_send_round`` does; if that raises, the call ends with the error.
+
+        The event loop calls this: what it raised would be told to nobody, and the client would wait for ever.
+        """
+        legs = self._legs
+        try:
+            return self._send_round()
+        except Exception as error:
+            self._legs = legs
+            self._deliver(error)
+            self.end("its round could not be sent")
+            return False
 
     def _next_round(self) -> dict[str, InputRequest]:
         self.generation += 1
@@ -258,7 +272,7 @@ class RoundCall(Call):
         self._legs.append((connection, request))
         request.on_cancel = lambda _reason: self.detach(request)
         if self._pending:
-            self._quiescence.count(self._send_round)
+            self._quiescence.count(self._send_or_fail)
 
     def detach(self, request: Request) -> None:
         """Let go of a request that was withdrawn; the last one takes the handler with it."""

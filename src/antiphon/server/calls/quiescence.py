@@ -25,7 +25,7 @@ turn in the pass that is waited for anyway."""
 
 
 Send = Callable[[], bool]
-"""Sends a round; tells whether there was one to send."""
+"""Sends a round; tells whether there was one to send. Raises nothing: the event loop calls it, for nobody."""
 
 
 class Quiescence(Struct, gc=False):

@@ -229,7 +229,7 @@ class JournalledCall(RoundCall):
         finally:
             self._holds -= 1
             if self._pending:
-                self._quiescence.count(self._send_round)
+                self._quiescence.count(self._send_or_fail)
         return value
 
     async def _until_live(self) -> None:
@@ -266,7 +266,7 @@ class JournalledCall(RoundCall):
     def _wait_for_claims(self, missing: list[str], began: float) -> None:
         """Let no round go out before the handler has come to all that was answered; if it does not, it diverged."""
         if asyncio.get_running_loop().time() - began < _GRACE:
-            self._quiescence.look_again(_LOOK_AGAIN, self._send_round)
+            self._quiescence.look_again(_LOOK_AGAIN, self._send_or_fail)
             return
         asked = [self._open[name].place for name in self._pending]
         self._diverged = CallDiverged(
