@@ -33,6 +33,7 @@ from antiphon.transports.http.client.web import (
     checked_headers,
     checked_url,
     new_session,
+    said,
     same_origin,
     shown,
 )
@@ -197,4 +198,4 @@ def _why_not(error: BaseException, connect_timeout: float) -> str | None:
         return f"no answer within {connect_timeout:g} s"
     if isinstance(error, HttpFailure):
         return error.message
-    return str(error) or type(error).__name__ if isinstance(error, ClientError | OSError) else None
+    return said(error) if isinstance(error, ClientError | OSError) else None

@@ -21,7 +21,6 @@ from aiohttp import (
     ClientMiddlewareType,
     ClientPayloadError,
     ClientResponse,
-    ClientResponseError,
     ClientSession,
     ClientTimeout,
     ConnectionTimeoutError,
@@ -43,6 +42,7 @@ __all__ = [
     "client_tls",
     "new_session",
     "read_body",
+    "said",
     "same_origin",
     "shown",
 ]
@@ -221,12 +221,12 @@ class Web:
             )
         except (ClientConnectorError, ConnectionTimeoutError, ClientHttpProxyError) as error:
             if are_used_up(error):
-                raise _UsedUp(_said(error)) from None
-            raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {_said(error)}") from None
+                raise _UsedUp(said(error)) from None
+            raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {said(error)}") from None
         except InvalidURL:
             raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: no valid address") from None
         except (ClientConnectionError, OSError, ClientError) as error:
-            raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {_said(error)}") from None
+            raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {said(error)}") from None
 
     async def refusal(self, response: ClientResponse) -> tuple[bytes, str]:
         """Read the body of a refusal: all of it that is worth reading, and the line to show."""
@@ -256,7 +256,7 @@ async def read_body(response: ClientResponse, limit: int) -> bytes:
                 raise HttpFailure(UNUSABLE, f"{shown(response.url)} answered with more than {limit} bytes")
             chunks.append(chunk)
     except (ClientError, OSError) as error:
-        raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {_said(error)}") from None
+        raise HttpFailure(BROKEN, f"{shown(response.url)} broke off within its answer: {said(error)}") from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -269,13 +269,13 @@ _WORDS: dict[type[Exception], str] = {
 """What we say instead of a library's words, the more special first."""
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     """Say in our words what happened. A library's would show the whole address, and names that nobody knows."""
-    if isinstance(error, ClientResponseError):
+    if isinstance(error, ClientHttpProxyError):
         return f"HTTP {error.status} {error.message}"
     cause: object = error.os_error if isinstance(error, ClientConnectorError) else error
-    if isinstance(cause, OSError) and (said := _of_system(cause)):
-        return said
+    if isinstance(cause, OSError) and (words := _of_system(cause)):
+        return words
     return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), "the connection broke")
 
 
