@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from antiphon.errors import Rejected
-from antiphon.host import Answer, Approve, Deny, Host, MemoryStore, Scripted, digest
+from antiphon.host import Answer, Approve, Deny, Echo, Host, MemoryStore, Policy, Scripted, digest
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.review.review import Blocked
 from antiphon.host.store.base import BlockRow
-from tests.host.asks import Person, origin, request
+from tests.host.asks import Person, approve, origin, request
 
 
 class Desk(Person):
@@ -77,6 +77,22 @@ async def test_a_permission_given_after_a_block_elsewhere_releases_nothing():
     await store.block(BlockRow(identity=origin().identity, target="elsewhere", since=1.0))
     person.open["1"].set_result(Approve(digest=digest(request())))
     assert await outcome(asking) == ("policy", ["policy: blocked"])
+
+
+@pytest.mark.parametrize("effect", ["allow", "ask"])
+async def test_an_answer_made_while_the_server_was_blocked_stays_here(effect: str):
+    """What it took is charged; the server gets none of it, reviewed or not."""
+    store = MemoryStore()
+
+    class Slow(Echo):
+        """Takes so long that somebody blocks the server meanwhile."""
+
+        async def complete(self, params, *, model=None):
+            await store.block(BlockRow(identity=origin().identity, target="elsewhere", since=1.0))
+            return await super().complete(params)
+
+    host = Host(Slow(), reviewer=Person(approve), policy=Policy(default=effect), store=store)
+    assert await outcome(asyncio.ensure_future(host(request(), origin()))) == ("policy", ["policy: blocked"])
 
 
 async def test_a_stopped_call_ends_what_waits_of_it():

@@ -89,6 +89,8 @@ async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMe
         outcome = await _answered(case, received, params, entered, asks=asks)
     finally:
         case.desk.gate.leave(entered)
+    # Somebody may have blocked the server while the model answered: what waits for that goes nowhere.
+    await refuse_blocked(case)
     case.note("answered", digest=digest(outcome), content=await case.content(outcome))
     return outcome
 
