@@ -17,13 +17,14 @@ from antiphon.host.budget import Amount
 from antiphon.host.store import audit as trail
 from antiphon.host.store import money
 from antiphon.host.store import reviews as questions
-from antiphon.host.store.base import OPEN, HoldRow
+from antiphon.host.store.base import OPEN, HoldRow, ReviewState
 from antiphon.host.store.chain import Record
 from antiphon.host.store.process import is_gone, is_running
 from antiphon.host.store.schema import accounts, drafts, grants, hosts, reviews, swept
 
 __all__ = ["beat", "leave", "recover"]
 
+_OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
 _SAMPLING = "sampling/createMessage"
 _CALL_KEPT = 24 * 3600.0
 """Seconds that the account of a call is kept after its last reservation: as long as a call may be taken up again."""
@@ -98,7 +99,8 @@ def _tidy(connection: Connection, now: float) -> None:
     idle = and_(accounts.c.held_money == 0, accounts.c.held_tokens == 0, accounts.c.changed < now - _CALL_KEPT)
     connection.execute(delete(accounts).where(accounts.c.key.startswith("call:"), idle))
     connection.execute(delete(swept).where(swept.c.at < now - _SWEPT_KEPT))
-    over = and_(reviews.c.state.not_in(OPEN), reviews.c.created < now - _REVIEW_KEPT)
+    # By their names: "not open" would read every review there is, every few seconds.
+    over = and_(reviews.c.state.in_(_OVER), reviews.c.created < now - _REVIEW_KEPT)
     connection.execute(delete(reviews).where(over))
     connection.execute(delete(drafts).where(drafts.c.id.not_in(select(reviews.c.id).where(reviews.c.state.in_(OPEN)))))
     # Grants that ended by themselves.
