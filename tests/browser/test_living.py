@@ -35,17 +35,17 @@ def item(number: int) -> ReviewItem:
 
 
 async def test_five_hundred_requests_do_not_lag(chromium: Browser):
-    """From the key to the painted request: less than 150 ms at the median, with 500 in the queue."""
+    """From the key to the painted request: less than 100 ms at the median, with 500 in the queue."""
     async with desk() as page, visit(chromium, page) as seen:
         waiting = [asyncio.create_task(page.queue.review(item(at))) for at in range(500)]
         await seen.count(500)
         ids = await seen.page.eval_on_selector_all("[data-row]", "rows => rows.map(row => row.dataset.row)")
-        await seen.page.wait_for_timeout(1_000)
+        await seen.page.wait_for_selector(ARMED)
         # The first is shown already. Of three rounds the best counts: what else this machine does is not the page's.
         rounds = [[await seen.page.evaluate(PAINTED, id) for id in ids[at : at + 20]] for at in (1, 21, 41)]
         times = min(rounds, key=median)
         print(f"input to paint with 500 pending: median {median(times):.0f} ms, worst {max(times):.0f} ms")
-        assert median(times) < 150
+        assert median(times) < 100
         arrivals: list[float] = []
         for number in range(5):
             begun = asyncio.get_running_loop().time()
@@ -99,7 +99,7 @@ async def test_what_was_just_decided_here_is_not_shown_as_settled_elsewhere(chro
         refreshed, parts = asyncio.Event(), set[str]()
 
         async def held(route: Route) -> None:
-            if route.request.url.endswith("/live"):
+            if route.request.url.endswith(("/live", "/outcome", ".svg")):
                 return await route.continue_()
             part = "decision" if route.request.method == "POST" else route.request.headers.get("x-part", "page")
             parts.add(part)
@@ -108,8 +108,9 @@ async def test_what_was_just_decided_here_is_not_shown_as_settled_elsewhere(chro
                 refreshed.set()
             elif part == ("decision" if slow == "the decision" else "page"):
                 await refreshed.wait()
-                # Long enough for the page to ask for more because of what it heard.
-                await asyncio.sleep(0.5)
+                # Once the queue is drawn anew, the page has asked for whatever it wanted because of what it heard.
+                await seen.count(0)
+                await seen.page.evaluate("new Promise(requestAnimationFrame)")
             return await route.fulfill(response=answer)
 
         await seen.page.route("**/*", held)
@@ -183,12 +184,11 @@ async def test_the_page_cannot_be_framed(chromium: Browser):
     """Another page of this machine shows nothing of it in a frame."""
     async with desk() as page, visit(chromium, page) as seen:
         other = await seen.page.context.new_page()
-        await other.set_content(f"<iframe src='{page.running.origin}/'></iframe>")
-        await other.wait_for_timeout(500)
+        # The browser says itself that it refused.
+        async with other.expect_console_message(lambda said: "frame-ancestors" in said.text):
+            await other.set_content(f"<iframe src='{page.running.origin}/'></iframe>")
         framed = [await frame.content() for frame in other.frames[1:]]
         assert framed and not any('id="view"' in content for content in framed)
-        # The browser says itself that it refused.
-        assert any("frame-ancestors" in fault for fault in seen.watch.faults)
         seen.watch.faults.clear()
 
 

@@ -125,7 +125,7 @@ async def test_the_page_decides_without_script(chromium: Browser):
         tab = await context.new_page()
         await tab.goto(page.running.address())
         await tab.click(f"[data-row='{asked[0][0].id}']")
-        await tab.wait_for_timeout(500)
+        page.passes(1)
         await tab.click("#detail .decide .primary")
         assert "Approved" in await tab.inner_text("#said")
         assert (await asked[0][1]).text == "ok"
@@ -133,7 +133,7 @@ async def test_the_page_decides_without_script(chromium: Browser):
         await tab.click("#detail [data-edit]")
         await tab.fill("textarea[name=text-0-0]", "Two and a half")
         await tab.click("form[data-preview] button.primary")
-        await tab.wait_for_timeout(500)
+        page.passes(1)
         await tab.click("#preview button.primary")
         assert (await asked[1][1]).text == "ok"
         await tab.click("summary[data-key=r]")

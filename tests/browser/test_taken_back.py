@@ -35,7 +35,7 @@ async def test_a_permission_is_taken_back_without_script(chromium: Browser):
         tab = await context.new_page()
         await tab.goto(page.running.address())
         await tab.goto(f"{page.running.origin}/review/{question.id}")
-        await tab.wait_for_timeout(500)
+        page.passes(1)
         await tab.click("#detail .decide .primary")
         await tab.click("#undo button")
         assert await tab.get_attribute("#detail", "data-state") == "pending"

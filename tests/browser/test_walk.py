@@ -116,8 +116,8 @@ async def test_products_arrive_and_decisions_travel_back(chromium: Browser, tmp_
         await line(run, "2 of 3 new products are described and stored")
         await line(run, "History and spending stay on the page until Ctrl-C")
         await page.click("nav >> text=History")
-        await page.wait_for_selector("td >> text=refused user")
-        assert await page.locator("td >> text=answered").count() == 2
+        await page.wait_for_selector("td .ending.refused")
+        assert await page.locator("td .ending.answered").count() == 2
         run.sendintr()
         await asyncio.to_thread(run.expect, pexpect.EOF)
         await page.wait_for_selector("#banner >> text=connection is lost")

@@ -28,7 +28,8 @@ class Visit:
     async def open(self, id: str) -> None:
         """Open a question of the queue, and wait until it can be approved."""
         await self.page.click(f"[data-row='{id}']")
-        await self.page.wait_for_selector(f"#detail[data-id='{id}']")
+        # Not the same one as the page may have shown by itself: that is dead as soon as another is on its way.
+        await self.page.wait_for_selector(f"#detail[data-id='{id}']:not([inert])")
         await self.page.wait_for_selector(ARMED)
 
     async def said(self, text: str) -> None:

@@ -98,6 +98,11 @@ class Desk:
         stamp = session.stamp(f"{question.id}:{question.hash}", self.running.page.site.clock() - ago)
         return {"hash": question.hash, "digest": digest or shown.digest, "shown": stamp, **fields}
 
+    def passes(self, seconds: float) -> None:
+        """Let time pass on the clock by which the page judges whether anybody can have read what it sent."""
+        site, before = self.running.page.site, self.running.page.site.clock
+        site.clock = lambda: before() + seconds
+
     async def enter(self) -> None:
         """Open the page by a fresh address."""
         page = await self.client.get(self.running.address(), follow_redirects=True)
