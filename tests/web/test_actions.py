@@ -131,6 +131,17 @@ async def test_a_grant_is_given_and_revoked():
         assert await page.host.grants.all() == []
 
 
+async def test_a_grant_that_a_script_gives_without_bounds_is_bounded():
+    """As the form of the page is filled in at first."""
+    async with desk() as page:
+        question, task = await page.asked()
+        form = page.about(question, scope="session")
+        assert (await page.post(f"/review/{question.id}/approve", form)).status_code == 200
+        await task
+        [given] = await page.host.grants.all()
+        assert (given.grant.terms.uses, given.grant.terms.money) == (10, 500_000_000)
+
+
 async def test_a_server_is_blocked_and_unblocked():
     """A denial that reaches the server ends what it asks; unblocking lets it ask again."""
     async with desk() as page:

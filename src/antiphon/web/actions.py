@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled
 from antiphon.host.review.diff import differences
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question
-from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest
+from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest, usual_terms
 from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of
 from antiphon.web.site import THEMES, Site, wants_data
@@ -176,7 +176,7 @@ def _decision(question: Question, action: str, form: Form, now: float) -> Decisi
         return denial(form) if action == "deny" else filled(form, item)
     match action:
         case "approve":
-            return approval(form, now)
+            return approval(form, now, usual_terms(item))
         case "edit" if isinstance(item, ReviewItem):
             return edition(form, item)
         case "regenerate":

@@ -228,9 +228,24 @@ async def test_an_approval_may_reach_further(desk: Waiting):
 
 
 @pytest.mark.parametrize(
+    ("words", "bounds"), [([], (10, 500_000_000)), (["--unbounded"], (None, None)), (["--uses", "3"], (3, None))]
+)
+async def test_an_approval_that_names_no_bound_has_the_usual_ones(words: list[str], bounds, desk: Waiting):
+    """Unless it says by name that there is to be none."""
+    asked = await desk.ask()
+    done = await desk.run("review", "approve", (await desk.pending()).id, "--scope", "session", *words)
+    assert done.code == 0
+    await asked
+    [given] = await desk.host.grants.all()
+    assert (given.grant.terms.uses, given.grant.terms.money, given.grant.terms.until) == (*bounds, None)
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["approve", "ID", "--uses", "2"], "bound a --scope"),
+        (["approve", "ID", "--unbounded"], "bound a --scope"),
+        (["approve", "ID", "--scope", "always", "--uses", "2", "--unbounded"], "--unbounded is without"),
         (["approve", "ID", "--scope", "always", "--up-to", "much"], "not a sum in dollars"),
         (["approve", "ID", "--scope", "always", "--until", "2001-01-01"], "is over"),
         (["approve", "ID", "--scope", "always", "--until", "soon"], "is no moment"),

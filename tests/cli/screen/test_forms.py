@@ -40,6 +40,11 @@ def test_a_grant_is_of_what_was_shown():
     dialog = granting(shown, EN, 1_000.0, "b")
     made = dialog._check(Form([("scope", "session"), ("uses", "2"), ("minutes", "1")]))
     assert made == Approve(digest=shown.digest, scope="session", model="b", terms=Terms(uses=2, until=1_060.0))
+    assert [field.value for field in dialog._fields if field.name in ("uses", "dollars", "minutes")] == [
+        "10",
+        "0.50",
+        "",
+    ]
     background = show_of(sampling(origin=origin(call=None)), "request")
     assert asked(granting(background, EN, 0, None))["scope"] == ["session", "always"]
 

@@ -45,6 +45,16 @@ def test_a_grant_has_its_bounds():
     assert approval(typed(digest="d", scope="call", uses=""), 0).terms == Terms()
 
 
+@pytest.mark.parametrize("scope", ["call", "session", "always"])
+def test_a_grant_without_a_bound_has_the_usual_ones(scope: str):
+    """Ten requests and half a dollar, or what the caller says; none only for whoever says so."""
+    usual = Terms(uses=10, money=500_000_000)
+    assert approval(typed(digest="d", scope=scope), 0).terms == usual
+    assert approval(typed(digest="d", scope=scope), 0, Terms(uses=3)).terms == Terms(uses=3)
+    assert approval(typed(digest="d", scope=scope, unbounded="yes"), 0).terms == usual
+    assert approval(typed(digest="d", scope=scope, unbounded="true"), 0).terms == Terms()
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "many", "nan", "inf", "1e99"])
 def test_a_bound_is_a_number_above_nothing(number: str):
     """Anything else is said to be wrong, and gives nothing."""

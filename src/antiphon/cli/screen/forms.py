@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from antiphon.cli.screen.dialog import Asked, Choice, Dialog
 from antiphon.cli.screen.words import Words
+from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.forms import Field
 from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, filled, rule
 from antiphon.host.review.diff import editable
-from antiphon.host.review.review import Answer, Approve, Deny, ElicitItem, Reach, ReviewItem
+from antiphon.host.review.review import USUAL, Answer, Approve, Deny, ElicitItem, Reach, ReviewItem
 from antiphon.host.review.shown import Shown
 from antiphon.wire.elicitation import ElicitResult
 
@@ -51,10 +52,12 @@ def denying(shown: Shown, words: Words, reach: Reach, draft: Draft = ()) -> Dial
 def granting(shown: Shown, words: Words, now: float, model: str | None) -> Dialog[Approve]:
     """Ask for how much more than this one request it is."""
     scopes = [Choice(name, words(f"scope.{name}")) for name in _SCOPES if name != "call" or shown.who.call]
+    # Calls of a tool cost nothing that could be summed.
+    dollars = "" if shown.kind == "tool" or USUAL.money is None else f"{USUAL.money / DOLLAR:.2f}"
     fields = [
         Asked("scope", "one", words("grant.scope"), scopes[0].value, scopes),
-        Asked("uses", "line", words("grant.uses")),
-        Asked("dollars", "line", words("grant.dollars")),
+        Asked("uses", "line", words("grant.uses"), f"{USUAL.uses}"),
+        Asked("dollars", "line", words("grant.dollars"), dollars),
         Asked("minutes", "line", words("grant.minutes")),
         Asked("", "note", words("grant.note")),
     ]

@@ -16,7 +16,19 @@ from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.forms import Field, check_content, check_value, fields_of, parse_value
 from antiphon.host.checks.validate import validate
 from antiphon.host.review.diff import edited_text
-from antiphon.host.review.review import Answer, Approve, Deny, Edit, ElicitItem, Reach, ReviewItem, Scope, Terms, digest
+from antiphon.host.review.review import (
+    USUAL,
+    Answer,
+    Approve,
+    Deny,
+    Edit,
+    ElicitItem,
+    Reach,
+    ReviewItem,
+    Scope,
+    Terms,
+    digest,
+)
 from antiphon.host.review.texts import Texts
 from antiphon.wire.content import SamplingContent, TextContent
 from antiphon.wire.elicitation import ElicitResult, ElicitValue
@@ -26,6 +38,7 @@ __all__ = ["Form", "Refused", "answer", "approval", "denial", "edited", "edition
 
 _SCOPES: Mapping[str, Scope] = {"once": "once", "call": "call", "session": "session", "always": "always"}
 _REACHES: Mapping[str, Reach] = {"once": "once", "call": "call", "server": "server"}
+_BOUNDS = ("uses", "dollars", "minutes")
 _MOST_USES = 1_000_000
 _MOST_MINUTES = 60 * 24 * 366
 
@@ -79,13 +92,20 @@ class Form:
         return number
 
 
-def approval(form: Form, now: float) -> Approve:
-    """Approve what was shown: once, or more than once within bounds."""
+def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
+    """Approve what was shown: once, or more than once within bounds.
+
+    ``usual``: the bounds of a form that names none. A field that is sent empty says that there is to be no such bound;
+    ``unbounded=true`` says so of all of them.
+    """
     scope = _SCOPES.get(form("scope") or "once")
     if scope is None:
         raise Refused("problem.form")
     if scope == "once":
         return Approve(digest=form("digest"), model=form("model") or None)
+    if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
+        # Whoever sends no bounds has not thought of any: a script, or a form that lacks them.
+        return Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None)
     uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
     minutes = form.number("minutes", _MOST_MINUTES)
     terms = Terms(

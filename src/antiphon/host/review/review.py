@@ -21,6 +21,7 @@ from antiphon.wire.tools import CallToolRequestParams
 __all__ = [
     "MAX_REASON",
     "MAX_TOLD",
+    "USUAL",
     "Answer",
     "Approve",
     "Blocked",
@@ -42,6 +43,7 @@ __all__ = [
     "can_tell",
     "digest",
     "hash_of",
+    "usual_terms",
 ]
 
 MAX_REASON = 2_000
@@ -63,6 +65,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """For this much, in nano-dollars, the worst case of what is under way included."""
     until: float | None = None
     """Up to this moment, in seconds since the epoch."""
+
+
+USUAL = Terms(uses=10, money=500_000_000)
+"""The bounds of a grant that was given without any: ten requests and half a dollar. To have none is to say so."""
 
 
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,6 +244,11 @@ def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
     if isinstance(still, ReviewItem) and still.costs is not None:
         still = msgspec.structs.replace(still, costs=msgspec.structs.replace(still.costs, left=None))
     return hashlib.sha256(encode_canonical([type(item).__name__, still])).hexdigest()
+
+
+def usual_terms(item: ReviewItem | ToolItem | ElicitItem | None) -> Terms:
+    """Return the bounds of a grant that is given without any: calls of a tool cost us nothing that could be summed."""
+    return Terms(uses=USUAL.uses) if isinstance(item, ToolItem) else USUAL
 
 
 def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:

@@ -127,6 +127,9 @@ def approve(
         str | None,
         typer.Option("--until", metavar="WHEN", help="With --scope: 30m, 8h, 7d, or a date.", show_default=False),
     ] = None,
+    unbounded: Annotated[
+        bool, typer.Option("--unbounded", help="With --scope: without the usual bounds, 10 requests and $0.50.")
+    ] = False,
     by: By = None,
     as_json: Json = False,
     store: StorePlace = None,
@@ -134,11 +137,16 @@ def approve(
 ) -> int:
     """Send what is shown.
 
+    With --scope and no bound it is for 10 requests and $0.50; a bound that is given stands in their place.
+
     Exit code 1 if it was decided before, or nobody waits any more.
     """
-    terms = Terms(uses=uses, money=money("--up-to", up_to), until=until(end, time.time()))
-    if scope == "once" and terms != Terms():
-        raise ConfigError("--uses, --up-to and --until bound a --scope: call, session or always")
+    bounds = Terms(uses=uses, money=money("--up-to", up_to), until=until(end, time.time()))
+    if scope == "once" and (unbounded or bounds != Terms()):
+        raise ConfigError("--uses, --up-to, --until and --unbounded bound a --scope: call, session or always")
+    if unbounded and bounds != Terms():
+        raise ConfigError("--unbounded is without --uses, --up-to and --until")
+    terms = None if bounds == Terms() and not unbounded else bounds
     told = Told(by=by, as_json=as_json, store=store, config=config)
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
     return _decided(ids, lambda question: approval(question, scope, terms, model), word, told)

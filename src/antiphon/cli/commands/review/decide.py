@@ -28,6 +28,7 @@ from antiphon.host.review.review import (
     Terms,
     can_tell,
     digest,
+    usual_terms,
 )
 from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
@@ -76,8 +77,8 @@ class Decider:
         print_text(f"{question.id}: {word}{kept}")
 
 
-def approval(question: Question, scope: Scope, terms: Terms, model: str | None) -> Approve | ElicitResult:
-    """Make the decision that lets pass what is shown.
+def approval(question: Question, scope: Scope, terms: Terms | None, model: str | None) -> Approve | ElicitResult:
+    """Make the decision that lets pass what is shown; ``terms``: ``None`` for the usual bounds.
 
     Raises:
         ConfigError: what is shown cannot be approved so.
@@ -95,7 +96,7 @@ def approval(question: Question, scope: Scope, terms: Terms, model: str | None) 
     return Approve(
         digest=digest(item.params if result is None else result),
         scope=scope,
-        terms=None if terms == Terms() else terms,
+        terms=None if scope == "once" else usual_terms(item) if terms is None else terms,
         model=model,
     )
 
