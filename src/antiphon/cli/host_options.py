@@ -6,7 +6,7 @@ Owns the choice of the host's parts by the options of a command. What a person s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -166,6 +166,10 @@ class Answering:
             result = await self.host.elicit(params, origin)
         self._teller.say(f"elicitation: {result.action}", "green" if result.action == "accept" else "yellow")
         return result
+
+    def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
+        """Pass on what became of an answer."""
+        return self.host.handed_over(origin, why)
 
 
 def _taken(records: Sequence[Record]) -> str:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.host.checks.lines import cells_of
+from antiphon.host.checks.visible import inert
+from antiphon.host.terminal import layout
 from antiphon.host.terminal.layout import Layout, wrap
 
 WORDS = "one two three four five six seven"
@@ -77,3 +79,20 @@ def test_a_row_that_is_read_from_the_right_says_so():
     """In the gutter; its characters keep their order, and rows of the other direction look as ever."""
     rows = list(Layout().quoted("Hello\n\u05e9\u05dc\u05d5\u05dd abc\n123 \u0645\u0631\n日本"))
     assert rows == [" │ Hello", " │←\u05e9\u05dc\u05d5\u05dd abc", " │←123 \u0645\u0631", " │ 日本"]
+
+
+@pytest.mark.parametrize("piece", ["\u202e", "a", " ", "\n", "日本\u200b"])
+def test_a_folded_text_costs_what_is_shown_of_it(piece: str, monkeypatch: pytest.MonkeyPatch):
+    """Not what there is: of ten million characters, those are made inert that may be seen. The rest is counted."""
+    given: list[int] = []
+
+    def counted(text: str) -> str:
+        given.append(len(text))
+        return inert(text)
+
+    monkeypatch.setattr(layout, "inert", counted)
+    text = piece * (10_000_000 // len(piece))
+    *rows, more = Layout(columns=80, fold=8, more="{characters} more").quoted(text)
+    assert sum(given) <= 8 * 80 * 4
+    assert len(rows) <= 8
+    assert int(more.removeprefix(" ┆ ").removesuffix(" more")) > 9_900_000

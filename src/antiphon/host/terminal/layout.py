@@ -22,6 +22,8 @@ _LEAST = 2
 """Columns of text even where the terminal claims to be narrower: one wide character."""
 _NARROW = 40
 """Columns below which a label stands above its text: beside it, there would be no room for a word."""
+_PER_CELL = 4
+"""Characters that are looked at for each cell of a folded text: what is drawn is bounded, however long the text is."""
 _RULE = 100
 """Columns of a rule at most."""
 
@@ -58,15 +60,22 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     def quoted(self, text: str, indent: int = 0) -> Iterator[str]:
         """Show a text of the server's, whole, each row behind a gutter."""
         shown = at = 0
-        made = inert(text)
+        most = self.fold * (self.columns or _RULE) * _PER_CELL if self.fold else len(text)
+        made = inert(text[:most])
+        unseen = max(0, len(text) - most)
         for line in made.split("\n"):
             for row in self.wrapped(line, indent + 5):
                 if self.fold and shown == self.fold:
-                    yield " " * (indent + 1) + self.paint("33", "┆ " + self.more.format(characters=len(made) - at))
+                    yield self._folded(len(made) - at + unseen, indent)
                     return
                 yield " " * (indent + 1) + self.paint("2", gutter_of(row)) + row
                 shown, at = shown + 1, at + len(row)
             at += 1
+        if unseen:
+            yield self._folded(unseen, indent)
+
+    def _folded(self, characters: int, indent: int) -> str:
+        return " " * (indent + 1) + self.paint("33", "┆ " + self.more.format(characters=characters))
 
     def remark(self, text: str, indent: int = 0) -> Iterator[str]:
         """Show words of ours about a block; what they repeat of the server's is made one inert line."""

@@ -251,7 +251,9 @@ class _Talk:
         """Show the question; where it does not fit the terminal, long texts are folded at first."""
         console, words = self._console, self._words
         layout = console.layout
-        fits = next(islice(self._rows(layout), console.tty.rows, None), None) is None
+        # Folded at the height of the terminal, so that finding out costs no more than drawing it.
+        high = msgspec.structs.replace(layout, fold=console.tty.rows)
+        fits = next(islice(self._rows(high), console.tty.rows, None), None) is None
         self._folded = not whole and not fits
         if self._folded:
             more = words("fold.inline", press=key_for("fold", "inline").keys[0])
