@@ -24,7 +24,7 @@ from antiphon.host.pipeline.handover import Released
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.grants import Grants
-from antiphon.host.review.review import Reviewer
+from antiphon.host.review.review import Informed, Reviewer
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
@@ -173,6 +173,8 @@ class Host:
         the call), ``"deadline"`` (the time of the call was up) or ``"closed"`` (the connection was gone). ``None``: it
         was handed over to the server. Returns what to await, if anything is to be recorded.
         """
+        if isinstance(self.reviewer, Informed):
+            self.reviewer.handed_over(origin, why)
         return self._desk.released.record(self.audit, self.store, origin, why)
 
     async def aclose(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -14,10 +15,12 @@ import msgspec
 import pexpect
 import pytest
 
+from antiphon.errors import Rejected
 from antiphon.host import Host
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.wire.envelope import encode
-from tests.host.asks import request, says
+from tests.host.asks import origin, request, says
+from tests.host.terminal.screenful import screenful
 
 ROOT = Path(__file__).parents[3]
 PROMPT = "decision> "
@@ -442,3 +445,33 @@ def test_the_terminal_speaks_the_language_of_its_locale(start: Spawn, monkeypatc
     assert "[a] 批准" in child.before
     child.sendline("d")
     assert outcome(child)["data"] == {"reason": "user"}
+
+
+async def test_a_person_hears_what_became_of_the_answer():
+    """Handed over, or too late and why; behind the question that is being asked, and once."""
+    with screenful() as person:
+        reviewer = TerminalReviewer(terminal=person.path, pause=0.0, color=False, undo=0.0, language="en")
+        host = Host(reviewer=reviewer)
+        for number, why, said in [
+            ("1", None, "Handed over to the server."),
+            ("2", "closed", "Too late: it did not reach the server."),
+        ]:
+            asked = asyncio.create_task(host(request(), origin(number)))
+            await person.expect(PROMPT)
+            person.type("a\n")
+            await asked
+            reviewer.handed_over(origin(number), why)
+            assert "catalogue.py · describe" in await person.expect(said)
+        asked = [asyncio.create_task(host(request(), origin(number))) for number in ("3", "4")]
+        await person.expect(PROMPT)
+        person.type("a\n")
+        await person.expect(PROMPT)
+        host.handed_over(origin("3"))
+        host.handed_over(origin("3"))
+        person.type("d\n")
+        await person.expect("Handed over to the server.")
+        with pytest.raises(Rejected):
+            await asked[1]
+        assert host.handed_over(origin("4")) is None
+        person.read_rest()
+        assert person.seen.count("Handed over to the server.") == 2

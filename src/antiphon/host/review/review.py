@@ -6,7 +6,7 @@ Owns the values that cross it and the digest that ties a decision to what was sh
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -31,6 +31,7 @@ __all__ = [
     "Edit",
     "ElicitItem",
     "Filled",
+    "Informed",
     "NoReviewer",
     "Reach",
     "Regenerate",
@@ -228,6 +229,15 @@ class Reviewer(Protocol):
         Raises:
             NoReviewer: the person cannot be reached any more.
         """
+        ...
+
+
+@runtime_checkable
+class Informed(Protocol):
+    """A reviewer that wants to know what became of the answers a person let pass."""
+
+    def handed_over(self, origin: Origin, why: str | None) -> None:
+        """Learn that an answer was handed over to the server, or ``why`` it came too late; see ``Host.handed_over``."""
         ...
 
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import math
 import webbrowser
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from itertools import islice
 
@@ -17,7 +18,7 @@ import msgspec
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.fitting import AnyDecision, AnyItem
 from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
-from antiphon.host.review.queue import UNDO
+from antiphon.host.review.queue import UNDO, Outcome
 from antiphon.host.review.review import (
     MAX_REASON,
     Answer,
@@ -35,7 +36,8 @@ from antiphon.host.review.review import (
     ToolItem,
     digest,
 )
-from antiphon.host.review.shown import show_item
+from antiphon.host.review.shown import headline_of, show_item, who_of
+from antiphon.host.review.summary import outcome_text
 from antiphon.host.review.texts import Texts, terminal_language, texts
 from antiphon.host.store.base import ReviewKind
 from antiphon.host.terminal.console import Console
@@ -46,6 +48,7 @@ from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["TerminalReviewer"]
@@ -57,6 +60,8 @@ _FOLDED = 8
 """Rows of a text that are shown where a request does not fit the terminal."""
 _USES = 10
 """Requests that a grant is for, unless the person says otherwise."""
+_FOLLOWED = 100
+"""Answers whose end is not known yet, of which it will be said; of the oldest nothing more is said."""
 _YES = frozenset({"y", "yes", "\u662f"})
 _TEMPLATES = ("scope", "secret", "cost", "unclear")
 
@@ -90,6 +95,8 @@ class TerminalReviewer:
         self._undo = undo
         self._words = texts(terminal_language(language))
         self._turn = asyncio.Lock()
+        self._followed: deque[str] = deque(maxlen=_FOLLOWED)
+        self._news: deque[str] = deque(maxlen=_FOLLOWED)
         self._waiting = 0
 
     @property
@@ -123,13 +130,35 @@ class TerminalReviewer:
         made = await self._talk(item, "elicitation")
         return made if isinstance(made, ElicitResult | Deny) else Deny()
 
+    def handed_over(self, origin: Origin, why: str | None) -> None:
+        """Say what became of an answer that the person let pass; if a question is being asked now, behind that one."""
+        if origin.id not in self._followed:
+            return
+        self._followed.remove(origin.id)
+        outcome = Outcome(became="handed-over") if why is None else Outcome(became="late", why=why)
+        self._news.append(f"{headline_of(who_of(origin), None, self._words)}: {outcome_text(outcome, self._words)}")
+        path = self._path()
+        if path is None or self._turn.locked():
+            return
+        with contextlib.suppress(NoReviewer), contextlib.closing(Tty(path)) as tty:
+            self._tell(tty)
+
+    def _tell(self, tty: Tty) -> None:
+        layout = Layout(columns=tty.columns)
+        while self._news:
+            tty.write_now("".join(f"{row}\n" for row in layout.remark(self._news.popleft())))
+
     async def _talk(self, item: AnyItem, kind: ReviewKind) -> AnyDecision:
         async with self._conversation(item.expires_in) as console:
             talk = _Talk(console, item, kind, self._words, editor=self._editor, opener=self._opener)
             while True:
                 made = await talk.decision()
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
-                if _refuses(made) or seconds <= 0 or not await self._taken_back(console, seconds):
+                if _refuses(made):
+                    return made
+                if seconds <= 0 or not await self._taken_back(console, seconds):
+                    if item.origin.id not in self._followed:
+                        self._followed.append(item.origin.id)
                     return made
 
     async def _taken_back(self, console: Console, seconds: float) -> bool:
@@ -161,6 +190,8 @@ class TerminalReviewer:
                         over = self._words("inline.expired" if expired else "inline.withdrawn")
                         tty.write_now(f"\r\x1b[K ▪ {over}\n")
                         raise
+                    finally:
+                        self._tell(tty)
         finally:
             self._waiting -= 1
 
