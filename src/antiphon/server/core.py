@@ -10,6 +10,8 @@ import logging
 import time
 from typing import Any
 
+from msgspec import Raw
+
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, PeerError, ProtocolError, ResourceNotFound, SamplingFailed, ToolError
 from antiphon.protocol.capabilities import declares
@@ -142,9 +144,9 @@ class Core:
         return f"{name} failed: {kind}: {error}" if self._error_details else f"{name} failed: {kind}"
 
     @staticmethod
-    def arguments_of(request: Request) -> bytes:
-        """Return the arguments of a request as JSON bytes, empty if it has none."""
+    def arguments_of(request: Request) -> bytes | Raw:
+        """Return the arguments of a request as JSON, empty if it has none. Not copied: they may be megabytes."""
         arguments = getattr(request.params, "arguments", None)
         if isinstance(arguments, dict):
             return encode(arguments)
-        return bytes(arguments or b"")
+        return arguments or b""

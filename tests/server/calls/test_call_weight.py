@@ -41,6 +41,22 @@ def test_it_weighs_at_least_what_it_is(kind: str, escapes: bool) -> None:
     assert weight_of(Raw(data)) == weight_of(data)
 
 
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_large_message_is_weighed_by_a_sample(kind: str) -> None:
+    """Nearly as well: what is heavy in it lies in many places, and a wide character anywhere is found."""
+    data = json.dumps([["x" * 1_500_000], *[VALUES[kind]] * 12, ["x" * 1_500_000]], ensure_ascii=False).encode()
+    real = len(data) + size_of(json.loads(data))
+    assert real * 0.8 <= weight_of(data) <= real * 5
+
+
+def test_a_wide_character_is_found_in_a_large_text() -> None:
+    """It makes every character of its string four bytes wide, wherever it stands."""
+    text = "x" * 3_000_000 + "\U0001f600" + "x" * 1_000_000
+    for is_ascii in (True, False):
+        weight = weight_of(json.dumps(text, ensure_ascii=is_ascii).encode())
+        assert weight >= 0.99 * (len(text) + size_of(text))
+
+
 def test_a_small_message_is_not_looked_at() -> None:
     """The overhead of a call has room for what comes of it."""
     assert weight_of(b"[]" * 10) == 40

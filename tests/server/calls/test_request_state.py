@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import tracemalloc
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.server.calls.request_state import OpenAsk, Seal, State, binding, refusal
@@ -168,3 +173,26 @@ def test_one_key_is_no_list_of_keys(keys: Any) -> None:
     """The remedy is a pair of brackets."""
     with pytest.raises(ConfigError, match=r"write keys=\[key\]"):
         Seal(keys)
+
+
+@given(
+    st.dictionaries(st.text(), st.text() | st.lists(st.integers() | st.text()) | st.dictionaries(st.text(), st.text()))
+)
+def test_the_digest_is_that_of_the_whole_document(arguments: dict[str, Any]) -> None:
+    """Members are added one by one, and long texts as they came: processes of either make see the same call."""
+    document = msgspec.json.encode(["p", "m", "t", arguments, "s", b"c"], order="deterministic")
+    for is_ascii in (True, False):
+        spelling = json.dumps(arguments, ensure_ascii=is_ascii).encode("utf-8")
+        assert binding("p", "m", "t", spelling, "s", b"c") == hashlib.blake2b(document, digest_size=32).digest()
+
+
+def test_a_large_argument_is_not_copied() -> None:
+    """A call of 8 MB is bound within a fraction of that: every process has room for what is parked, and little more."""
+    arguments = b'{"text":"' + b"x" * 8_000_000 + b'"}'
+    tracemalloc.start()
+    try:
+        binding(None, "m", "t", Raw(arguments), "s")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000

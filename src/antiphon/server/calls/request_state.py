@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+from msgspec import Raw
 
 from antiphon.errors import ConfigError, InvalidParams
 
@@ -35,6 +36,13 @@ _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/"
 
 _FRACTION = re.compile(rb"[0-9][.eE]")
 """What a number has that is not written as a whole one, and text may have as well."""
+
+_QUOTE, _BRACE = b'"{'
+
+_PIECE = 256 * 1024
+"""Bytes of a long text that are copied at once."""
+
+_json = msgspec.json.Encoder(order="deterministic").encode
 
 _NONCE = 12
 _FORMAT = b"A4"
@@ -157,19 +165,44 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(State).decode
 
 
-def binding(principal: str | None, method: str, name: str, arguments: bytes, server: str, code: bytes = b"") -> bytes:
+def binding(
+    principal: str | None, method: str, name: str, arguments: bytes | Raw, server: str, code: bytes = b""
+) -> bytes:
     """Digest what a state is bound to. Arguments that mean the same give the same digest, however they were written.
 
     ``code``: digest of the handler's code, where another process may have another version of it.
     """
+    text = arguments or b"{}"
+    digest = hashlib.blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
     try:
-        meaning = msgspec.json.decode(arguments or b"{}")
-        if _FRACTION.search(arguments):
-            meaning = _canonical(meaning)
+        if memoryview(text)[0] == _BRACE:
+            _add_object(digest, msgspec.json.decode(text, type=dict[str, Raw]))
+        else:
+            digest.update(_json(_canonical(msgspec.json.decode(text))))
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise refusal() from None
-    document = msgspec.json.encode([principal, method, name, meaning, server, code], order="deterministic")
-    return hashlib.blake2b(document, digest_size=32).digest()
+    digest.update(b"," + _json([server, code])[1:])
+    return digest.digest()
+
+
+def _add_object(digest: hashlib.blake2b, members: dict[str, Raw]) -> None:
+    mark = b"{"
+    for name in sorted(members):
+        digest.update(mark + _json(name) + b":")
+        _add_meaning(digest, members[name])
+        mark = b","
+    digest.update(b"}" if members else b"{}")
+
+
+def _add_meaning(digest: hashlib.blake2b, member: Raw) -> None:
+    """Add a value as we would write it. Of a long text, which is written so already, no copy is made."""
+    view = memoryview(member)
+    pieces = range(0, len(view), _PIECE)
+    if view[0] == _QUOTE and not any(b"\\" in bytes(view[at : at + _PIECE]) for at in pieces):
+        digest.update(view)
+        return
+    meaning = msgspec.json.decode(member)
+    digest.update(_json(_canonical(meaning) if _FRACTION.search(view) else meaning))
 
 
 def _to_text(blob: bytes) -> bytes:
