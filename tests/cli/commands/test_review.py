@@ -314,7 +314,7 @@ async def test_an_address_is_visited_or_not(desk: Waiting):
     asked = await desk.ask_person(address)
     id = (await desk.pending()).id
     assert "an address to visit" in (await desk.run("review", "answer", id, "x")).err
-    assert (await desk.run("review", "approve", id)).code == 0
+    assert (await desk.run("review", "approve", f"{id}:{(await desk.pending()).hash[:12]}")).code == 0
     assert (await asked).action == "accept"
     asked = await desk.ask_person(address)
     assert (await desk.run("review", "deny", (await desk.pending()).id)).code == 0

@@ -19,7 +19,7 @@ from antiphon.errors import InvalidParams
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitValue
 from antiphon.wire.envelope import encode, too_deep
 
-__all__ = ["Field", "Option", "check_content", "check_value", "fields_of", "parse_value"]
+__all__ = ["Field", "Option", "check_content", "check_value", "fields_of", "parse_value", "suggested"]
 
 MAX_FIELDS = 100
 """A person fills in a dozen."""
@@ -73,6 +73,18 @@ def fields_of(params: ElicitRequestParams) -> list[Field]:
     if len(properties) > MAX_FIELDS or not isinstance(required, list):
         _refuse("requestedSchema", f"more than {MAX_FIELDS} fields, or required is no list")
     return [_field(name, spec, name in required) for name, spec in properties.items()]
+
+
+def suggested(params: ElicitRequestParams) -> dict[str, ElicitValue] | None:
+    """Return the answer that a form has by the server's defaults; ``None`` if it needs more, or is an address.
+
+    Raises:
+        InvalidParams: see ``fields_of``.
+    """
+    fields = fields_of(params)
+    if params.mode == "url" or any(field.required and field.default is None for field in fields):
+        return None
+    return {field.name: field.default for field in fields if field.default is not None}
 
 
 def parse_value(field: Field, typed: str) -> ElicitValue | None:

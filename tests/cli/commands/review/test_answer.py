@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.wire.elicitation import ElicitResult
+import pytest
+
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from tests.cli.program import at_terminal, ended
 from tests.cli.waiting import Waiting
 
@@ -37,3 +39,58 @@ async def test_a_form_is_filled_in_at_a_terminal(desk: Waiting):
 
     assert await asyncio.to_thread(walk) == 0
     assert await asked == ElicitResult(action="accept", content={"name": "Ada", "age": 7})
+
+
+LONG = "https://example.com@evil.test/" + "a" * 300 + "/end"
+ADDRESS = ElicitRequestParams(mode="url", message="Pay", url=LONG, elicitation_id="1")
+SUGGESTED = ElicitRequestParams.form("Sure?", {"properties": {"delete": {"type": "boolean", "default": True}}})
+
+
+@pytest.mark.parametrize("params", [ADDRESS, SUGGESTED], ids=["address", "suggested"])
+async def test_a_script_accepts_only_what_was_printed(desk: Waiting, params: ElicitRequestParams):
+    """An id alone, or with a part of the hash, accepts nothing; as a list in a pipe or show prints it, it does."""
+    asked = await desk.ask_person(params)
+    id = (await desk.pending()).id
+    listed = (await desk.run("review")).out.split("\t")[0]
+    for name in (id, f"{id}:", listed[:-1]):
+        refused = await desk.elsewhere("review", "approve", name, XDG_STATE_HOME="nowhere")
+        assert (refused.code, f"antiphon review show {id}" in refused.err) == (2, True)
+    assert [each.id for each in await desk.queue.pending()] == [id]
+    assert listed in (await desk.run("review", "show", id)).out
+    assert (await desk.run("review", "approve", listed)).code == 0
+    assert (await asked).action == "accept"
+
+
+async def test_an_address_is_printed_whole(desk: Waiting):
+    """In a list in a pipe, and by show, where its host stands apart."""
+    await desk.ask_person(ADDRESS)
+    id = (await desk.pending()).id
+    shown = (await desk.run("review", "show", id)).out
+    assert LONG in shown
+    assert "evil.test" in shown.replace(LONG, "")
+    assert LONG in (await desk.run("review")).out
+
+
+async def test_the_answers_that_a_server_suggests_are_listed(desk: Waiting):
+    """Beside the message: they are what to approve would send."""
+    await desk.ask_person(SUGGESTED)
+    assert (await desk.run("review")).out.rstrip().endswith('Sure? {"delete":true}')
+
+
+@pytest.mark.parametrize(("key", "code"), [("a", 0), ("c", 1)])
+async def test_an_address_is_accepted_at_a_terminal_after_it_was_shown(desk: Waiting, key: str, code: int):
+    """Whole, its host apart; who turns away decides nothing."""
+    asked = await desk.ask_person(ADDRESS)
+    id = (await desk.pending()).id
+
+    def walk() -> int | None:
+        child = at_terminal("review", "approve", id, "--store", desk.place)
+        for seen in ("evil.test", "https://example.com@evil.test/", "decision> "):
+            child.expect_exact(seen)
+        child.sendline(key)
+        return ended(child)
+
+    assert await asyncio.to_thread(walk) == code
+    assert [each.id for each in await desk.queue.pending()] == ([id] if code else [])
+    if not code:
+        assert (await asked).action == "accept"

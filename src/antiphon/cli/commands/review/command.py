@@ -14,7 +14,7 @@ import typer
 from msgspec import Struct
 
 from antiphon.cli.bell import ringing
-from antiphon.cli.commands.review.answer import fill_in_person
+from antiphon.cli.commands.review.answer import agree_in_person, fill_in_person
 from antiphon.cli.commands.review.decide import Decider, answer_of, approval, denial, read_answer
 from antiphon.cli.commands.review.edit import edited
 from antiphon.cli.commands.review.find import find
@@ -275,6 +275,9 @@ def _decided(ids: list[str], decision: Callable[[Question], Decision | ElicitRes
         async with opened_store(told.store, told.config) as opened:
             decider = Decider(opened, by=told.by, as_json=told.as_json)
             questions = await decider.find(ids)
-            await decider.decide(questions, [decision(question) for question in questions], word)
+            decisions = [decision(question) for question in questions]
+            if any(isinstance(each, ElicitResult) for each in decisions):
+                await agree_in_person(questions, ids)
+            await decider.decide(questions, decisions, word)
 
     return run(done())

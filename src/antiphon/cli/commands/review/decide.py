@@ -14,7 +14,7 @@ from antiphon.cli.commands.review.find import find_pending, lateness
 from antiphon.cli.failures import Failed
 from antiphon.cli.output import print_json, print_text
 from antiphon.errors import ConfigError
-from antiphon.host.checks.forms import fields_of
+from antiphon.host.checks.forms import fields_of, suggested
 from antiphon.host.review.fitting import AnyDecision
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
 from antiphon.host.review.review import (
@@ -148,13 +148,11 @@ def _acceptance(id: str, item: ElicitItem) -> ElicitResult:
     """Accept an address, or a form that is complete as it stands."""
     if item.params.mode == "url":
         return ElicitResult(action="accept")
-    fields = fields_of(item.params)
-    lacking = [field.name for field in fields if field.required and field.default is None]
-    if lacking:
+    content = suggested(item.params)
+    if content is None:
+        lacking = [field.name for field in fields_of(item.params) if field.required and field.default is None]
         raise ConfigError(f"{id}: the form needs {', '.join(lacking)}: antiphon review answer {id} {lacking[0]}=...")
-    return ElicitResult(
-        action="accept", content={field.name: field.default for field in fields if field.default is not None}
-    )
+    return ElicitResult(action="accept", content=content)
 
 
 def _user() -> str | None:

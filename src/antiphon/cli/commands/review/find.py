@@ -12,7 +12,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.review.queue import Outcome, Question, Queue
 from antiphon.host.store.base import ReviewRow, ReviewState, Store
 
-__all__ = ["LATE", "find", "find_pending", "lateness", "listed", "shortest"]
+__all__ = ["LATE", "find", "find_pending", "lateness", "listed", "named_as_listed", "shortest"]
 
 _LEAST = 4
 """Letters of an id that are shown: few enough to be typed."""
@@ -74,6 +74,12 @@ def lateness(question: Question) -> str:
 def listed(question: Question) -> str:
     """Name a question together with what it shows, so that a script approves what it has listed and nothing else."""
     return f"{question.id}:{question.hash[:_HASH]}" if question.hash else question.id
+
+
+def named_as_listed(question: Question, ids: Sequence[str]) -> bool:
+    """Tell whether a question was named together with what it shows, with as many digits as ``listed`` writes."""
+    named = (id.lower().partition(":") for id in ids)
+    return any(question.id.startswith(id) and len(hash) >= _HASH for id, _, hash in named if id)
 
 
 def _became(question: Question) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from antiphon.cli.commands.review.find import listed
 from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, time_left
 from antiphon.cli.output import is_terminal, print_json, write_line
+from antiphon.host.checks.forms import suggested
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.queue import Question, Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem
@@ -145,4 +146,6 @@ def _summary(question: Question, now: float) -> dict[str, Any]:
         summary["worst"] = item.costs.worst if item.costs else None
     elif isinstance(item, ElicitItem):
         summary["mode"] = item.params.mode
+        summary["url"] = item.params.url
+        summary["suggested"] = suggested(item.params)
     return summary

@@ -11,11 +11,11 @@ from itertools import groupby
 
 import msgspec
 
-from antiphon.cli.commands.review.find import lateness, shortest
+from antiphon.cli.commands.review.find import lateness, listed, shortest
 from antiphon.cli.quantities import shown
 from antiphon.cli.scores import cells, verdict
 from antiphon.host.budget import Amount, Costs, dollars
-from antiphon.host.checks.forms import Field, fields_of
+from antiphon.host.checks.forms import Field, fields_of, suggested
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection.record import Candidate, Selection, kept_selection
@@ -23,7 +23,7 @@ from antiphon.host.review.queue import AnyItem, Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.terminal.edit_form import difference
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
+from antiphon.host.terminal.screen import show_address, show_elicitation, show_request, show_result, show_tool
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
@@ -71,7 +71,7 @@ def draw(question: Question, layout: Layout, now: float) -> Iterator[str]:
         return
     item = msgspec.structs.replace(item, expires_in=time_left(question, now))
     yield from _asked(item, layout)
-    yield from layout.labelled("review", question.id, "1")
+    yield from layout.labelled("review", listed(question), "1")
     if question.state != "pending":
         yield from layout.labelled("state", lateness(question), "1;33")
     elif not question.waited_for:
@@ -110,7 +110,7 @@ def asked(question: Question) -> str:
     if item is None:
         return ""
     if isinstance(item, ElicitItem):
-        text = item.params.message
+        text = _asked_of_person(item)
     elif isinstance(item, ToolItem):
         text = bytes(item.params.arguments).decode("utf-8", "replace")
     elif item.result is not None:
@@ -146,6 +146,8 @@ def _asked(item: AnyItem, layout: Layout) -> Iterator[str]:
     match item:
         case ElicitItem():
             yield from show_elicitation(item, layout)
+            if item.params.url is not None:
+                yield from show_address(item.params.url, layout)
             for field in fields_of(item.params):
                 yield from _field(field, layout)
         case ToolItem():
@@ -166,6 +168,14 @@ def _requested(item: ReviewItem, layout: Layout) -> Iterator[str]:
     yield from _selection(item, layout)
     if item.models:
         yield from layout.labelled("or", f"another model (--model): {', '.join(item.models)}")
+
+
+def _asked_of_person(item: ElicitItem) -> str:
+    """Return what to approve accepts: beside the message, the address or the answers that the server suggests."""
+    if item.params.mode == "url":
+        return f"{item.params.message} {item.params.url}"
+    content = suggested(item.params)
+    return item.params.message if content is None else f"{item.params.message} {encode(content).decode()}"
 
 
 def _field(field: Field, layout: Layout) -> Iterator[str]:
