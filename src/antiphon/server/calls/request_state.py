@@ -40,7 +40,7 @@ _FRACTION = re.compile(rb"[0-9][.eE]")
 _QUOTE, _BRACE = b'"{'
 
 _PIECE = 256 * 1024
-"""Bytes of a long text that are copied at once."""
+"""Bytes of a long text that are copied at once; arguments that have no more are read as a whole."""
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -175,10 +175,11 @@ def binding(
     text = arguments or b"{}"
     digest = hashlib.blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
     try:
-        if memoryview(text)[0] == _BRACE:
+        if len(text) > _PIECE and memoryview(text)[0] == _BRACE:
             _add_object(digest, msgspec.json.decode(text, type=dict[str, Raw]))
         else:
-            digest.update(_json(_canonical(msgspec.json.decode(text))))
+            meaning = msgspec.json.decode(text)
+            digest.update(_json(_canonical(meaning) if _FRACTION.search(text) else meaning))
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise refusal() from None
     digest.update(b"," + _json([server, code])[1:])
