@@ -212,3 +212,29 @@ async def test_a_permission_can_be_taken_back_until_it_counts():
         assert not task.done()
         late = await page.post(f"/review/{question.id}/undo")
         assert (late.status_code, late.json()["problem"]) == (422, "Too late to take it back.")
+
+
+async def test_several_are_denied_with_one_reason():
+    """Each by its own id and hash; what was not selected still waits."""
+    async with desk() as page:
+        asked = [await page.asked(text=text) for text in ("One", "Two", "Three")]
+        chosen = [f"{question.id} {question.hash}" for question, _ in asked[:2]]
+        done = await page.post("/several", {"ask": chosen, "reason": "not today"})
+        assert (done.status_code, done.json()["done"]) == (200, "The selected requests were denied.")
+        for _, task in asked[:2]:
+            with pytest.raises(Rejected) as denied:
+                await task
+            assert denied.value.__notes__ == ["denied: not today"]
+        assert [question.id for question in await page.queue.pending()] == [asked[2][0].id]
+
+
+@pytest.mark.parametrize("wrong", ["hash", "id", "nothing"])
+async def test_several_are_denied_as_they_were_shown_or_not_at_all(wrong: str):
+    """One that is not what the list showed, or not there, keeps the others waiting too."""
+    async with desk() as page:
+        first, second = [(await page.asked(text=text))[0] for text in ("One", "Two")]
+        other = {"hash": f"{second.id} {'0' * 64}", "id": f"{'0' * 32} {second.hash}"}.get(wrong)
+        chosen = [f"{first.id} {first.hash}", other] if other else []
+        refused = await page.post("/several", {"ask": chosen})
+        assert refused.status_code == {"hash": 409, "id": 404, "nothing": 422}[wrong]
+        assert len(await page.queue.pending()) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 from antiphon.host import Echo
 from antiphon.wire.content import AudioContent, ImageContent
@@ -133,3 +134,19 @@ async def test_requests_alike_are_shown_together():
         assert shown.count('name="id"') == 2
         assert f'name="digest-{two.id}"' in shown
         assert "Three" not in shown
+
+
+async def test_the_queue_is_filtered_and_sorted_by_its_address():
+    """As its form asks; the number of all that waits stays, and an order that there is not is the usual one."""
+    async with desk() as page:
+        hat, coat = [(await page.asked(text=text))[0].id for text in ("A hat", "A coat")]
+
+        async def rows(query: str) -> list[str]:
+            shown = (await page.get(f"/?{query}")).text
+            assert 'data-pending="2"' in shown
+            return re.findall(r'data-row="(\w+)"', shown)
+
+        assert await rows("order=newest") == [coat, hat]
+        assert await rows("order=nothing") == [hat, coat]
+        assert await rows("wanted=COAT&order=time") == [coat]
+        assert await rows("wanted=%3Cscript%3E") == []

@@ -22,7 +22,7 @@ from antiphon.web.texts import LANGUAGES
 from antiphon.web.views import similar
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["decide", "draft", "invite", "preview", "revoke", "settings", "together", "unblock", "undo"]
+__all__ = ["decide", "draft", "invite", "preview", "revoke", "settings", "several", "together", "unblock", "undo"]
 
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
 _SEAL = ("digest", "hash", "shown")
@@ -129,6 +129,21 @@ async def together(site: Site, request: Request) -> Response:
         hashes = {id: form(f"hash-{id}") for id in ids}
         await site.queue.decide_all(chosen, hashes, by=site.by(request))
         return site.done(request, "done.together")
+
+    return await _acting(site, request, act)
+
+
+async def several(site: Site, request: Request) -> Response:
+    """Deny the questions that were selected in the queue, with one reason: all or none."""
+
+    async def act() -> Response:
+        form = Form(form_of(request))
+        hashes = {id: hash for id, _, hash in (each.partition(" ") for each in form.all("ask"))}
+        if not hashes:
+            raise Refused("mark.none")
+        refusal = denial(Form([("reason", form("reason"))]))
+        await site.queue.decide_all(dict.fromkeys(hashes, refusal), hashes, by=site.by(request))
+        return site.done(request, "done.several")
 
     return await _acting(site, request, act)
 

@@ -54,6 +54,7 @@ _DOING: dict[str, View] = {
     "/review/{id}/undo": actions.undo,
     "/review/{id}/{action}": actions.decide,
     "/alike": actions.together,
+    "/several": actions.several,
     "/grants/{id}/revoke": actions.revoke,
     "/unblock": actions.unblock,
     "/settings": actions.settings,

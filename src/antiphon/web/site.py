@@ -18,7 +18,7 @@ from antiphon.host.audit.log import Audit
 from antiphon.host.config.shape import Config
 from antiphon.host.review.decisions import rule
 from antiphon.host.review.grants import Grants
-from antiphon.host.review.keymap import Key, key_for, keys_on, meaning, printed
+from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
 from antiphon.host.review.queue import Question, Queue
 from antiphon.host.review.summary import span
 from antiphon.host.store.base import Store
@@ -27,12 +27,11 @@ from antiphon.web.guards import is_plain, session_of
 from antiphon.web.render import LONG, environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
-__all__ = ["ARMING", "THEMES", "Site", "keys", "wants_data"]
+__all__ = ["ARMING", "THEMES", "Site", "wants_data"]
 
 THEMES = ("auto", "light", "dark")
 ARMING = 0.4
 """Seconds after a request was sent in which nothing is released: nobody reads faster, a hand on a key is not aimed."""
-_ABSENT = frozenset({"mark", "deny_marked", "filter", "sort"})
 _NAME = 40
 """Characters of a reviewer's name."""
 _PIECE = 500
@@ -177,17 +176,12 @@ class Site:
             "path": request.url.path,
             "plain": is_plain(request),
             "configured": self.config is not None,
-            "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys()],
+            "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys_on("page")],
             "key": _key,
             "rule": rule,
             "span": span,
             "LONG": LONG,
         }
-
-
-def keys() -> list[Key]:
-    """List the keys that the page has: its queue cannot be filtered, ordered or decided in part yet."""
-    return [key for key in keys_on("page") if key.action not in _ABSENT]
 
 
 def _key(action: str) -> str:

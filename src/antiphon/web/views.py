@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import binascii
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.shown import groups_of, shape_of, show
+from antiphon.host.review.shown import ORDERS, Order, arranged, groups_of, shape_of, show
 from antiphon.host.review.summary import outcome_text
 from antiphon.web.site import Site
 
@@ -25,13 +26,30 @@ __all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "si
 
 _HEARTBEAT = 15.0
 """Seconds: proxies and sleeping laptops notice a dead stream only when something is written to it."""
+_WANTED = 200
+"""Characters of what the queue is filtered by: a row shows fewer."""
 
 
 async def queue(site: Site, request: Request) -> Response:
     """Show what waits."""
     pending = await site.pending()
     template = "parts/queue.html" if request.headers.get("x-part") == "queue" else "queue.html"
-    return site.html(request, template, groups=groups_of(pending), pending=len(pending), current="")
+    return site.html(request, template, current="", **_waiting(request, pending))
+
+
+def _waiting(request: Request, pending: list[Question]) -> dict[str, Any]:
+    """Collect what the queue shows: filtered and sorted as the address says."""
+    wanted = request.query_params.get("wanted", "").strip()[:_WANTED]
+    named = request.query_params.get("order", "")
+    orders: dict[str, Order] = {each: each for each in ORDERS}
+    order = orders.get(named, ORDERS[0])
+    return {
+        "groups": arranged(groups_of(pending), order, wanted),
+        "pending": len(pending),
+        "wanted": wanted,
+        "order": order,
+        "orders": ORDERS,
+    }
 
 
 async def question(site: Site, request: Request) -> Response:
@@ -51,9 +69,8 @@ async def question(site: Site, request: Request) -> Response:
         q=shown,
         over=found,
         became=_became(site, request, found),
-        groups=groups_of(pending),
-        pending=len(pending),
         current=id,
+        **_waiting(request, pending),
     )
 
 

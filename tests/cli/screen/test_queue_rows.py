@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.cli.screen.queue_rows import Entry, arranged, entries, line
+from antiphon.cli.screen.queue_rows import Entry, entries, line
 from antiphon.cli.screen.words import words
 from antiphon.host.review.shown import Group, Row, Who
 
@@ -55,21 +55,3 @@ def test_a_line_says_what_is_known():
     assert line(entry, 170.0, EN, current=False, marked=True) == " x!2   0:30 $0.00019 Describe"
     assert line(Entry("1", "x"), 7300.0, EN, current=False) == "        2 h x"
     assert line(Entry("", "head"), 0.0, EN, current=False) == "head"
-
-
-def test_rows_are_filtered_and_sorted():
-    """By server, call or first words, whatever the case; the oldest, the riskiest or the dearest first."""
-    groups = [
-        Group(who=who("a.py"), rows=(row("old", created=1.0), row("new", created=2.0, warnings=1, expires=None))),
-        Group(who=who("b.py"), rows=(row("dear", created=3.0, worst=9, expires=None),)),
-    ]
-
-    def ids(order, wanted=""):
-        return [each.id for group in arranged(groups, order, wanted) for each in group.rows]
-
-    assert ids("time") == ["old", "new", "dear"]
-    assert ids("risk") == ["new", "old", "dear"]
-    assert ids("cost") == ["dear", "old", "new"]
-    assert ids("time", "B.PY") == ["dear"]
-    assert ids("time", "NEW") == ["new"]
-    assert ids("time", "nothing") == []

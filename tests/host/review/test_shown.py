@@ -7,7 +7,7 @@ import msgspec
 from antiphon.host import ElicitItem, ReviewItem
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ToolItem
-from antiphon.host.review.shown import groups_of, shape_of, show
+from antiphon.host.review.shown import Group, Row, arranged, groups_of, shape_of, show, who_of
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import (
     AudioContent,
@@ -201,3 +201,46 @@ def test_a_summary_is_one_line_of_what_is_new():
     assert row.summary == "x" * 120
     picture = SamplingMessage(role="user", content=ImageContent.of(b"a", "image/png"))
     assert groups_of([question(request(messages=[picture]))])[0].rows[0].summary == "image"
+
+
+def waiting(
+    id: str, created: float, *, expires: float | None = None, warnings: int = 0, worst: int | None = None
+) -> Row:
+    """Make a row of the queue."""
+    return Row(
+        id=id,
+        kind="request",
+        tool="",
+        summary=f"the words of {id}",
+        warnings=warnings,
+        created=created,
+        expires=expires,
+        worst=worst,
+    )
+
+
+def test_rows_are_filtered_and_sorted():
+    """By server, call or first words, whatever the case; by age, time left, risks or cost."""
+    first, second = who_of(origin(command=["python", "a.py"])), who_of(origin(command=["python", "b.py"]))
+    groups = [
+        Group(who=first, rows=(waiting("old", 1.0, expires=60.0), waiting("new", 2.0, warnings=1))),
+        Group(who=second, rows=(waiting("dear", 3.0, worst=9, expires=50.0),)),
+    ]
+
+    def ids(order, wanted=""):
+        return [each.id for group in arranged(groups, order, wanted) for each in group.rows]
+
+    assert ids("time") == ["old", "new", "dear"]
+    assert ids("newest") == ["dear", "new", "old"]
+    assert ids("expiry") == ["dear", "old", "new"]
+    assert ids("risk") == ["new", "old", "dear"]
+    assert ids("cost") == ["dear", "old", "new"]
+    assert ids("time", "B.PY") == ["dear"]
+    assert ids("time", "OF NEW") == ["new"]
+    assert ids("time", "nothing") == []
+
+
+def test_a_row_names_the_hash_that_its_decision_must_name():
+    """So that what is decided in the list is what the list showed."""
+    asked = question(hash="abc")
+    assert groups_of([asked])[0].rows[0].hash == "abc"

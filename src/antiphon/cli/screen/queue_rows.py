@@ -1,22 +1,20 @@
 """The queue as lines: the questions of one round of a call together, below who asks.
 
-Pure. Grouping is ``host.review.shown``'s; colours are ``views``'.
+Pure. Grouping and sorting are ``host.review.shown``'s; colours are ``views``'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from antiphon.cli.screen.words import Words
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.shown import Group, Row
 from antiphon.host.review.summary import clock, money, span
 
-__all__ = ["ORDERS", "Entry", "Order", "arranged", "entries", "line"]
+__all__ = ["Entry", "entries", "line"]
 
-Order = Literal["time", "risk", "cost"]
-ORDERS: tuple[Order, ...] = ("time", "risk", "cost")
 _URGENT = 60.0
 """Seconds: what has less left shows its clock instead of its age."""
 
@@ -33,21 +31,6 @@ class Entry(NamedTuple):
     expires: float | None = None
     worst: int | None = None
     """What it may cost at most, in nano-dollars."""
-
-
-def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
-    """Leave the groups with something that is wanted, in an order: the oldest first, or the riskiest, or the dearest.
-
-    ``wanted`` is a text to be found in the server's name, the call or the first words, whatever the case.
-    """
-    sought = wanted.casefold()
-    found: list[Group] = []
-    for group in groups:
-        head = f"{group.who.name} {group.who.target} {group.who.call}".casefold()
-        rows = tuple(row for row in group.rows if sought in head or sought in row.summary.casefold())
-        if rows:
-            found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order]))))
-    return sorted(found, key=lambda group: _PLACES[order](group.rows[0]))
 
 
 def entries(groups: Iterable[Group], words: Words) -> Iterator[Entry]:
@@ -74,10 +57,3 @@ def line(entry: Entry, now: float, words: Words, *, current: bool, marked: bool 
 def _entry(row: Row, words: Words) -> Entry:
     kind = "" if row.kind == "request" else f"[{words(f'kind.{row.kind}')}] "
     return Entry(row.id, inert_line(f"{kind}{row.summary}"), row.warnings, row.created, row.expires, row.worst)
-
-
-_PLACES: dict[Order, Callable[[Row], tuple[float, object]]] = {
-    "time": lambda row: (row.created, row.id),
-    "risk": lambda row: (-row.warnings, row.created),
-    "cost": lambda row: (-(row.worst or 0), row.created),
-}

@@ -23,14 +23,13 @@ from antiphon.cli.screen.forms import filtering
 from antiphon.cli.screen.keys import ACTIONS, ARMED, help_lines, offers
 from antiphon.cli.screen.panes import Panes
 from antiphon.cli.screen.pieces import fact, ours
-from antiphon.cli.screen.queue_rows import ORDERS, Order, arranged
 from antiphon.cli.screen.request import draw, kept_only
 from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.views import QueueView
 from antiphon.cli.screen.watch import Bell, readable, watch
 from antiphon.cli.screen.words import next_language, words
 from antiphon.host.review.queue import UNDO, Question, Queue
-from antiphon.host.review.shown import Shown, groups_of, show
+from antiphon.host.review.shown import ORDERS, Order, Shown, arranged, groups_of, show
 from antiphon.host.review.summary import outcome_text
 from antiphon.host.store.base import Store
 

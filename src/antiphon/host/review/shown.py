@@ -6,7 +6,8 @@ Pure. Owns which facts are shown; how, is the templates' business, and making th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -40,12 +41,15 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 
 __all__ = [
+    "ORDERS",
     "Group",
+    "Order",
     "Part",
     "Row",
     "Shown",
     "Turn",
     "Who",
+    "arranged",
     "groups_of",
     "headline",
     "headline_of",
@@ -56,6 +60,9 @@ __all__ = [
 ]
 
 PartKind = Literal["text", "json", "image", "audio", "note"]
+Order = Literal["time", "risk", "cost", "newest", "expiry"]
+ORDERS: tuple[Order, ...] = ("time", "risk", "cost", "newest", "expiry")
+"""How a queue can be sorted; the first is the usual one."""
 _DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
 _LINE = 80
@@ -152,6 +159,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None
     worst: int | None = None
     """What it may cost at most, in nano-dollars; ``None`` where that is not known, or nothing is asked of a model."""
+    hash: str = ""
+    """Of all that is shown of it: a decision names it."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +181,21 @@ def groups_of(questions: Sequence[Question]) -> list[Group]:
         for together in found.values()
         if (first := together[0].item) is not None
     ]
+
+
+def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
+    """Leave the groups with something that is wanted, in an order: of age, time left, risks or cost.
+
+    ``wanted`` is a text to be found in the server's name, the call or the first words, whatever the case.
+    """
+    sought = wanted.casefold()
+    found: list[Group] = []
+    for group in groups:
+        head = f"{group.who.name} {group.who.target} {group.who.call}".casefold()
+        rows = tuple(row for row in group.rows if sought in head or sought in row.summary.casefold())
+        if rows:
+            found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order]))))
+    return sorted(found, key=lambda group: _PLACES[order](group.rows[0]))
 
 
 def shape_of(question: Question) -> str | None:
@@ -346,6 +370,7 @@ def _row(question: Question) -> Row:
         created=question.created,
         expires=question.expires,
         worst=None if costs is None else costs.worst.money,
+        hash=question.hash,
     )
 
 
@@ -433,3 +458,12 @@ def _facts(params: CreateMessageRequestParams) -> Iterator[tuple[str, str]]:
 
 def _compact(value: object) -> str:
     return encode(value).decode("utf-8", "replace")
+
+
+_PLACES: dict[Order, Callable[[Row], tuple[float, object]]] = {
+    "time": lambda row: (row.created, row.id),
+    "newest": lambda row: (-row.created, row.id),
+    "expiry": lambda row: (math.inf if row.expires is None else row.expires, row.created),
+    "risk": lambda row: (-row.warnings, row.created),
+    "cost": lambda row: (-(row.worst or 0), row.created),
+}

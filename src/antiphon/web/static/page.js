@@ -3,6 +3,7 @@ import { follow } from "./live.js";
 import { arm, armed } from "./arming.js";
 import { tick } from "./clock.js";
 import { ready } from "./notify.js";
+import { renew, selected, sift, sifted } from "./queue.js";
 import { ask, bring, plain, save } from "./session.js";
 
 const view = () => document.getElementById("view");
@@ -61,7 +62,7 @@ function first() {
 }
 
 async function get(path, part) {
-  const answer = await ask(path, { headers: part ? { "X-Part": part } : {} });
+  const answer = await ask(sifted(path, part), { headers: part ? { "X-Part": part } : {} });
   return parsed(await answer.text());
 }
 
@@ -146,10 +147,7 @@ export async function refresh() {
     // Somebody went elsewhere meanwhile: what was fetched is for another place, and the change is still to be shown.
     if (path !== location.pathname) return await refresh();
     if (!fresh) return;
-    const old = document.getElementById("queue");
-    const top = old.scrollTop;
-    old.replaceWith(document.adoptNode(fresh));
-    fresh.scrollTop = top;
+    renew(document.getElementById("queue"), fresh);
     const id = path.startsWith("/review/") ? path.split("/")[2] : "";
     rows().find((row) => row.dataset.row === (chosen ?? id))?.setAttribute("aria-current", "true");
     if (held) rows().find((row) => row.dataset.row === held)?.focus({ preventScroll: true });
@@ -163,7 +161,7 @@ export async function refresh() {
 
 // Whoever decides here hears of it from the answer, which the news may overtake.
 function deciding() {
-  return detail().querySelector("form[data-busy]") !== null;
+  return document.querySelector("form[data-busy]") !== null;
 }
 
 async function outdated(path) {
@@ -195,7 +193,7 @@ function post(form, button) {
 async function send(form, button) {
   if (form.dataset.busy || form.closest("[inert]")) return;
   form.dataset.busy = "1";
-  const next = following();
+  const next = form.id === "several" ? following(new Set(selected().map((box) => box.value.split(" ")[0]))) : following();
   // The news of this very decision would have it fetched anew; what it shows is checked by its hash in any case.
   const kept = ahead.get(next);
   try {
@@ -224,6 +222,10 @@ async function sent(form, told, next) {
   }
   if (told.of) became(told);
   if ("undo" in form.dataset) offer("", 0);
+  if (form.id === "several") {
+    form.elements.reason.value = "";
+    if (next === location.pathname) return refresh();
+  }
   await go(form.dataset.then ?? next);
   await refresh();
 }
@@ -269,12 +271,13 @@ function draft(form) {
   }, 300);
 }
 
-// Where to go once this question is decided: the one after it, else the one before it, else the queue.
-function following() {
+// Where to go once this question, or those that are named, are decided: the one after it, else before it, else the queue.
+function following(gone = new Set([detail()?.dataset.id])) {
   const all = rows();
   const at = all.findIndex((row) => row.dataset.row === detail()?.dataset.id);
-  const near = all[at + 1] ?? all[at - 1];
-  return at >= 0 && near ? near.getAttribute("href") : "/";
+  const stays = (row) => !gone.has(row.dataset.row);
+  const near = at < 0 ? null : (all.slice(at).find(stays) ?? all.slice(0, at).findLast(stays));
+  return near ? near.getAttribute("href") : "/";
 }
 
 async function preview(form) {
@@ -331,6 +334,7 @@ document.addEventListener("submit", (event) => {
   if (button?.hasAttribute("data-arming") && !armed(button)) return;
   if ("post" in form.dataset) send(form, button);
   else if ("preview" in form.dataset) preview(form);
+  else if ("sift" in form.dataset) resift(form);
   else if ("get" in form.dataset) go(`${form.getAttribute("action")}?${fields(form)}`);
 });
 
@@ -368,6 +372,24 @@ const ACTIONS = {
   previous: () => move(-1),
   risk: () => nextRisk(),
   fold: () => document.querySelectorAll("#detail pre.long").forEach((text) => text.classList.toggle("whole")),
+  filter: () => document.querySelector("#sift input")?.focus(),
+  sort: () => {
+    const order = document.querySelector("#sift select");
+    if (!order) return;
+    order.selectedIndex = (order.selectedIndex + 1) % order.length;
+    say(order.selectedOptions[0].textContent);
+    resift(order.form);
+  },
+  mark: () => {
+    const at = document.activeElement?.closest("#rows li") ?? document.querySelector("#rows [aria-current]")?.closest("li");
+    at?.querySelector("[name=ask]").click();
+  },
+  deny_marked: () => {
+    const form = document.getElementById("several");
+    if (!form) return;
+    if (selected().length) form.requestSubmit();
+    else say(form.dataset.none);
+  },
   history: () => go("/history"),
   grants: () => go("/grants"),
   spending: () => go("/spending"),
@@ -404,7 +426,7 @@ function actions() {
 
 document.addEventListener("keydown", (event) => {
   if (event.metaKey || event.altKey || event.repeat || event.isComposing || document.querySelector("dialog[open]")) return;
-  const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+  const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
   const key = (event.ctrlKey ? "Control+" : "") + event.key;
   const action = actions()[key];
   if (action === "close" || action === "send") {
@@ -436,7 +458,20 @@ document.addEventListener(
   true,
 );
 
+let sought = 0;
+
+function resift(form) {
+  clearTimeout(sought);
+  sift(form);
+  refresh();
+}
+
 document.addEventListener("input", (event) => {
+  const form = event.target.closest?.("form[data-sift]");
+  if (form) {
+    clearTimeout(sought);
+    sought = setTimeout(() => resift(form), 150);
+  }
   const editing = event.target.closest?.("form[data-draft]");
   if (editing) draft(editing);
   const place = event.target.closest?.(".field")?.querySelector(".fault");
