@@ -109,3 +109,15 @@ async def test_the_page_is_entered_from_a_link_elsewhere(chromium: Browser):
         await other.wait_for_selector("#queue")
         await fresh.close()
         await seen.count(0)
+
+
+async def test_the_next_risk_is_marked_in_its_text(chromium: Browser):
+    """A secret as well as what cannot be seen, one after the other, then from the first again."""
+    async with desk() as page, visit(chromium, page) as seen:
+        question, _ = await page.asked(text="the key is AKIAIOSFODNN7EXAMPLE and a mark\u202e")
+        await seen.open(question.id)
+        found = []
+        for _ in range(3):
+            await seen.key("n")
+            found.append(await seen.page.inner_text("#detail .at"))
+        assert found == ["AKIAIOSFODNN7EXAMPLE", "\u27e6U+202E\u27e7", "AKIAIOSFODNN7EXAMPLE"]

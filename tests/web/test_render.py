@@ -80,3 +80,11 @@ def test_everything_the_page_needs_is_packaged():
     assert ignored.stdout == ""
     build = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
     assert build["targets"]["wheel"] == {"packages": ["src/antiphon"]}
+
+
+def test_places_to_look_at_are_set_apart():
+    """As inert text; a place outside the text, or over another one, is none."""
+    made = environment().from_string("{{ text|marked(spots) }}")
+    text = "a <key> b\u202e"
+    shown = made.render(text=text, spots=((2, 7), (3, 5), (8, 99)))
+    assert shown == 'a <mark class="risky">&lt;key&gt;</mark> b<mark class="risky">\u27e6U+202E\u27e7</mark>'

@@ -7,13 +7,16 @@ filter ``raw`` does (escaped, but not inert), for values of fields that are sent
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from antiphon.host.budget import brief_dollars, dollars
+from antiphon.host.checks.risk import holds_secret, secret_spots
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.host.review.diff import editable, pretty
 
@@ -41,6 +44,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
+    pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret}
+    made.filters.update(pointing)
     made.filters.update(money=brief_dollars, exact=dollars)
     return made
 
@@ -52,11 +57,26 @@ def _visible(value: object) -> object:
     return "" if value is None else value
 
 
-def _marked(value: str) -> Markup:
-    """Show a text with our marks for what cannot be seen set apart, so that one can go from one to the next."""
+_RISKY = Markup('<mark class="risky">{}</mark>')
+
+
+def _marked(value: str, spots: Sequence[tuple[int, int]] = ()) -> Markup:
+    """Show a text with our marks for what cannot be seen set apart, so that one can go from one to the next.
+
+    ``spots`` are set apart as well: first character and the one after the last, in order; of two that overlap, the
+    first.
+    """
+    shown, at = Markup(""), 0
+    for start, end in spots:
+        if at <= start < end <= len(value):
+            shown += _apart(value[at:start]) + _RISKY.format(inert(value[start:end]))
+            at = end
+    return shown + _apart(value[at:])
+
+
+def _apart(value: str) -> Markup:
     pieces = _MARKS.split(inert(value))
-    marked = Markup('<mark class="risky">{}</mark>')
-    return Markup("").join(marked.format(each) if at % 2 else escape(each) for at, each in enumerate(pieces))
+    return Markup("").join(_RISKY.format(each) if at % 2 else escape(each) for at, each in enumerate(pieces))
 
 
 def _line(value: object) -> Markup:

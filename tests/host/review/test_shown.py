@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.host import ElicitItem, ReviewItem
+from antiphon.host.checks.risk import assess
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ToolItem
 from antiphon.host.review.shown import Group, Row, arranged, groups_of, shape_of, show, who_of
@@ -244,3 +245,18 @@ def test_a_row_names_the_hash_that_its_decision_must_name():
     """So that what is decided in the list is what the list showed."""
     asked = question(hash="abc")
     assert groups_of([asked])[0].rows[0].hash == "abc"
+
+
+def test_what_looks_like_a_secret_is_pointed_at():
+    """In a text by its characters, in values that are drawn in another way as a whole; elsewhere not at all."""
+    key = "AKIAIOSFODNN7EXAMPLE"
+    use = ToolUseContent(id="u", name="look", input={"key": key})
+    params = request(
+        messages=[says("nothing"), says(f"the key is {key}."), SamplingMessage(role="assistant", content=(use,))]
+    )
+    asked = question(params)
+    item = msgspec.structs.replace(asked.item, risks=tuple(assess(params, origin())))
+    shown = show(msgspec.structs.replace(asked, item=item))
+    parts = [turn.parts[0] for turn in shown.turns]
+    assert [part.spots for part in parts] == [(), ((11, 31),), ()]
+    assert [part.remarkable for part in parts] == [False, False, True]

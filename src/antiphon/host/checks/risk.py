@@ -22,7 +22,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Place", "Risk", "assess", "assess_elicitation", "assess_tool"]
+__all__ = ["Place", "Risk", "assess", "assess_elicitation", "assess_tool", "holds_secret", "secret_spots"]
 
 Level = Literal["note", "warning"]
 RiskKind = Literal[
@@ -98,6 +98,24 @@ def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
     found = list(leaves(params))
     risks = [*_size(found), *_hidden(found), *_blank(found), *_secrets(params), *_tool(origin), *_version(origin)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
+
+
+def secret_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
+    """List where a text looks like a secret, in order: the first character, and the one after the last.
+
+    ``place`` is that of the text, by wire names.
+    """
+    return tuple(sorted((each.start, each.end) for each in _secret_places(risks) if each.path == place))
+
+
+def holds_secret(risks: Iterable[Risk], place: str) -> bool:
+    """Tell whether anything at a place, or inside it, looks like a secret; ``place`` by wire names."""
+    inside = (f"{place}.", f"{place}[")
+    return any(each.path == place or each.path.startswith(inside) for each in _secret_places(risks))
+
+
+def _secret_places(risks: Iterable[Risk]) -> Iterator[Place]:
+    return (place for risk in risks if risk.kind == "secret" for place in risk.places)
 
 
 def _tool(origin: Origin) -> Iterator[Risk]:

@@ -15,10 +15,10 @@ import msgspec
 
 from antiphon.errors import InvalidParams
 from antiphon.host.budget import Costs
-from antiphon.host.checks.contents import more_of
+from antiphon.host.checks.contents import Placed, message_blocks, more_of
 from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.redact import mask
-from antiphon.host.checks.risk import Risk
+from antiphon.host.checks.risk import Risk, holds_secret, secret_spots
 from antiphon.host.models.selection.record import Selection, kept_selection
 from antiphon.host.review.diff import Line, differences, pretty
 from antiphon.host.review.fitting import AnyItem
@@ -97,6 +97,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     media: int = 0
     """Which piece of media of the request it is."""
     nested: bool = False
+    place: str = ""
+    """Where it stands in the request, by wire names; nothing where it has no place of its own."""
+    spots: tuple[tuple[int, int], ...] = ()
+    """What of its text looks like a secret: the first character, and the one after the last."""
+    remarkable: bool = False
+    """Whether there is a secret in it that cannot be pointed at, as its values are drawn in another way."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,7 +296,10 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
         shown,
         choices=item.choices,
         params=params,
-        turns=tuple(_turn(turn, numbers) for turn in params.messages),
+        turns=tuple(
+            _turn(turn, numbers, f"messages[{at}]", () if result else item.risks)
+            for at, turn in enumerate(params.messages)
+        ),
         changes=None if differing is None else tuple(differing),
         facts=tuple(_facts(params)),
         item=item,
@@ -304,7 +313,7 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
         shown,
         digest=digest(result),
         raw=pretty(result),
-        answer=_turn(result, numbers),
+        answer=_turn(result, numbers, "", item.risks),
         answer_text=result.text,
     )
 
@@ -381,8 +390,19 @@ def _decided(question: Question) -> str:
     return getattr(decision, "action", "") or type(decision).__name__.lower()
 
 
-def _turn(message: SamplingMessage | CreateMessageResult, numbers: Iterator[int]) -> Turn:
-    return Turn(role=message.role, parts=(*_parts(message.blocks, numbers), *_more(message)))
+def _turn(
+    message: SamplingMessage | CreateMessageResult, numbers: Iterator[int], place: str, risks: Sequence[Risk]
+) -> Turn:
+    parts = [*_parts(message_blocks(message, place), numbers), *_more(message)]
+    return Turn(role=message.role, parts=tuple(_pointed(part, risks) for part in parts))
+
+
+def _pointed(part: Part, risks: Sequence[Risk]) -> Part:
+    if not part.place:
+        return part
+    if part.kind == "text":
+        return msgspec.structs.replace(part, spots=secret_spots(risks, part.place))
+    return msgspec.structs.replace(part, remarkable=holds_secret(risks, part.place))
 
 
 def _more(value: Any, *, nested: bool = False) -> Iterator[Part]:
@@ -392,45 +412,48 @@ def _more(value: Any, *, nested: bool = False) -> Iterator[Part]:
         yield Part(kind="json", label="part.more", text=pretty(more), nested=nested)
 
 
-def _parts(blocks: Sequence[object], numbers: Iterator[int], *, nested: bool = False) -> Iterator[Part]:
-    for block in blocks:
+def _parts(blocks: Iterable[Placed], numbers: Iterator[int], *, nested: bool = False) -> Iterator[Part]:
+    for place, block in blocks:
         if isinstance(block, TextContent):
-            yield Part(kind="text", text=block.text, nested=nested)
+            yield Part(kind="text", text=block.text, nested=nested, place=f"{place}.text")
         elif isinstance(block, ImageContent | AudioContent):
             kind = "image" if isinstance(block, ImageContent) else "audio"
             yield Part(kind=kind, name=block.mime_type, media=next(numbers), nested=nested)
         elif isinstance(block, ToolUseContent):
-            name = f"{block.name} ({block.id})"
-            yield Part(kind="json", label="part.use", name=name, text=pretty(block.input), nested=nested)
+            name, text = f"{block.name} ({block.id})", pretty(block.input)
+            yield Part(kind="json", label="part.use", name=name, text=text, nested=nested, place=f"{place}.input")
         elif isinstance(block, ToolResultContent):
-            yield from _result_parts(block, numbers)
+            yield from _result_parts(place, block, numbers)
         else:
-            yield from _resource_parts(block, numbers, nested=nested)
+            yield from _resource_parts(place, block, numbers, nested=nested)
         yield from _more(block, nested=nested)
 
 
-def _result_parts(block: ToolResultContent, numbers: Iterator[int]) -> Iterator[Part]:
+def _result_parts(place: str, block: ToolResultContent, numbers: Iterator[int]) -> Iterator[Part]:
     label = "part.failure" if block.is_error else "part.result"
     yield Part(kind="note", label=label, name=block.tool_use_id)
-    yield from _parts(block.content, numbers, nested=True)
+    inner = (Placed(f"{place}.content[{at}]", each) for at, each in enumerate(block.content))
+    yield from _parts(inner, numbers, nested=True)
     if block.structured_content is not None:
-        yield Part(kind="json", label="part.structured", text=pretty(block.structured_content), nested=True)
+        text, place = pretty(block.structured_content), f"{place}.structuredContent"
+        yield Part(kind="json", label="part.structured", text=text, nested=True, place=place)
 
 
-def _resource_parts(block: object, numbers: Iterator[int], *, nested: bool) -> Iterator[Part]:
+def _resource_parts(place: str, block: object, numbers: Iterator[int], *, nested: bool) -> Iterator[Part]:
     if isinstance(block, ResourceLink):
-        yield Part(kind="json", label="part.link", name=block.uri, text=pretty(block), nested=nested)
+        yield Part(kind="json", label="part.link", name=block.uri, text=pretty(block), nested=nested, place=place)
     elif isinstance(block, EmbeddedResource):
         resource = block.resource
         name = f"{resource.uri} ({resource.mime_type})" if resource.mime_type else resource.uri
         if resource.text is not None:
-            yield Part(kind="text", label="part.resource", name=name, text=resource.text, nested=nested)
+            place = f"{place}.resource.text"
+            yield Part(kind="text", label="part.resource", name=name, text=resource.text, nested=nested, place=place)
         else:
             next(numbers)
             size = f"{len(resource.blob or '') * 3 // 4:,} B"
             yield Part(kind="note", label="part.blob", name=f"{name}, {size}", nested=nested)
     else:
-        yield Part(kind="json", label="part.unknown", text=pretty(block), nested=nested)
+        yield Part(kind="json", label="part.unknown", text=pretty(block), nested=nested, place=place)
 
 
 def _facts(params: CreateMessageRequestParams) -> Iterator[tuple[str, str]]:
