@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from antiphon.errors import CallTimeout, InvalidParams, LocalProtocolError, Rejected
+from antiphon.wire.envelope import decode
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LEGACY
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageResult
-from antiphon.wire.unknown import decode
 from tests.support.linked import ANSWER, SAMPLE, done, linked, settle
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from antiphon.engine.deadlines import Deadlines, Timed
+from antiphon.engine.requests import Deadlines, Timed
 
 
 class Fixture:

@@ -21,11 +21,11 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.transports.memory import memory_pair
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import decode
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST_LEGACY, Revision
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
-from antiphon.wire.unknown import decode
 from tests.support.pair import Pair, decoded
 
 __all__ = ["ANSWER", "SAMPLE", "Clock", "Linked", "Recorder", "done", "linked", "recorded", "settle"]

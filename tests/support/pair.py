@@ -26,6 +26,7 @@ from antiphon.wire.common import (
     SamplingCapability,
     Wire,
 )
+from antiphon.wire.envelope import decode
 from antiphon.wire.lifecycle import (
     DiscoverResult,
     InitializeResult,
@@ -35,7 +36,6 @@ from antiphon.wire.lifecycle import (
 )
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LEGACY, REVISIONS, Revision
-from antiphon.wire.unknown import decode
 from tests.support import mcp_schema
 
 __all__ = [

@@ -18,8 +18,7 @@ from antiphon.wire.common import (
     RoundParams,
     SamplingCapability,
 )
-from antiphon.wire.envelope import encode
-from antiphon.wire.unknown import decode
+from antiphon.wire.envelope import decode, encode
 
 
 def test_members_are_snake_case_here_and_camel_case_there():

@@ -13,8 +13,7 @@ from antiphon.wire.completion import (
     PromptReference,
     ResourceTemplateReference,
 )
-from antiphon.wire.envelope import encode
-from antiphon.wire.unknown import decode
+from antiphon.wire.envelope import decode, encode
 
 
 @pytest.mark.parametrize("ref", [PromptReference(name="p"), ResourceTemplateReference(uri="a://{b}")])

@@ -19,8 +19,7 @@ from antiphon.wire.content import (
     UnknownContent,
     text_of,
 )
-from antiphon.wire.envelope import encode
-from antiphon.wire.unknown import decode
+from antiphon.wire.envelope import decode, encode
 
 BLOCKS = [
     TextContent.of("hi"),

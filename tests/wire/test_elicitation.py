@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.envelope import encode
-from antiphon.wire.unknown import decode
+from antiphon.wire.envelope import decode, encode
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 

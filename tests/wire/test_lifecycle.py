@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lifecycle import (
     CancelledNotificationParams,
     InitializeRequestParams,
@@ -13,7 +13,6 @@ from antiphon.wire.lifecycle import (
     ResourcesCapability,
     ServerCapabilities,
 )
-from antiphon.wire.unknown import decode
 
 
 def test_a_handshake_of_an_unknown_revision_decodes():

@@ -11,10 +11,10 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from antiphon.wire.content import ImageContent, TextContent
+from antiphon.wire.envelope import decode
 from antiphon.wire.lossless import merge
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolResult
-from antiphon.wire.unknown import decode
 
 ORIGINAL = b"""{ "x-odd": 1.00, "maxTokens": 5, "metadata": {"a": 1e2, "b": [1, 2]},
  "messages": [{"role": "user", "content": {"type": "text", "text": "hi", "x-c": [ ]}, "x-m": 2},

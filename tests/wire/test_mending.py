@@ -7,10 +7,10 @@ import pytest
 
 from antiphon.wire.common import PaginatedParams
 from antiphon.wire.content import ContentBlock, UnknownContent
+from antiphon.wire.envelope import decode
 from antiphon.wire.mending import MAX_UNKNOWN, mend
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolResult
-from antiphon.wire.unknown import decode
 
 ODD = {"type": "odd", "n": 1.0}
 STAND_IN = {"type": "text", "text": ""}

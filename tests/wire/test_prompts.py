@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from antiphon.wire.content import TextContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage
-from antiphon.wire.unknown import decode
 
 
 def test_a_prompt_comes_back():

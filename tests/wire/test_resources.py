@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from antiphon.wire.common import Annotations
 from antiphon.wire.content import ResourceContents
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.resources import ReadResourceResult, Resource, ResourceTemplate
-from antiphon.wire.unknown import decode
 
 
 def test_a_resource_comes_back():

@@ -9,11 +9,10 @@ import pytest
 
 from antiphon.errors import NotInRevision, ResourceNotFound, UrlElicitationRequired
 from antiphon.wire.common import SUBSCRIPTION_ID, ClientCapabilities, RequestMeta, RequestParams, Result
-from antiphon.wire.envelope import ErrorObject, encode
+from antiphon.wire.envelope import ErrorObject, decode, encode
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, LEGACY, MODERN, REVISIONS, Revision, revision
 from antiphon.wire.subscriptions import SubscriptionsListenResult
-from antiphon.wire.unknown import decode
 from tests.support import mcp_schema
 
 NAMES = mcp_schema.NAMES

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.roots import ListRootsResult, Root
-from antiphon.wire.unknown import decode
 
 
 def test_roots_come_back():

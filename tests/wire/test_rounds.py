@@ -6,9 +6,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.rounds import InputRequest, InputRequiredResult, result_type_of
-from antiphon.wire.unknown import decode
 
 
 def test_a_result_that_asks_says_so():

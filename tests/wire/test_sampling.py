@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from antiphon.wire.content import TextContent, UnknownContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, ModelPreferences, SamplingMessage
-from antiphon.wire.unknown import decode
 
 A, B = TextContent.of("a"), TextContent.of("b")
 

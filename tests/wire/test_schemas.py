@@ -10,11 +10,10 @@ import pytest
 
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.content import ResourceContents
-from antiphon.wire.envelope import ErrorObject, decode_envelope, encode
+from antiphon.wire.envelope import ErrorObject, decode, decode_envelope, encode
 from antiphon.wire.lossless import merge
 from antiphon.wire.methods import METHODS
 from antiphon.wire.rounds import InputRequiredResult
-from antiphon.wire.unknown import decode
 from tests.support import mcp_schema
 
 NAMES = mcp_schema.NAMES

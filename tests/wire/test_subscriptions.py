@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
-from antiphon.wire.unknown import decode
 
 
 def test_a_filter_names_what_is_wanted():

@@ -6,9 +6,8 @@ import pytest
 
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.content import ImageContent, TextContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool, raw_arguments
-from antiphon.wire.unknown import decode
 
 
 def test_arguments_stay_undecoded():

@@ -8,13 +8,13 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in typing, without importing it
 if TYPE_CHECKING:
     from antiphon.client.answers.answerers import Elicitor, OnRound, Roots, Sampler
-    from antiphon.client.answers.consent import Confirmer, Confirming
     from antiphon.client.by_hand import BY_HAND, Rounds
     from antiphon.client.client import Client, OnProgress
     from antiphon.client.connection.targets import Serves, Target
     from antiphon.client.features.notifications import Change, Listening
     from antiphon.client.rounds.loop import RoundLimits
     from antiphon.client.rounds.pending import Ask, PendingRound
+    from antiphon.client.tool_calls import Confirmer, Confirming
 
 __all__ = [
     "BY_HAND",
@@ -41,8 +41,8 @@ _HOMES = {
     "BY_HAND": "by_hand",
     "Change": "features.notifications",
     "Client": "client",
-    "Confirmer": "answers.consent",
-    "Confirming": "answers.consent",
+    "Confirmer": "tool_calls",
+    "Confirming": "tool_calls",
     "Elicitor": "answers.answerers",
     "Listening": "features.notifications",
     "OnProgress": "client",

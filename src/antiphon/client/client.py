@@ -17,7 +17,6 @@ from msgspec import UNSET, UnsetType
 
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, OnRound, Roots, Sampler
-from antiphon.client.answers.consent import Confirmer, Confirming, Consent
 from antiphon.client.by_hand import Rounds
 from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.client.connection.targets import Target, resolve, with_options
@@ -29,7 +28,7 @@ from antiphon.client.link import Link, Settings
 from antiphon.client.requests.calls import Calls
 from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
-from antiphon.client.tool_calls import ToolCalls
+from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls
 from antiphon.errors import ConfigError, LocalProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (

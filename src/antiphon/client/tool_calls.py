@@ -1,26 +1,104 @@
 """What goes around each call of a tool: consent before it, headers looked up if they lack, the result checked.
 
-Owns who learns from a list of the server's tools, and who forgets when it changes. The call itself is made by whoever
-brings it: ``client`` as a whole, ``by_hand`` round by round.
+Owns who is asked for consent, before anything of the call is sent; who learns from a list of the server's tools, and
+who forgets when it changes. What is decided is the business of whoever is asked: a ``Host``, or any function of the
+same form. The call itself is made by whoever brings it: ``client`` as a whole, ``by_hand`` round by round.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import structs
 
-from antiphon.client.answers.consent import Consent
 from antiphon.client.features.cache import Cache
 from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.output_schemas import Outputs
 from antiphon.client.link import Link
 from antiphon.client.requests.time_left import TimeLeft
-from antiphon.errors import HeaderMismatch
+from antiphon.errors import ConfigError, HeaderMismatch, Rejected
+from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
-__all__ = ["ToolCalls"]
+__all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls"]
+
+Confirmer = Callable[[CallToolRequestParams, Origin], Awaitable[bool | None]]
+"""Decides about the call of a tool: true to make it. Anything else, or to raise ``Rejected``, refuses it."""
+
+MAX_TOOLS = 10_000
+"""Most tools whose definitions are remembered."""
+
+
+@runtime_checkable
+class Confirming(Protocol):
+    """Something that decides about the calls of tools beside other things: a ``Host``."""
+
+    async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | None:
+        """Decide about one call; see ``Confirmer``."""
+        ...
+
+
+class Consent:
+    """The consent to calls of tools of one client."""
+
+    def __init__(self, confirm: Confirmer | Confirming | None, timeout: float | None) -> None:
+        if confirm is not None and not (callable(confirm) or hasattr(confirm, "confirm")):
+            raise ConfigError(f"confirm= must be an async function (params, origin), or a Host; got {confirm!r}")
+        self._confirm: Any = confirm.confirm if isinstance(confirm, Confirming) else confirm
+        self._timeout = timeout
+        self._tools: dict[str, Tool] = {}
+        self._complete = False
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is somebody to ask."""
+        return self._confirm is not None
+
+    def learn(self, tools: Sequence[Tool]) -> None:
+        """Remember what the server says of some tools."""
+        for tool in tools if self._confirm is not None else ():
+            if tool.name in self._tools or len(self._tools) < MAX_TOOLS:
+                self._tools[tool.name] = tool
+
+    def forget(self) -> None:
+        """Forget everything: the server's tools have changed."""
+        self._tools.clear()
+        self._complete = False
+
+    async def ask(
+        self,
+        params: CallToolRequestParams,
+        origin: Callable[[CallToolRequestParams, Tool | None], Origin],
+        tools: Callable[[], AsyncIterator[Tool]],
+    ) -> None:
+        """Return if the call may be made; without anybody to ask it always may.
+
+        The tools are listed once if this one is not known yet: whoever decides wants to see what it is.
+
+        Raises:
+            Rejected: it may not, or whoever was asked took too long; nothing was sent.
+        """
+        if self._confirm is None:
+            return
+        if params.name not in self._tools and not self._complete:
+            async for _ in tools():
+                pass
+            self._complete = True
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                allowed = await self._confirm(params, origin(params, self._tools.get(params.name)))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise Rejected(
+                f"Nobody decided about the call of {params.name!r} in time", data={"reason": "expired"}
+            ) from None
+        if allowed is not True:
+            raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
+
 
 T = TypeVar("T")
 

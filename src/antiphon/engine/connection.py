@@ -1,7 +1,11 @@
 """A running session: one channel, one session, the tasks between them.
 
-Owns its life, and what is done about each message. Reading is ``reading``'s business, serving requests ``serving``'s,
-making them ``requests``'s, the rules are the session's. Closing works from any task, in any order, any number of times.
+Owns its life, the reading, and what is done about each message. Serving requests is ``serving``'s business, making them
+``requests``'s, the rules are the session's. Closing works from any task, in any order, any number of times.
+
+One frame is read after another, in one task at a time. Most are requests whose handler never waits, and the task that
+reads serves them itself. If it comes to belong to a handler that does, what arrived with that request is looked at in
+tasks of its own, and another goes on with the reading (``Reading``).
 """
 
 from __future__ import annotations
@@ -9,21 +13,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
-from antiphon.channel import MAX_FRAME, Channel, Frame
+from antiphon.channel import MAX_FRAME, Channel, Frame, Offers, Oversized, Related
 from antiphon.engine.callbacks import awaited, called
 from antiphon.engine.flag import Flag
-from antiphon.engine.reading import Reading
-from antiphon.engine.requests import Asking
+from antiphon.engine.requests import Asking, OnProgress, Waiter
 from antiphon.engine.serving import LATER, Handler, Later, Serving
 from antiphon.engine.tasks import Tasks
 from antiphon.engine.telemetry import Watch
-from antiphon.engine.waiting import OnProgress, Waiter
 from antiphon.errors import AntiphonError, ConnectionClosed, LocalProtocolError
 from antiphon.protocol.events import (
     Answered,
@@ -314,7 +317,7 @@ class Connection(Generic[S]):
         """Give up a request of ours: the peer is told to stop, whoever waits gets ``error``."""
         self.asking.abandon(id, error)
 
-    # --- for ``reading``, ``serving`` and ``requests`` ----------------------------------------------------------
+    # --- for ``Reading``, ``serving`` and ``requests`` ----------------------------------------------------------
 
     def hand_over(self, task: asyncio.Task[Any]) -> None:
         """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
@@ -341,3 +344,103 @@ class Connection(Generic[S]):
                 await wait
         except TimeoutError:
             self._end(lambda: ConnectionClosed(f"The peer read nothing for {_STALL:g} s"))
+
+
+_TOGETHER = 64
+"""Most messages that are looked at each in a task, after one whose handler waits."""
+
+
+class Reading:
+    """Reads from one channel. ``limit``: bytes of the longest frame it takes, to tell a peer that sent a longer one."""
+
+    __slots__ = ("_arrived", "_known", "_limit", "_owner", "_reader", "_session")
+
+    def __init__(self, owner: Connection[Any], session: Session, limit: int) -> None:
+        self._owner = owner
+        self._session = session
+        self._limit = limit
+        self._arrived: deque[bytes | Oversized] = deque()
+        """What was received and not looked at yet."""
+        self._known: tuple[bytes | Oversized, Event] | None = None
+        """A frame that was looked at where it arrived and is to be received, and what it means."""
+        self._reader: asyncio.Task[None] | None = None
+        """The task that reads; ``None`` once nothing more is to be read."""
+        if isinstance(owner.channel, Offers):
+            owner.channel.offer_to(self._take_reply)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._reader = self._owner.tasks.start(self._read())
+
+    def hand_over(self, task: asyncio.Task[Any]) -> None:
+        """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
+        if self._reader is task:
+            # What came with this one may wait as well: each in a task now, all of them begin in one pass of the loop.
+            for _ in range(min(len(self._arrived), _TOGETHER)):
+                self._owner.tasks.start(self._take(self._arrived.popleft()))
+            self._go_on()
+
+    def end(self) -> None:
+        """Read nothing more; the task that reads is not stopped."""
+        self._reader = None
+
+    def _take_reply(self, frame: bytes | Oversized) -> bool:
+        """Take a frame where it arrives, if it is a reply.
+
+        Whoever waits for it goes on a pass of the event loop sooner, and the task that reads does not wake for it.
+        """
+        if self._reader is None:
+            return False
+        try:
+            event = self._event(frame)
+            if isinstance(event, Replied):
+                self._owner.act(event)
+                return True
+        except Exception as error:
+            self._owner.failed(error)
+            return True
+        self._known = frame, event
+        return False
+
+    async def _read(self) -> None:
+        owner, me = self._owner, asyncio.current_task()
+        try:
+            while self._reader is me:
+                if self._arrived:
+                    if (work := self._begin(self._arrived.popleft())) is not None:
+                        await work
+                    continue
+                frames = await owner.channel.receive()
+                if not frames:
+                    await owner.peer_ended()
+                    return
+                self._arrived.extend(frames)
+        except Exception as error:
+            owner.failed(error)
+
+    async def _take(self, frame: bytes | Oversized) -> None:
+        try:
+            if (work := self._begin(frame, has_task=True)) is not None:
+                await work
+        except Exception as error:
+            self._owner.failed(error)
+
+    def _begin(self, frame: bytes | Oversized, *, has_task: bool = False) -> Awaitable[None] | None:
+        """Act on a frame; return what is left to wait for. A request costs no coroutine but its handler's.
+
+        ``has_task``: it is awaited in a task of its own.
+        """
+        known, self._known = self._known, None
+        event = known[1] if known is not None and known[0] is frame else self._event(frame)
+        if type(event) is Request:
+            return self._owner.serving.serve(event, has_task=has_task)
+        wait = self._owner.act(event)
+        return None if wait is None else self._owner.drained(wait)
+
+    def _event(self, frame: bytes | Oversized) -> Event:
+        if isinstance(frame, Oversized):
+            return self._session.oversized(frame.size, self._limit)
+        event = self._session.receive(frame)
+        if type(frame) is Related and isinstance(event, Request):
+            event.related_to = frame.related_to
+        return event

@@ -1,25 +1,193 @@
-"""Our own requests: send one, wait for its reply, give it up.
+"""Our own requests: send one, wait for its reply and for how long, give it up.
 
-Owns what happens when a reply does not come: deadlines, cancellation, a peer that reads nothing. What a request may be
-is the session's rule; who waits for which is kept by ``waiting``.
+Owns who waits for which reply, and what happens when none comes: deadlines, cancellation, a peer that reads nothing.
+One timer serves all deadlines of a connection; each can stand still (a person is thinking) and go on later. What a
+request may be is the session's rule.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from antiphon.channel import Channel, Frame
 from antiphon.engine.tasks import Tasks
-from antiphon.engine.waiting import OnProgress, Waiting
-from antiphon.errors import AntiphonError, ConnectionClosed
-from antiphon.protocol.events import Outgoing
+from antiphon.errors import AntiphonError, CallTimeout, ConnectionClosed, RemoteProtocolError
+from antiphon.protocol.events import Outgoing, Replied
 from antiphon.protocol.session import Session
+from antiphon.wire.envelope import RequestId
+from antiphon.wire.failure import from_wire
+from antiphon.wire.lifecycle import ProgressNotificationParams
 
-__all__ = ["Asking"]
+__all__ = ["Asking", "Deadlines", "OnProgress", "Timed", "Waiter", "Waiting"]
+
+
+class Timed(Struct, eq=False):
+    """Something with a deadline. A struct, since one is made for every request of ours."""
+
+    timeout: float | None
+    """Seconds allowed, not counting the time in which it stood still."""
+    deadline: float | None = None
+    """A time of the loop's clock."""
+    remaining: float = 0.0
+    paused: int = 0
+
+
+class Deadlines:
+    """Calls ``expired`` for each timed thing whose deadline has passed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[Timed], object]) -> None:
+        self._loop = loop
+        self._expired = expired
+        self._waiting: dict[Timed, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, timed: Timed) -> None:
+        """Let the clock of ``timed`` run."""
+        if timed.timeout is None:
+            return
+        timed.deadline = self._loop.time() + timed.timeout
+        self._waiting[timed] = None
+        self._arm(timed.deadline)
+
+    def end(self, timed: Timed) -> None:
+        """Forget ``timed``: it was answered."""
+        self._waiting.pop(timed, None)
+
+    def pause(self, timed: Timed) -> None:
+        """Let the clock of ``timed`` stand still; pauses nest."""
+        timed.paused += 1
+        if timed.paused == 1 and timed.deadline is not None:
+            timed.remaining = timed.deadline - self._loop.time()
+            timed.deadline = None
+
+    def resume(self, timed: Timed) -> None:
+        """Undo one ``pause``."""
+        timed.paused -= 1
+        if timed.paused == 0 and timed in self._waiting:
+            timed.deadline = self._loop.time() + timed.remaining
+            self._arm(timed.deadline)
+
+    def close(self) -> None:
+        """Stop the timer for good."""
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, when: float) -> None:
+        if self._timer is None or when < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        due = [timed for timed in self._waiting if timed.deadline is not None and timed.deadline <= now]
+        for timed in due:
+            del self._waiting[timed]
+            self._expired(timed)
+        following = [timed.deadline for timed in self._waiting if timed.deadline is not None]
+        if following:
+            self._arm(min(following))
+
+
+OnProgress = Callable[[ProgressNotificationParams], object]
+
+
+class Waiter(Timed, eq=False, kw_only=True):
+    """One request of ours that waits."""
+
+    outgoing: Outgoing
+    future: asyncio.Future[Raw]
+    on_progress: OnProgress | None
+
+    def let_go(self) -> None:
+        """Say that nobody will look at what the request came to, so that an error of it is not reported as lost."""
+        if self.future.done() and not self.future.cancelled():
+            self.future.exception()
+
+
+class Waiting:
+    """The table of our waiting requests. ``gave_up`` is called with each request whose deadline passed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, gave_up: Callable[[Outgoing], object]) -> None:
+        self._loop = loop
+        self._gave_up = gave_up
+        self._waiters: dict[RequestId, Waiter] = {}
+        self._deadlines = Deadlines(loop, self._expired)
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def add(self, outgoing: Outgoing, timeout: float | None, on_progress: OnProgress | None) -> Waiter:
+        """Enter a request that was just sent; the caller awaits ``future`` and then calls ``end``."""
+        waiter = Waiter(timeout, outgoing=outgoing, future=self._loop.create_future(), on_progress=on_progress)
+        self._waiters[outgoing.id] = waiter
+        if timeout is not None:
+            self._deadlines.start(waiter)
+        return waiter
+
+    def end(self, waiter: Waiter) -> None:
+        """Take a request out of the table."""
+        self._waiters.pop(waiter.outgoing.id, None)
+        if waiter.timeout is not None:
+            self._deadlines.end(waiter)
+
+    def replied(self, event: Replied) -> None:
+        """Wake whoever waits for this reply."""
+        waiter = self._waiters.get(event.outgoing.id)
+        if waiter is None or waiter.future.done():
+            return
+        if event.result is not None:
+            waiter.future.set_result(event.result)
+        elif event.error is not None:
+            waiter.future.set_exception(from_wire(event.error))
+        else:
+            waiter.future.set_exception(RemoteProtocolError(event.problem or "The reply cannot be read"))
+
+    def progressed(self, params: ProgressNotificationParams) -> object:
+        """Tell whoever waits about progress; returns what their callback returned."""
+        waiter = self._waiters.get(params.progress_token)
+        if waiter is None or waiter.on_progress is None or waiter.future.done():
+            return None
+        return waiter.on_progress(params)
+
+    def fail(self, id: RequestId, error: AntiphonError) -> None:
+        """Let one request fail."""
+        waiter = self._waiters.get(id)
+        if waiter is not None and not waiter.future.done():
+            waiter.future.set_exception(error)
+
+    def fail_all(self, error: Callable[[], AntiphonError]) -> None:
+        """Let every request fail, each with an exception of its own."""
+        self._deadlines.close()
+        for waiter in list(self._waiters.values()):
+            if not waiter.future.done():
+                waiter.future.set_exception(error())
+
+    def pause(self) -> list[Waiter]:
+        """Stop the clock of every request that waits now; hand the result to ``resume`` once."""
+        waiters = list(self._waiters.values())
+        for waiter in waiters:
+            self._deadlines.pause(waiter)
+        return waiters
+
+    def resume(self, waiters: Iterable[Waiter]) -> None:
+        """Let the clocks stopped by one ``pause`` go on."""
+        for waiter in waiters:
+            self._deadlines.resume(waiter)
+
+    def _expired(self, timed: Timed) -> None:
+        if not isinstance(timed, Waiter) or timed.future.done():
+            return
+        self._gave_up(timed.outgoing)
+        name = timed.outgoing.method.name
+        timed.future.set_exception(CallTimeout(f"{name} was not answered within {timed.timeout:g} s"))
 
 
 class Owner(Protocol):

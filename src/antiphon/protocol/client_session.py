@@ -22,7 +22,6 @@ from antiphon.errors import (
 )
 from antiphon.protocol.capabilities import declares, missing_for_ask, offers
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Replied, Request
-from antiphon.protocol.frames import prepend, result_frame
 from antiphon.protocol.session import Session, read_params, shortened
 from antiphon.protocol.states import Phase
 from antiphon.wire.common import (
@@ -39,7 +38,7 @@ from antiphon.wire.common import (
     RequestParams,
     Wire,
 )
-from antiphon.wire.envelope import Envelope, RequestId, encode
+from antiphon.wire.envelope import Envelope, RequestId, encode, prepend, result_frame
 from antiphon.wire.lifecycle import (
     CancelledNotificationParams,
     DiscoverResult,

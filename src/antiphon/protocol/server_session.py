@@ -22,7 +22,6 @@ from antiphon.errors import (
 )
 from antiphon.protocol.capabilities import missing_for_ask
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Request
-from antiphon.protocol.frames import prepend, result_frame
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.session import Session, read_params, shortened
 from antiphon.protocol.states import ALLOWED_BEFORE_READY, TRANSITIONS, Phase
@@ -34,12 +33,11 @@ from antiphon.wire.common import (
     RequestParams,
     Wire,
 )
-from antiphon.wire.envelope import Envelope, RequestId, encode
+from antiphon.wire.envelope import Envelope, RequestId, decode, encode, prepend, result_frame
 from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import Revision
-from antiphon.wire.unknown import decode
 
 __all__ = ["ServerSession"]
 

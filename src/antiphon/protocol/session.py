@@ -1,14 +1,15 @@
 """The rules both sides share: what a frame means, malformed input and batches, replies and notifications.
 
 A session turns one frame into one event and one intention into one frame. It never waits, never reads a clock and
-never raises for what the peer sent. Which open request a message belongs to is ``correlation``'s; ``ServerSession`` and
-``ClientSession`` add what only their side may do. After every call that returns bytes the caller must send them, in
-that order.
+never raises for what the peer sent. ``Correlation`` keeps the open requests of both sides, and finds the one that a
+reply, a cancellation or a report of progress belongs to; ``ServerSession`` and ``ClientSession`` add what only their
+side may do. After every call that returns bytes the caller must send them, in that order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -28,19 +29,101 @@ from antiphon.errors import (
     UnsupportedVersion,
     UrlElicitationRequired,
 )
-from antiphon.protocol.correlation import Correlation
-from antiphon.protocol.events import Answered, Batch, Event, Ignored, Notified, Replied, Request
-from antiphon.protocol.frames import error_frame, notification_frame, result_frame
+from antiphon.protocol.events import Answered, Batch, Cancelled, Event, Ignored, Notified, Outgoing, Replied, Request
 from antiphon.protocol.salvage import read_remains
 from antiphon.wire.common import RequestParams, Wire
-from antiphon.wire.envelope import Envelope, RequestId, decode_envelope, encode, split_batch
+from antiphon.wire.envelope import (
+    Envelope,
+    RequestId,
+    decode,
+    decode_envelope,
+    encode,
+    error_frame,
+    notification_frame,
+    request_frame,
+    result_frame,
+    split_batch,
+)
 from antiphon.wire.failure import to_wire
 from antiphon.wire.lifecycle import CancelledNotificationParams, ProgressNotificationParams
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import Revision
-from antiphon.wire.unknown import decode
 
-__all__ = ["MAX_BATCH", "Session", "read_params", "shortened"]
+__all__ = ["MAX_BATCH", "Correlation", "Session", "read_params", "shortened"]
+
+
+class Correlation:
+    """The requests between two peers, as seen from one side."""
+
+    def __init__(self) -> None:
+        self.incoming: dict[RequestId, Request] = {}
+        """The peer's requests that are being served."""
+        self.outgoing: dict[RequestId, Outgoing] = {}
+        """Our requests that wait for a reply."""
+        self._ids = count(1)
+
+    # --- ours ---------------------------------------------------------------------------------------------------
+
+    def _open(
+        self,
+        spec: MethodSpec,
+        params: bytes,
+        parent: Request | None,
+        *,
+        id: int | None = None,
+        wants_progress: bool = False,
+    ) -> Outgoing:
+        if id is None:
+            id = next(self._ids)
+        outgoing = Outgoing(id, spec, parent, wants_progress, request_frame(id, spec.name, params))
+        self.outgoing[id] = outgoing
+        if parent is not None:
+            if parent.children is None:
+                parent.children = set()
+            parent.children.add(id)
+        return outgoing
+
+    def _settle(self, id: RequestId) -> Outgoing | None:
+        """Take a request of ours out of the tables, or return ``None`` if it is in none."""
+        outgoing = self.outgoing.pop(id, None)
+        if outgoing is not None and outgoing.parent is not None and outgoing.parent.children is not None:
+            outgoing.parent.children.discard(id)
+        return outgoing
+
+    def _reply_arrived(self, envelope: Envelope) -> Event:
+        if envelope.id is UNSET or envelope.id is None:
+            return Ignored("a reply without an id")
+        outgoing = self._settle(envelope.id)
+        if outgoing is None:
+            return Ignored("a reply to no request of ours, or a late one")
+        if envelope.error is not UNSET:
+            return Replied(outgoing, None, envelope.error)
+        return Replied(outgoing, envelope.result, None)
+
+    def _progress_arrived(self, spec: MethodSpec, params: ProgressNotificationParams, raw: Raw) -> Event:
+        outgoing = self.outgoing.get(params.progress_token)
+        if outgoing is None or not outgoing.wants_progress:
+            return Ignored("progress: unknown token, or the request has ended")
+        if outgoing.progress is not None and params.progress <= outgoing.progress:
+            return Ignored("progress: the value did not increase")
+        outgoing.progress = params.progress
+        return Notified(spec, params, raw)
+
+    # --- the peer's ---------------------------------------------------------------------------------------------
+
+    def withdraw(self, id: RequestId, reason: str | None) -> Cancelled | None:
+        """Take note that the peer no longer waits for a request; ``None`` if there is none, or it was answered."""
+        # 2025-11-25 basic/utilities/cancellation: "The initialize request MUST NOT be cancelled"; it is never in here.
+        request = self.incoming.pop(id, None)
+        if request is None:
+            return None
+        request.cancelled = True
+        return Cancelled(request, reason)
+
+    def _cancel_arrived(self, params: CancelledNotificationParams) -> Event:
+        withdrawn = None if params.request_id is None else self.withdraw(params.request_id, params.reason)
+        return withdrawn or Ignored("cancelled: no such request, or answered already")
+
 
 MAX_BATCH = 256
 """Most messages taken in one batch; each may start work, so the frame size alone bounds too little."""

@@ -1,7 +1,7 @@
 """Blocks of content: text, images, audio, resources, and the uses of tools in sampling.
 
 Binary data stays base64 text here, as on the wire; ``of`` encodes and ``.bytes`` decodes it. How a block of an unknown
-type gets into a decoded message is ``unknown``'s business.
+type gets into a decoded message is ``envelope``'s business.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class ResourceContents(Wire, frozen=True, kw_only=True):
 class UnknownContent:
     """A block of content whose ``type`` this library does not know. Written back as it came.
 
-    No ``Wire`` type: ``unknown.decode`` makes it, and ``envelope.encode`` writes what ``__wire__`` holds.
+    No ``Wire`` type: ``envelope.decode`` makes it, and ``envelope.encode`` writes what ``__wire__`` holds.
     """
 
     __slots__ = ("fields", "type")
@@ -160,7 +160,7 @@ class EmbeddedResource(Block, frozen=True, kw_only=True, tag="resource"):
 if TYPE_CHECKING:
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 else:
-    # A decoder takes only what it can tell apart by itself: ``unknown.decode`` puts the unknown blocks in.
+    # A decoder takes only what it can tell apart by itself: ``envelope.decode`` puts the unknown blocks in.
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
 

@@ -1,7 +1,7 @@
 """Plain JSON made fit for a type: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
 
 Owns the finding of both, along a plan that is made once per type, since a stranger decides how often it runs. What
-is decoded afterwards, and how the unknown content gets back in, is in ``unknown``.
+is decoded afterwards, and how the unknown content gets back in, is in ``envelope.decode``.
 """
 
 from __future__ import annotations

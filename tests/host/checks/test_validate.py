@@ -14,6 +14,7 @@ from antiphon.wire.content import (
     TextContent,
     ToolResultContent,
     ToolUseContent,
+    UnknownContent,
 )
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
@@ -24,7 +25,6 @@ from antiphon.wire.sampling import (
     ToolChoice,
 )
 from antiphon.wire.tools import Tool
-from antiphon.wire.unknown import UnknownContent
 from tests.host.asks import request, says
 
 

@@ -21,9 +21,8 @@ from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.screen import show_request, show_result
 from antiphon.web.render import environment
 from antiphon.web.texts import texts
-from antiphon.wire.content import ContentBlock, SamplingContent, ToolResultContent
+from antiphon.wire.content import ContentBlock, SamplingContent, ToolResultContent, UnknownContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
-from antiphon.wire.unknown import UnknownContent
 from tests.cli.screen.reviewing import sampling, show_of
 from tests.host.asks import request
 

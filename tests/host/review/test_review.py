@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from antiphon.host.review.review import digest
+from antiphon.wire.content import UnknownContent
 from antiphon.wire.sampling import SamplingMessage
-from antiphon.wire.unknown import UnknownContent
 from tests.host.asks import request
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from antiphon.errors import CallDiverged
 from antiphon.server.calls.journal import MAX_JOURNAL, Entry, Journal, digest_of
+from antiphon.wire.envelope import decode
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
-from antiphon.wire.unknown import decode
 
 
 def again(journal: Journal) -> Journal:

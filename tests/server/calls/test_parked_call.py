@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from antiphon import Context
+from antiphon import Context, InternalError, PeerError, Server
+from antiphon.server.calls.parked_call import PASSES, Quiescence, unsendable
 from antiphon.server.calls.request_state import refusal
 from antiphon.server.calls.rounds import Rounds
+from antiphon.testing import Script, connected
+from antiphon.wire.content import TextContent
+from antiphon.wire.tools import CallToolResult
 from tests.support.catalogue import answered, catalogue, only
 from tests.support.raw_client import raw_client, said, text
 
@@ -283,3 +287,162 @@ async def test_retries_that_wait_together_get_the_same_reply() -> None:
         release.set()
         results = [(await client.reply(id))["result"] for id in ids]
     assert [text(result) for result in results] == ["x"] * 3
+
+
+HALF = "\ud800"
+
+
+def result(text: str) -> CallToolResult:
+    """Make a result of one text."""
+    return CallToolResult(content=[TextContent(text=text)])
+
+
+def test_of_a_result_its_fault_is_delivered() -> None:
+    """And what is kept says no more than that it failed."""
+    fault = ValueError("half a pair")
+    delivered, kept = unsendable(result(HALF), fault)
+    assert delivered is fault
+    assert b"Internal error" in bytes(kept)
+
+
+def test_an_error_is_delivered_as_it_is() -> None:
+    """It is for the session to refuse and to log."""
+    error = PeerError("odd", data={"at": object()})
+    delivered, kept = unsendable(error, TypeError("object"))
+    assert delivered is error
+    assert b"Internal error" in bytes(kept)
+
+
+@pytest.mark.parametrize("asks", [0, 1])
+@pytest.mark.parametrize("failure", [PeerError(HALF), PeerError("odd", data=object())])
+async def test_a_prompt_that_raises_what_cannot_be_sent_is_answered(asks: int, failure: PeerError) -> None:
+    """Before its first round and after it; nobody waits for the deadline."""
+    server = Server("odd")
+
+    @server.prompt
+    async def odd(ctx: Context) -> str:
+        for _ in range(asks):
+            await ctx.sample("q")
+        raise failure
+
+    async with connected(server, sampling=Script(["a"])) as client:
+        with pytest.raises(InternalError, match="Internal error"):
+            await client.get_prompt("odd")
+
+
+async def test_a_result_that_cannot_be_sent_after_a_round_is_answered() -> None:
+    """The round before it has made it a call that is kept."""
+    server = Server("odd")
+
+    @server.tool
+    async def odd(ctx: Context) -> str:
+        await ctx.sample("q")
+        return HALF
+
+    async with connected(server, sampling=Script(["a"])) as client:
+        with pytest.raises(InternalError, match="Internal error"):
+            await client.call_tool("odd")
+
+
+async def test_a_handler_that_cancels_itself_is_not_told_of_a_state() -> None:
+    """The client sent none: what happened is that the request was abandoned, as it is in the other era."""
+    server = Server("odd")
+
+    @server.tool
+    async def odd(ctx: Context) -> Any:
+        raise asyncio.CancelledError
+
+    for revision in ("2025-11-25", "2026-07-28"):
+        async with connected(server, revision=revision) as client:
+            with pytest.raises(InternalError, match="The request was abandoned"):
+                await client.call_tool("odd")
+
+
+class Counting:
+    """Counts how often a round was to be sent. ``is_there``: whether there is one to send."""
+
+    def __init__(self, *, is_there: bool = True) -> None:
+        self.sent = 0
+        self.is_there = is_there
+
+    def send(self) -> bool:
+        """Take note."""
+        self.sent += 1
+        return self.is_there
+
+
+async def passes(number: int) -> None:
+    """Let so many passes of the event loop go by."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def test_what_the_body_itself_asks_is_sent_at_the_next_pass() -> None:
+    """It waits for its answer: nobody but a task it made can add an ask, and that one has its turn before."""
+    rounds = Counting()
+    sent_before: list[int] = []
+    asyncio.get_running_loop().call_soon(lambda: sent_before.append(rounds.sent))
+    Quiescence().count(rounds.send)
+    assert rounds.sent == 0
+    await passes(1)
+    assert (sent_before, rounds.sent) == ([0], 1)
+
+
+async def test_what_another_task_asks_waits_for_its_siblings() -> None:
+    """A few passes more: those of a nested ``gather``."""
+    rounds = Counting()
+    Quiescence().count(rounds.send, is_direct=False)
+    await passes(PASSES)
+    assert rounds.sent == 0
+    await passes(1)
+    assert rounds.sent == 1
+
+
+async def test_another_ask_begins_the_count_anew() -> None:
+    """And the round is sent once."""
+    rounds, quiescence = Counting(), Quiescence()
+    quiescence.count(rounds.send, is_direct=False)
+    await passes(PASSES)
+    quiescence.count(rounds.send)
+    await passes(PASSES)
+    assert rounds.sent == 0
+    await passes(2)
+    assert rounds.sent == 1
+
+
+async def test_after_a_round_the_count_is_short_again() -> None:
+    """The next ask may be the body's own."""
+    rounds, quiescence = Counting(), Quiescence()
+    quiescence.count(rounds.send, is_direct=False)
+    await passes(PASSES + 1)
+    quiescence.count(rounds.send)
+    await passes(2)
+    assert rounds.sent == 2
+
+
+async def test_while_there_is_no_round_the_count_stays_long() -> None:
+    """Asks of other tasks that came while nobody could be asked are waited for when somebody can."""
+    rounds, quiescence = Counting(is_there=False), Quiescence()
+    quiescence.count(rounds.send, is_direct=False)
+    await passes(PASSES + 1)
+    quiescence.count(rounds.send)
+    await passes(PASSES)
+    assert rounds.sent == 1
+
+
+async def test_what_was_too_early_is_looked_at_again() -> None:
+    """After some time, and without counting anew."""
+    quiescence, done, tries = Quiescence(), asyncio.Event(), list[int]()
+
+    def send() -> bool:
+        tries.append(1)
+        if len(tries) == 1:
+            quiescence.look_again(0.001, send)
+            return False
+        done.set()
+        return True
+
+    quiescence.count(send)
+    async with asyncio.timeout(30):
+        await done.wait()
+    assert len(tries) == 2

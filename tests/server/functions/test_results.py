@@ -15,10 +15,16 @@ from antiphon.errors import ConfigError, ResultInvalid
 from antiphon.json_schema.validator import SchemaValidator
 from antiphon.server.functions.results import ResultConverter, content_of, output_shape, text_result
 from antiphon.server.functions.signature import REQUIRED
-from antiphon.wire.content import EmbeddedResource, ImageContent, ResourceContents, ResourceLink, TextContent
+from antiphon.wire.content import (
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import CallToolResult
-from antiphon.wire.unknown import UnknownContent
 
 IMAGE = ImageContent.of(b"\x89PNG", "image/png")
 LINK = ResourceLink(uri="a:b", name="b")

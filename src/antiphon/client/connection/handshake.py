@@ -16,9 +16,9 @@ from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, PeerErro
 from antiphon.protocol.client_session import ClientSession, is_modern_error
 from antiphon.transports.http.client.failures import is_broken, is_refused_outright
 from antiphon.wire.common import Wire
+from antiphon.wire.envelope import decode
 from antiphon.wire.lifecycle import DiscoverResult, InitializeResult
 from antiphon.wire.revisions import REVISIONS, Revision, revision
-from antiphon.wire.unknown import decode
 
 __all__ = ["PROBE_TIMEOUT", "Reopen", "allowed_revisions", "open_session"]
 

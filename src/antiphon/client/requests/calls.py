@@ -1,7 +1,7 @@
 """Requests to the server and its asks to us, on one connection: typed, timed, counted, and tied to each other.
 
 Owns how a call is made and how an ask finds its answerer. Which calls are open is ``ownership``', how rounds go on
-``loop``', what a reply means ``replies``' business.
+``loop``', what a reply means ``attempts``' business.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from msgspec import Raw, structs
 
 from antiphon.client.answers.answerers import Answers, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
-from antiphon.client.requests.attempts import Sending
+from antiphon.client.requests.attempts import Sending, read_legacy, read_modern
 from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
-from antiphon.client.rounds.replies import read_legacy, read_modern
 from antiphon.engine.connection import Connection, Handler
 from antiphon.engine.telemetry import Watch
 from antiphon.errors import (

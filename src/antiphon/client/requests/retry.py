@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.engine.waiting import OnProgress
+from antiphon.engine.requests import OnProgress
 from antiphon.errors import AntiphonError, InvalidParams, PeerError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.protocol.events import Outgoing
@@ -33,9 +33,8 @@ from antiphon.transports.http.client.failures import (
     is_unreachable,
 )
 from antiphon.wire.common import CALL_KEY, Wire
-from antiphon.wire.envelope import RequestId, decode_envelope
+from antiphon.wire.envelope import RequestId, decode, decode_envelope
 from antiphon.wire.tools import Tool
-from antiphon.wire.unknown import decode
 
 __all__ = ["PAUSES", "RepeatingConnection", "Repeats"]
 

@@ -14,15 +14,13 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import DecodeError, Raw, Struct, structs
 
-from antiphon.client.rounds.replies import problem_of
 from antiphon.errors import ConfigError, InvalidParams, RemoteProtocolError
 from antiphon.protocol.session import shortened
 from antiphon.wire.common import RoundParams, Wire
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode, problem_of
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
-from antiphon.wire.unknown import decode
 
 __all__ = ["DEFAULT_LIMITS", "Asked", "RoundLimits", "answer_all", "read_round", "retry", "run_rounds"]
 

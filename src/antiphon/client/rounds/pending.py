@@ -14,8 +14,8 @@ from msgspec import Raw, Struct, field
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import LocalProtocolError
 from antiphon.wire.common import RoundParams, Wire
+from antiphon.wire.envelope import decode
 from antiphon.wire.methods import METHODS
-from antiphon.wire.unknown import decode
 
 __all__ = ["Ask", "PendingRound"]
 

@@ -18,10 +18,9 @@ from antiphon.errors import HeaderMismatch, InvalidParams, InvalidRequest
 from antiphon.protocol.http.param_headers import NAMED_BY, HeaderParam, decode_value
 from antiphon.protocol.http.rules import PROTOCOL_VERSION_HEADER, Headers, Refusal
 from antiphon.wire.common import CLIENT_CAPABILITIES, PROTOCOL_VERSION, RequestMeta, RequestParams
-from antiphon.wire.envelope import Envelope
+from antiphon.wire.envelope import Envelope, decode
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import MODERN
-from antiphon.wire.unknown import decode
 
 __all__ = ["Parameters", "is_modern", "names_modern", "read_modern"]
 

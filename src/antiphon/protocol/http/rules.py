@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET, Struct
 
 from antiphon.errors import HeaderMismatch, InvalidRequest, PeerError, UnsupportedVersion
-from antiphon.protocol.frames import error_frame
-from antiphon.wire.envelope import Envelope, RequestId
+from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 from antiphon.wire.revisions import LEGACY, REVISIONS, revision
 

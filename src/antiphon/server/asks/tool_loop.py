@@ -27,7 +27,7 @@ from antiphon.server.asks.typed_answers import TypedAnswer
 from antiphon.server.calls.call import Call
 from antiphon.server.fallback import Fallback
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -35,7 +35,6 @@ from antiphon.wire.sampling import (
     SamplingMessage,
     ToolChoice,
 )
-from antiphon.wire.unknown import decode
 
 __all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "one_step"]
 

@@ -19,10 +19,9 @@ from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.features.tools import ServedTool
 from antiphon.wire import tools as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.envelope import encode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.failure import cause_of
 from antiphon.wire.sampling import SamplingMessage
-from antiphon.wire.unknown import decode
 
 __all__ = ["MAX_USES", "TOOL_CONCURRENCY", "SamplingTool", "Toolbox"]
 

@@ -6,8 +6,8 @@ from msgspec import DecodeError, Raw, Struct
 
 from antiphon.errors import InvalidParams, RemoteProtocolError
 from antiphon.wire.common import Wire
+from antiphon.wire.envelope import decode
 from antiphon.wire.methods import MethodSpec
-from antiphon.wire.unknown import decode
 
 __all__ = ["Answer", "read_answer", "read_given", "read_reply"]
 

@@ -25,9 +25,9 @@ from antiphon.wire.content import (
     ImageContent,
     ResourceLink,
     TextContent,
+    UnknownContent,
 )
 from antiphon.wire.tools import CallToolResult
-from antiphon.wire.unknown import UnknownContent
 
 __all__ = ["CONTENT", "ResultConverter", "content_of", "output_shape", "text_result"]
 

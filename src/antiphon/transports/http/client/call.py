@@ -13,14 +13,13 @@ from contextlib import aclosing
 from aiohttp import ClientError, ClientResponse
 
 from antiphon.channel import Related
-from antiphon.protocol.frames import error_frame
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
 from antiphon.transports.http.client.line import Line
 from antiphon.transports.http.client.message import Outgoing, error_of, replies_to
 from antiphon.transports.http.client.refusal import read_refusal
 from antiphon.transports.http.client.stream import Cursor, events
 from antiphon.transports.http.client.web import read_body
-from antiphon.wire.envelope import RequestId
+from antiphon.wire.envelope import RequestId, error_frame
 
 __all__ = ["Call"]
 

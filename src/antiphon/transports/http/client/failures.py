@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from antiphon.errors import ConnectionClosed, PeerError
-from antiphon.protocol.frames import error_frame
-from antiphon.wire.envelope import ErrorObject, RequestId
+from antiphon.wire.envelope import ErrorObject, RequestId, error_frame
 
 __all__ = [
     "BROKEN",

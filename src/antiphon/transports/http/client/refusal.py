@@ -9,12 +9,11 @@ from __future__ import annotations
 from aiohttp import ClientResponse
 from msgspec import Struct
 
-from antiphon.protocol.frames import error_frame
 from antiphon.protocol.http.rules import NOT_ACCEPTED
 from antiphon.transports.http.client.failures import HttpFailure, printable, remedy
 from antiphon.transports.http.client.message import error_of
 from antiphon.transports.http.client.web import Web
-from antiphon.wire.envelope import ErrorObject, RequestId
+from antiphon.wire.envelope import ErrorObject, RequestId, error_frame
 
 __all__ = ["Refusal", "read_refusal"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from antiphon.client.rounds.replies import lifted, read_legacy, read_modern
+from antiphon.client.requests.attempts import lifted, read_legacy, read_modern
 from antiphon.errors import InvalidParams, PeerError, RemoteProtocolError, ResourceNotFound
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.tools import CallToolResult

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from antiphon.protocol.frames import error_frame, notification_frame, prepend, request_frame, result_frame
-from antiphon.wire.envelope import ErrorObject
+from antiphon.wire.envelope import ErrorObject, error_frame, notification_frame, prepend, request_frame, result_frame
 
 IDS = [0, -7, 10**30, "", 'a"b\\c', "\u2028é"]
 
