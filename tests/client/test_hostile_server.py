@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client, PeerError, RemoteProtocolError
-from antiphon.client.answers.checks import MAX_TOKENS
+from antiphon.client.answers.answerers import MAX_TOKENS
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.wire.origin import Origin
 from tests.support import hostile

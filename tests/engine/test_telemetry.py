@@ -78,7 +78,7 @@ async def test_without_listeners_a_connection_is_made_as_ever():
     """No handler is wrapped, and nothing is added to a request."""
     assert watch(object()) is None
     async with Client(make_server()) as client:
-        assert client.session.carries is None
+        assert client._link.session.carries is None
         assert client._link.calls.peer.watch is None
 
 

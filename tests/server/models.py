@@ -16,7 +16,7 @@ from antiphon import (
 )
 from antiphon.testing import Recorder
 from antiphon.wire.common import ClientCapabilities, SamplingCapability
-from antiphon.wire.conversation import check_conversation
+from antiphon.wire.sampling import check_conversation
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 WITH_TOOLS = ["2025-11-25", "2026-07-28"]

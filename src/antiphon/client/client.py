@@ -25,8 +25,8 @@ from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.notifications import Listening, Notices, OnLog
 from antiphon.client.features.pagination import iterate
 from antiphon.client.link import Link, Settings
+from antiphon.client.requests.attempts import TimeLeft
 from antiphon.client.requests.calls import Calls
-from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls
 from antiphon.errors import ConfigError, LocalProtocolError

@@ -21,9 +21,9 @@ from antiphon.client.connection.handshake import open_session
 from antiphon.client.connection.targets import Address, Command, Opened, Serves, located, reach, speaks_oldest
 from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.notifications import Notices
+from antiphon.client.requests.attempts import TimeLeft
 from antiphon.client.requests.calls import Calls
 from antiphon.client.requests.retry import PAUSES, RepeatingConnection, Repeats
-from antiphon.client.requests.time_left import TimeLeft
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.client.rounds.pending import PendingRound
 from antiphon.engine.connection import Connection

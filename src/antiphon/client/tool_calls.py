@@ -17,7 +17,7 @@ from antiphon.client.features.cache import Cache
 from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.output_schemas import Outputs
 from antiphon.client.link import Link
-from antiphon.client.requests.time_left import TimeLeft
+from antiphon.client.requests.attempts import TimeLeft
 from antiphon.errors import ConfigError, HeaderMismatch, Rejected
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool

@@ -9,8 +9,7 @@ import pytest
 from antiphon.errors import LocalProtocolError, ToolError
 from antiphon.server.asks.sample import Sample
 from antiphon.wire.content import ImageContent, TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.conversation import check_conversation
-from antiphon.wire.sampling import CreateMessageResult, SamplingMessage
+from antiphon.wire.sampling import CreateMessageResult, SamplingMessage, check_conversation
 
 
 def sample(*content: Any, **members: Any) -> Sample[None]:

@@ -7,9 +7,13 @@ import logging
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from antiphon import Client, Context, Server
-from antiphon.errors import CallTimeout, LocalProtocolError
+from antiphon.errors import CallTimeout, InvalidParams, LocalProtocolError, RemoteProtocolError
+from antiphon.server.calls.call import read_answer, read_given, read_reply
+from antiphon.wire.methods import METHODS
+from antiphon.wire.sampling import CreateMessageResult
 from tests.support.raw_client import raw_client, said, text
 
 ERAS = ["2025-11-25", "2026-07-28"]
@@ -221,3 +225,28 @@ async def test_a_flood_of_progress_is_thinned_out_but_its_end_is_sent() -> None:
         await client.call_tool("flood", progress=lambda done, *_: seen.append(done))
     assert 100 <= len(seen) < 500
     assert seen[-1] == 1_000
+
+
+SAMPLE = METHODS["sampling/createMessage"]
+GOOD = Raw(b'{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}')
+BAD = [Raw(b'{"role":7}'), Raw(b"[]"), Raw(b"null"), Raw(b'{"role":"assistant","content":{"type":"text"},"model":"m"}')]
+
+
+def test_a_good_answer_is_read_to_what_was_asked_for() -> None:
+    """Whichever way it came, and its bytes are kept."""
+    for answer in (read_answer("k", GOOD, SAMPLE), read_given(GOOD, SAMPLE)):
+        assert answer is not None
+        assert isinstance(answer.value, CreateMessageResult)
+        assert answer.value.text == "hi"
+        assert answer.raw is GOOD
+    assert read_reply(GOOD, SAMPLE) == read_answer("k", GOOD, SAMPLE).value
+
+
+@pytest.mark.parametrize("answer", BAD)
+def test_a_bad_answer_names_its_key(answer: Raw) -> None:
+    """-32602 to who sent it in a retry; one that came unasked is none; a reply's fault is the author's to see."""
+    assert read_given(answer, SAMPLE) is None
+    with pytest.raises(InvalidParams, match=r"inputResponses\.k: "):
+        read_answer("k", answer, SAMPLE)
+    with pytest.raises(RemoteProtocolError, match=r"sampling/createMessage cannot be read"):
+        read_reply(answer, SAMPLE)

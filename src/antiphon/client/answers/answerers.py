@@ -1,7 +1,9 @@
 """One way to answer what a server asks, whether it came as a request or within a round.
 
-Owns what a client offers and the shapes in which answerers may reply. Whether to answer, and with which model, is the
-answerer's decision: a ``Host``, or any function of the same form.
+Owns what a client offers, what an ask has to be before an answerer sees it (the protocol's rules, and bounds that hold
+for every answerer), and the shapes in which answerers may reply. Whether to answer, and with which model, is the
+answerer's decision: a ``Host``, which looks much closer, or any function of the same form. Sources: 2025-11-25
+client/sampling, client/elicitation.
 """
 
 from __future__ import annotations
@@ -11,13 +13,12 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
-from msgspec import ValidationError, convert
+from msgspec import ValidationError, convert, structs
 
-from antiphon.client.answers.checks import admit
 from antiphon.client.rounds.pending import PendingRound
-from antiphon.errors import ConfigError, LocalProtocolError, MethodNotFound, Rejected
+from antiphon.errors import ConfigError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
 from antiphon.wire.common import (
     ClientCapabilities,
     ElicitationCapability,
@@ -27,11 +28,12 @@ from antiphon.wire.common import (
 )
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
+from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.roots import ListRootsResult, Root
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, check_conversation
 
-__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "shaped", "shaped_answers", "takes_two"]
+__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "admit", "shaped", "shaped_answers", "takes_two"]
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raise ``Rejected`` to say no."""
@@ -277,3 +279,74 @@ def _root(given: str | Path | Root) -> Root:
         return Root(uri=given)
     path = Path(given).absolute()
     return Root(uri=path.as_uri(), name=path.name or None)
+
+
+MAX_MESSAGES = 1_000
+"""Messages in one request. A long tool loop has some hundred."""
+
+MAX_BLOCKS = 1_000
+"""Blocks in one message."""
+
+MAX_TOOLS = 256
+"""Tools in one request; vendors take 128."""
+
+MAX_LIST = 256
+"""Model hints, and stop sequences, in one request."""
+
+MAX_TOKENS = 128 * 1024
+"""Most tokens an answerer is asked for. No model of 2026 answers with more, and whoever asks for more means "all"."""
+
+MAX_FORM = 256 * 1024
+"""Bytes of an elicitation: its message, its form or its address."""
+
+
+def admit(params: Wire, *, offers_context: bool = False) -> Wire:
+    """Check an ask, and return it as an answerer may see it.
+
+    A ``maxTokens`` above ``MAX_TOKENS`` becomes that, which the specification leaves to the client; an
+    ``includeContext`` that was not offered is dropped.
+
+    Raises:
+        InvalidParams: the place is named, in the message and as ``data.place``.
+    """
+    if isinstance(params, CreateMessageRequestParams):
+        _check_sampling(params)
+        check_conversation(params.messages)
+        return _cut_back(params, offers_context)
+    if isinstance(params, ElicitRequestParams) and len(encode(params)) > MAX_FORM:
+        _refuse("params", f"more than {MAX_FORM} bytes")
+    return params
+
+
+def _refuse(place: str, problem: str) -> NoReturn:
+    raise InvalidParams(f"{place}: {problem}", data={"place": place})
+
+
+def _check_sampling(params: CreateMessageRequestParams) -> None:
+    if not params.messages:
+        _refuse("messages", "empty")
+    if params.max_tokens < 1:
+        _refuse("maxTokens", "must be at least 1")
+    hints = params.model_preferences.hints if params.model_preferences is not None else None
+    _check_count("messages", params.messages, MAX_MESSAGES)
+    _check_count("tools", params.tools, MAX_TOOLS)
+    _check_count("stopSequences", params.stop_sequences, MAX_LIST)
+    _check_count("modelPreferences.hints", hints, MAX_LIST)
+    for at, message in enumerate(params.messages):
+        if len(message.blocks) > MAX_BLOCKS:
+            _refuse(f"messages[{at}].content", f"more than {MAX_BLOCKS} blocks")
+
+
+def _check_count(place: str, items: Sequence[object] | None, most: int) -> None:
+    if items is not None and len(items) > most:
+        _refuse(place, f"more than {most} items")
+
+
+def _cut_back(params: CreateMessageRequestParams, offers_context: bool) -> CreateMessageRequestParams:
+    if params.max_tokens > MAX_TOKENS:
+        # "The client MAY choose to sample fewer tokens than the requested maximum."
+        params = structs.replace(params, max_tokens=MAX_TOKENS)
+    wants_context = params.include_context is not None and params.include_context != "none"
+    if wants_context and not offers_context:
+        params = structs.replace(params, include_context=None)
+    return params

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 
 from msgspec import DecodeError, Raw
 
 from antiphon.client.answers.ownership import OpenCall
 from antiphon.client.requests.retry import RepeatingConnection
-from antiphon.client.requests.time_left import TimeLeft
 from antiphon.engine.connection import Connection
 from antiphon.engine.requests import OnProgress
 from antiphon.errors import CallTimeout, PeerError, RemoteProtocolError
@@ -30,7 +30,59 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import INPUT_REQUIRED, InputRequiredResult, result_type_of
 
-__all__ = ["Sending", "lifted", "read_legacy", "read_modern"]
+__all__ = ["Sending", "TimeLeft", "lifted", "read_legacy", "read_modern"]
+
+
+class TimeLeft:
+    """``seconds`` that are left of those ``given``; ``None``: there is no limit."""
+
+    __slots__ = ("given", "seconds")
+
+    def __init__(self, given: float | None) -> None:
+        self.given = given
+        self.seconds = given
+
+    @classmethod
+    def of(cls, timeout: float | TimeLeft | None) -> TimeLeft:
+        """Return what is left of a call, or begin with its timeout."""
+        return timeout if isinstance(timeout, TimeLeft) else cls(timeout)
+
+    def spend(self, seconds: float) -> None:
+        """Take note that so much has passed."""
+        if self.seconds is not None:
+            self.seconds = max(0.0, self.seconds - seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        return self.seconds is not None and self.seconds <= 0
+
+    def too_late(self, what: str) -> CallTimeout:
+        """Make the error that says so. ``what``: the method of the call."""
+        return CallTimeout(f"{what} was not answered within {self.given:g} s")
+
+    @asynccontextmanager
+    async def limit(self, what: str) -> AsyncGenerator[None]:
+        """Let something take what is left, and no more.
+
+        Raises:
+            CallTimeout: it would have taken longer.
+        """
+        if self.is_over:
+            raise self.too_late(what)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        limit = asyncio.timeout(self.seconds)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self.too_late(what) from None
+        finally:
+            self.spend(clock() - began)
+
 
 R = TypeVar("R", bound=Wire)
 

@@ -17,8 +17,7 @@ from msgspec import Raw, structs
 
 from antiphon.client.answers.answerers import Answers, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
-from antiphon.client.requests.attempts import Sending, read_legacy, read_modern
-from antiphon.client.requests.time_left import TimeLeft
+from antiphon.client.requests.attempts import Sending, TimeLeft, read_legacy, read_modern
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.engine.connection import Connection, Handler

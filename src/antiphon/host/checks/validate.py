@@ -1,7 +1,7 @@
 """Is this a sampling request at all: the protocol's rules, and bounds on what one request may hold.
 
 Pure. What is allowed by somebody's wish is ``policy``; what is suspicious but legal is ``risk``; who may use tools and
-answer uses is ``wire.conversation``. Sources: 2025-11-25 client/sampling ("Error Handling"), schema of that revision.
+answer uses is ``wire.sampling``. Sources: 2025-11-25 client/sampling ("Error Handling"), schema of that revision.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from antiphon.wire.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from antiphon.wire.conversation import check_conversation
 from antiphon.wire.envelope import encode, too_deep
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage
+from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage, check_conversation
 
 __all__ = ["validate", "validate_result"]
 

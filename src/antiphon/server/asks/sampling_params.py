@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 
 from antiphon.errors import InvalidParams, LocalProtocolError
 from antiphon.wire.content import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
-from antiphon.wire.conversation import check_conversation
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
     IncludeContext,
@@ -19,6 +18,7 @@ from antiphon.wire.sampling import (
     ModelPreferences,
     SamplingMessage,
     ToolChoice,
+    check_conversation,
 )
 from antiphon.wire.tools import Tool
 

@@ -1,7 +1,8 @@
 """One run of a handler: whose request it serves now, and how it asks the client back.
 
 ``Call`` is the legacy and the plain case: one request, alive as long as the handler. ``RoundCall`` is the modern case,
-in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart.
+in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart. A client's
+answer is read once, to what was asked for, and refused where it is something else.
 """
 
 from __future__ import annotations
@@ -14,19 +15,52 @@ from contextvars import ContextVar
 from types import CoroutineType
 from typing import Any
 
+from msgspec import DecodeError, Raw, Struct
+
 from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallTimeout, LocalProtocolError
+from antiphon.errors import CallTimeout, InvalidParams, LocalProtocolError, RemoteProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.client_answers import read_reply
 from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
 from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
+from antiphon.wire.envelope import decode
 from antiphon.wire.methods import MethodSpec
 
-__all__ = ["Call", "CallAbandoned", "Handled"]
+__all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_given", "read_reply"]
+
+
+class Answer(Struct, frozen=True, eq=False):
+    """An answer that came with a request: as it came, and as it was read."""
+
+    raw: Raw
+    value: Wire
+
+
+def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
+    """Read an answer in a retry; ``InvalidParams``, which names the key, if it is not of its ask's result type."""
+    try:
+        return Answer(answer, decode(answer, spec.result or Wire))
+    except DecodeError as error:
+        raise InvalidParams(f"Invalid params: inputResponses.{key}: {error}") from None
+
+
+def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
+    """Read an answer that came before its ask; ``None`` for one that cannot be used: it is asked for."""
+    try:
+        return Answer(answer, decode(answer, spec.result or Wire))
+    except DecodeError:
+        return None
+
+
+def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
+    """Read an answer that nothing more can be said about; ``RemoteProtocolError`` if it is something else."""
+    try:
+        return decode(answer, spec.result or Wire)
+    except DecodeError as error:
+        raise RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
 
 
 _HANDSHAKE = 60.0

@@ -24,9 +24,8 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import CallTimeout, InternalError, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import Call, Handled
+from antiphon.server.calls.call import Answer, Call, Handled, read_answer, read_given
 from antiphon.server.calls.call_weight import OVERHEAD, SMALL, weight_of
-from antiphon.server.calls.client_answers import Answer, read_answer, read_given
 from antiphon.server.calls.request_state import refusal
 from antiphon.server.core import Core
 from antiphon.wire.common import RoundParams, Wire

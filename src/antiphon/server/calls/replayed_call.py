@@ -23,8 +23,7 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import CallAbandoned, Handled
-from antiphon.server.calls.client_answers import read_answer, read_reply
+from antiphon.server.calls.call import CallAbandoned, Handled, read_answer, read_reply
 from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import Keeper, RoundCall
 from antiphon.server.calls.request_state import OpenAsk, State

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from antiphon.client.answers.checks import MAX_BLOCKS, MAX_FORM, MAX_LIST, MAX_MESSAGES, MAX_TOKENS, MAX_TOOLS, admit
+from antiphon.client.answers.answerers import MAX_BLOCKS, MAX_FORM, MAX_LIST, MAX_MESSAGES, MAX_TOKENS, MAX_TOOLS, admit
 from antiphon.errors import InvalidParams
 from antiphon.wire.common import RequestParams
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
