@@ -408,7 +408,7 @@ async def test_a_block_holds_for_servers_alike(place: Place):
         await queue.decide(chosen.id, Deny(reach="server"), hash=chosen.hash)
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         assert [getattr(outcome, "data", outcome)["reason"] for outcome in outcomes] == ["user", "policy"]
-        with pytest.raises(Rejected, match="rejected"):
+        with pytest.raises(Rejected, match="blocked"):
             await host(request("Three"), moved)
         [left] = await queue.pending()
         assert left.item.params == request("coarse:1")
