@@ -62,9 +62,9 @@ def test_steps_are_at_hand_in_order_and_by_ask():
 
 def test_what_is_at_hand_is_bounded():
     """A server that asks for ever cannot fill the memory."""
-    audit = Audit()
+    audit, asking = Audit(), origin()
     for _ in range(10_005):
-        audit.note(origin(), "sampling/createMessage", "received")
+        audit.note(asking, "sampling/createMessage", "received")
     assert len(audit.records()) == 10_000
 
 
