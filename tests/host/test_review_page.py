@@ -15,8 +15,10 @@ from antiphon.host import Host, MemoryStore, NoReviewer, Queue, Scripted
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review_page import PageReviewer, page_opener
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.failure import to_wire
 from antiphon.wire.origin import Origin
 from tests.host.asks import Person, approve, origin, request
+from tests.web.pages import visitor
 
 FORM = ElicitRequestParams.form("Who?", {"properties": {"name": {"type": "string"}}})
 
@@ -109,7 +111,7 @@ async def test_a_host_opens_the_real_page(monkeypatch: pytest.MonkeyPatch, capsy
         if await queue.pending():
             break
     address = capsys.readouterr().err.split()[2]
-    async with httpx.AsyncClient(follow_redirects=True) as client:
+    async with visitor(follow_redirects=True) as client:
         assert "Queue: 1" in (await client.get(address)).text
         await decided(queue)
         assert (await asked).text == "ok"
@@ -173,7 +175,5 @@ async def test_a_failure_of_the_page_reaches_no_server():
     host = Host(Scripted(["ok"]), reviewer=PageReviewer(store, Pages(OSError("/secret/path"))), store=store)
     with pytest.raises(Rejected) as failed:
         await host(request(), origin())
-    assert (str(failed.value), failed.value.data) == (
-        "User rejected sampling request (code -1)",
-        {"reason": "no-reviewer"},
-    )
+    told = to_wire(failed.value)
+    assert (told.code, told.message, told.data) == (-1, "User rejected sampling request", {"reason": "no-reviewer"})

@@ -202,10 +202,10 @@ def test_a_resource_without_a_uri_is_an_error_at_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tool", "prompt"])
-def test_what_was_not_made_a_tool_is_told_how_to_be(kind: str) -> None:
-    """Elsewhere a plain function may be added so."""
-    with pytest.raises(ConfigError, match=rf"write server\.{kind}\(function\)"):
-        getattr(Server("shop"), f"add_{kind}")(len)
+def test_what_is_no_function_is_told_what_to_pass(kind: str) -> None:
+    """A plain function may be added; a value that was passed in its place is named."""
+    with pytest.raises(ConfigError, match="int is not a function; decorate a function"):
+        getattr(Server("shop"), f"add_{kind}")(5)
 
 
 @pytest.mark.parametrize("wrong", [{"page_size": 0}, {"page_size": "5"}, {"tool_rate": 5}])

@@ -46,7 +46,9 @@ def test_a_session_that_is_gone_outweighs_the_body():
 
 
 @pytest.mark.parametrize("revision", ["auto", "2025-11-25", "2026-07-28"])
-@pytest.mark.parametrize(("status", "hint"), [(401, 'headers={"Authorization": "Bearer ..."}'), (403, "headers=")])
+@pytest.mark.parametrize(
+    ("status", "hint"), [(401, "Authorization: Bearer ..., with --header or headers="), (403, "headers=")]
+)
 async def test_whoever_connects_is_told_what_to_pass(revision, status, hint):
     """Over every ladder, at once, though a JSON-RPC error came with the status."""
 
