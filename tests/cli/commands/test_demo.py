@@ -97,11 +97,11 @@ def test_a_server_that_cannot_open_its_shop_says_so():
 
 
 def test_a_server_that_dies_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch):
-    """The last event says that it is not known what is stored."""
+    """It is said that nobody knows what is stored, before the sum of what happened."""
     monkeypatch.setattr(sys, "executable", "false")
     done = cli("demo", *QUICK, "--json", "--no-messages")
     assert done.code == 1
-    assert [event["event"] for event in done.objects] == ["error", "done"]
+    assert [event["event"] for event in done.objects] == ["error", "done", "summary"]
     assert "(exit code 1)" in done.objects[0]["message"]
     assert (done.objects[1]["stored"], done.objects[1]["wanted"]) == (None, 3)
 
