@@ -44,7 +44,7 @@ def test_the_help_keeps_the_order(cli: Cli):
     [
         ("antiphon au", ["audit"]),
         ("antiphon audit sp", ["spend"]),
-        ("antiphon audit ", ["list", "show", "verify", "export", "spend"]),
+        ("antiphon audit ", ["list", "show", "verify", "anchor", "export", "spend"]),
         ("antiphon call --pro", ["--provider"]),
         ("antiphon models ex", ["explain"]),
     ],

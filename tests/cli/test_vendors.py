@@ -37,7 +37,7 @@ async def test_the_demo_reaches_a_service_at_home(env):
     assert (done.code, done.err) == (0, "")
     answers = [event for event in done.objects if event["event"] == "answer"]
     assert [(each["model"], each["text"]) for each in answers] == [("home-model", "A warm sweater")] * 2
-    assert done.objects[-1]["stored"] == 2
+    assert done.objects[-2]["stored"] == 2
     assert "selling product description" in str(site.seen[0].body)
     assert openai.bound(site.seen[0].body) == 300
 

@@ -200,7 +200,7 @@ async def test_a_server_is_blocked_and_may_ask_again(desk: Waiting):
         await asked
     [blocked] = (await desk.run("policy", "blocks", "--json")).objects
     assert (blocked["identity"], blocked["target"]) == (identity_of(SERVER), "python catalogue.py")
-    with pytest.raises(Exception, match="rejected"):
+    with pytest.raises(Exception, match="blocked"):
         await desk.host(request(), origin("9"))
     assert (await desk.run("policy", "blocks", "lift", identity_of(SERVER)[:14])).code == 0
     assert not (await desk.ask()).done()

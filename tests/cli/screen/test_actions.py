@@ -438,7 +438,7 @@ async def test_the_call_of_a_tool_is_approved():
 
 
 async def test_a_grant_for_a_tool_may_last():
-    """For the session, say."""
+    """For the session, say; it is bounded unless the person says otherwise."""
     params = CallToolRequestParams.of("pay", {})
     item = ToolItem(origin=origin(), params=params, choices=frozenset({"approve", "deny", "grant"}), expires_in=60)
     async with asking() as desk:
@@ -449,7 +449,7 @@ async def test_a_grant_for_a_tool_may_last():
             await review.press("ctrl+s", sees="Approved.")
         decision = await asked
         assert isinstance(decision, Approve)
-        assert (decision.scope, decision.terms) == ("session", Terms())
+        assert (decision.scope, decision.terms) == ("session", Terms(uses=10))
 
 
 async def test_what_only_a_person_can_answer_cannot_be_approved():

@@ -149,7 +149,7 @@ def anchor_(
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
-    """Note the head of the record elsewhere, where those who can write the store cannot.
+    """Note the head of the record outside the store.
 
     The record is checked first, also against what the file has already; exit code 1 if it is broken, and nothing is
     noted. Let a timer run this: what is cut off is found back to the last head that was noted.
