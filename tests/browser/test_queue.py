@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, Route
 
 from antiphon.errors import Rejected
 from tests.browser.visits import WIDE, visit
@@ -103,3 +103,33 @@ async def test_the_queue_is_filtered_and_several_denied_without_script(chromium:
         assert [task.exception().__notes__ for task in tasks[:2]] == [["denied: none of these"]] * 2
         assert [question.id for question in await page.queue.pending()] == [scarf]
         await context.close()
+
+
+async def test_an_older_list_never_replaces_a_newer_one(chromium: Browser):
+    """The list is sorted again while the one before is still on its way: what is asked for last is what stays shown."""
+    async with desk() as page, visit(chromium, page) as seen:
+        (hat, coat, scarf), _ = await three(page)
+        await seen.open(hat)
+        asked, release = asyncio.Event(), asyncio.Event()
+
+        async def held(route: Route) -> None:
+            if "order=" in route.request.url and not asked.is_set():
+                asked.set()
+                await release.wait()
+            await route.continue_()
+
+        await seen.page.route("**/*", held)
+        await seen.key("z")
+        await asked.wait()
+        await seen.key("z")
+        await seen.key("z")
+        await seen.said("newest first")
+        # Whatever was asked for after the one that is held has arrived when this has.
+        await seen.page.evaluate("fetch('/', { headers: { 'X-Part': 'queue' } }).then((answer) => answer.text())")
+        async with seen.page.expect_response(lambda answer: "order=" in answer.url) as late:
+            release.set()
+        await (await late.value).finished()
+        await seen.page.evaluate("new Promise((drawn) => setTimeout(drawn, 100))")
+        await seen.page.wait_for_selector(f"#rows li:first-child [data-row='{scarf}']")
+        assert await rows(seen.page) == [scarf, coat, hat]
+        await seen.page.unroute_all(behavior="ignoreErrors")

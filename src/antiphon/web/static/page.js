@@ -133,8 +133,27 @@ function lost(error) {
   banner(error.message === "ended" ? document.body.dataset.ended : document.body.dataset.lost);
 }
 
-// Something has changed somewhere: the queue is fetched again, and the question if it is not what it was.
-export async function refresh() {
+// Something has changed somewhere: the queue is fetched again, and the question if it is not what it was. One fetch at a
+// time, and one more if anything changed meanwhile: of two at once, the older could arrive last and be what stays shown.
+let refreshing = null;
+let changed = false;
+
+export function refresh() {
+  changed = true;
+  refreshing ??= (async () => {
+    try {
+      while (changed) {
+        changed = false;
+        await renewed();
+      }
+    } finally {
+      refreshing = null;
+    }
+  })();
+  return refreshing;
+}
+
+async function renewed() {
   ahead.clear();
   if (watched.size) outcomes();
   if (!document.getElementById("queue")) return;
@@ -145,7 +164,7 @@ export async function refresh() {
     const page = await get("/", "queue");
     const fresh = page.getElementById("queue");
     // Somebody went elsewhere meanwhile: what was fetched is for another place, and the change is still to be shown.
-    if (path !== location.pathname) return await refresh();
+    if (path !== location.pathname) return void (changed = true);
     if (!fresh) return;
     renew(document.getElementById("queue"), fresh);
     const id = path.startsWith("/review/") ? path.split("/")[2] : "";
