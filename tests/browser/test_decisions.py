@@ -164,9 +164,12 @@ async def test_approve_is_dead_for_a_moment(chromium: Browser):
             await seen.page.wait_for_selector("#detail [data-key=a]:not([aria-disabled])")
             await seen.page.evaluate(
                 """id => new Promise(done => {
-                    new MutationObserver(() => {
+                    new MutationObserver((_, watching) => {
                         const button = document.querySelector(`#detail[data-id='${id}'] [data-key=a]`);
-                        if (button) { button.click(); done(); }
+                        if (!button) return;
+                        watching.disconnect();
+                        button.click();
+                        done();
                     }).observe(document.body, { childList: true, subtree: true });
                     document.querySelector(`[data-row='${id}']`).click();
                 })""",
