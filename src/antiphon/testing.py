@@ -1,7 +1,6 @@
-"""Parts for the tests of servers and clients: a connected client, a record of what travels, answers from a script.
+"""Parts for the tests of servers and clients: a connected client, a record of all messages, scripted answers.
 
-Public, and kept to what every test needs. Nothing here is a mock: server, client and protocol are the real ones, with
-memory in the place of a pipe.
+Nothing here is a mock: server, client and protocol are the real ones, connected in memory.
 """
 
 from __future__ import annotations
@@ -25,8 +24,11 @@ __all__ = ["Message", "Recorder", "Script", "Scripted", "connected"]
 async def connected(server: Serves, **client_options: Any) -> AsyncGenerator[Client]:
     """Connect a new client to a server in memory, for as long as the context lasts.
 
-    ``client_options``: those of ``Client``. The same as ``Client(server, ...)``, but no call waits longer than five
-    seconds by default: what hangs should fail, and soon.
+    Like ``Client(server, ...)``, but ``timeout`` is five seconds by default, so that a call that hangs fails soon.
+
+    Args:
+        server: the server to test.
+        client_options: keyword arguments of ``Client``.
     """
     options: dict[str, Any] = {"timeout": 5.0, **client_options}
     async with Client(server, **options) as client:
@@ -36,23 +38,31 @@ async def connected(server: Serves, **client_options: Any) -> AsyncGenerator[Cli
 class Recorder:
     """Keeps every message a client sends and receives: ``Client(server, wrap=recorder)``.
 
-    ``messages`` holds them in the order in which they passed, decoded, the opening of the session included. One
-    recorder may wrap several clients, and a client that connects again.
+    ``messages`` holds them decoded and in order, including the handshake. One recorder may wrap several clients, and a
+    client that connects again.
     """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
     def __call__(self, channel: Channel) -> Channel:
-        """Return a channel around ``channel`` that records."""
+        """Return a channel that records what passes through ``channel``."""
         return RecordingChannel(channel, self.messages.append)
 
     def sent(self, method: str | None = None) -> list[dict[str, Any]]:
-        """Return the bodies of what the client sent: params, results, errors; of one method, or of all."""
+        """Return the bodies (params, result or error) of the messages the client sent.
+
+        Args:
+            method: only messages of this method; by default all.
+        """
         return self._bodies("sent", method)
 
     def received(self, method: str | None = None) -> list[dict[str, Any]]:
-        """Return the bodies of what the server sent: params, results, errors; of one method, or of all."""
+        """Return the bodies (params, result or error) of the messages the server sent.
+
+        Args:
+            method: only messages of this method; by default all.
+        """
         return self._bodies("received", method)
 
     def _bodies(self, direction: str, method: str | None) -> list[dict[str, Any]]:
@@ -63,8 +73,11 @@ class Recorder:
 class Script(Scripted):
     """Prepared answers as an answerer: ``Client(server, sampling=Script(["red", "blue"]))``.
 
-    A string is a text answer, an exception is raised, a result is given as it is. ``requests`` keeps what was asked,
-    ``origins`` by whom and why.
+    ``requests`` keeps the params of each request, ``origins`` who asked and why.
+
+    Args:
+        answers: one for each request, in order: a string is a text answer, an exception is raised, a result is returned
+            as it is.
     """
 
     def __init__(self, answers: list[str | CreateMessageResult | Exception]) -> None:
@@ -72,6 +85,6 @@ class Script(Scripted):
         self.origins: list[Origin] = []
 
     async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
-        """Answer one ask. Raises ``LookupError`` if the script has ended."""
+        """Answer one request. Raises ``LookupError`` after the last answer."""
         self.origins.append(origin)
         return await self.complete(params)

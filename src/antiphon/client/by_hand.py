@@ -1,7 +1,7 @@
-"""Calls whose rounds the caller goes through by hand: look at a round, keep it, answer it when and where one likes.
+"""Calls whose rounds the caller answers by hand: inspect a round, keep it, and answer it later or in another process.
 
-Owns the public calls of ``client.rounds``, which are those of ``Client`` with one step each. What a round is made of is
-in ``pending``. Source: 2026-07-28 basic/patterns/mrtr.
+Owns the public calls of ``client.rounds``: those of ``Client``, one round at a time. ``pending`` has the type of a
+round. Source: 2026-07-28 basic/patterns/mrtr.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ R = TypeVar("R", bound=Wire)
 
 
 class ByHand:
-    """An answerer that answers nothing itself: it only offers what its owner answers by hand.
+    """An answerer that declares capabilities without answering: its owner answers every ask by hand.
 
-    Use ``BY_HAND``, as ``Client(target, sampling=BY_HAND, elicitation=BY_HAND)``, and make the calls through
-    ``client.rounds``. Where asks come as requests (before 2026-07-28), or within a call that was not made by hand, it
-    refuses.
+    Use ``BY_HAND``, as in ``Client(target, sampling=BY_HAND, elicitation=BY_HAND)``, and make the calls through
+    ``client.rounds``. It refuses asks that come as requests (before 2026-07-28) or within calls made in any other way.
     """
 
     capabilities = ClientCapabilities(
         sampling=SamplingCapability(tools={}), elicitation=ElicitationCapability(form={}, url={})
     )
-    """What it offers."""
+    """The capabilities that it declares."""
 
     async def __call__(self, _params: object, _origin: object) -> Any:
-        """Refuse."""
+        """Refuse the ask, since it did not come through ``client.rounds``."""
         raise Rejected("User rejected sampling request: it is answered by hand only", data={"reason": "by-hand"})
 
 
@@ -49,11 +48,11 @@ BY_HAND = ByHand()
 
 
 class Rounds:
-    """The calls of a client, a step at a time. Reached as ``client.rounds``.
+    """The calls of a client, one round at a time. Reached as ``client.rounds``.
 
-    Each returns the result, or a ``PendingRound`` if the server wants to know something first; nothing was answered
-    then. Go on with ``resume``. Before 2026-07-28 there are no rounds: asks go to the client's answerers, and what is
-    returned is the result. ``timeout`` and what is raised are as for the calls of ``Client``.
+    Each call returns the result or, if the server asks something first, a ``PendingRound`` with nothing answered;
+    continue with ``resume``. Before 2026-07-28 there are no rounds: the client's answerers answer, and the result is
+    returned. The calls raise what those of ``Client`` raise.
     """
 
     def __init__(
@@ -75,7 +74,15 @@ class Rounds:
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> CallToolResult | PendingRound[CallToolResult]:
-        """Call a tool, up to its first round."""
+        """Call a tool, up to its first round.
+
+        Args:
+            name: name of the tool.
+            arguments: the tool's arguments by name; none by default.
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+            progress: called with each progress report: ``(progress, total, message)``; may be async.
+            meta: further members of the request's ``_meta``.
+        """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
         await self._tool_calls.ask_consent(params, time)
@@ -87,24 +94,41 @@ class Rounds:
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | UnsetType | None = UNSET
     ) -> GetPromptResult | PendingRound[GetPromptResult]:
-        """Fetch a prompt, up to its first round."""
+        """Fetch a prompt, up to its first round.
+
+        Args:
+            name: name of the prompt.
+            arguments: the prompt's arguments by name; none by default.
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+        """
         params = GetPromptRequestParams(name=name, arguments=dict(arguments) if arguments is not None else None)
         return await self._link.run(Calls.start, "prompts/get", params, GetPromptResult, timeout=self._timeout(timeout))
 
     async def read_resource(
         self, uri: str, *, timeout: float | UnsetType | None = UNSET
     ) -> ReadResourceResult | PendingRound[ReadResourceResult]:
-        """Read a resource, up to its first round. Nothing is taken from the cache, and nothing put there."""
+        """Read a resource, up to its first round. The cache is neither read nor written.
+
+        Args:
+            uri: URI of the resource.
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+        """
         params = ReadResourceRequestParams(uri=uri)
         return await self._link.run(
             Calls.start, "resources/read", params, ReadResourceResult, timeout=self._timeout(timeout)
         )
 
     async def answer(self, pending: PendingRound[Any]) -> dict[str, Wire]:
-        """Have a round answered by the client's own answerers, as an automatic call would; nothing is sent.
+        """Have the client's own answerers answer a round, as an automatic call would; nothing is sent.
+
+        Args:
+            pending: the round.
+
+        Returns:
+            The answers by the keys of their asks, for ``resume``.
 
         Raises:
-            Whatever an answerer raises: the others are given up.
+            Whatever an answerer raises; the other answerers are then cancelled.
         """
         return await self._link.calls.answer(pending)
 
@@ -116,15 +140,19 @@ class Rounds:
         timeout: float | UnsetType | None = UNSET,
         progress: Callable[..., object] | None = None,
     ) -> R | PendingRound[R]:
-        """Go on with a call, on this or any other client of the same server.
+        """Continue a call, on this or any other client of the same server.
 
-        ``answers``: by the key of their ask, as answerers give them (a string, a mapping, ``None``) or as results. One
-        that is left out is asked for again. ``timeout``: instead of the seconds the call has left.
+        Args:
+            pending: the round that the call stopped at.
+            answers: answers by the keys of their asks, as an answerer gives them (a string, a mapping, ``None``) or as
+                results. The server asks again for those left out.
+            timeout: seconds for the rest of the call, or ``None`` for no limit; by default what the call has left.
+            progress: called with each progress report: ``(progress, total, message)``; may be async.
 
         Raises:
-            LocalProtocolError: the call is another server's, there is no such ask, this is no answer to it, or this
-                connection has no rounds; nothing was sent.
-            InvalidParams: the server no longer knows the call, or it has been gone on with for too long.
+            LocalProtocolError: the call belongs to another server, an answer fits no ask, or this connection has no
+                rounds; nothing was sent.
+            InvalidParams: the server no longer knows the call, or its time is over.
         """
         left = TimeLeft(pending.remaining if isinstance(timeout, UnsetType) else timeout)
 

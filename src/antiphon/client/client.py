@@ -1,8 +1,8 @@
-"""``Client``: one server, its typed calls, and the answers to what it asks.
+"""``Client``: a connection to one server, with typed calls and the answers to what the server asks.
 
-Owns the life of the connection and the public calls. How a target is reached is ``targets``'s, what goes around the
-call of a tool ``tool_calls``', how an ask is answered ``answers.answerers``'s, how a call goes on through rounds
-``rounds.loop``'s business.
+Owns the life of the connection and the public calls. ``connection.targets`` resolves what to connect to, ``tool_calls``
+adds consent and output checks to a tool call, ``answers.answerers`` answers asks, and ``rounds.loop`` repeats a call
+with answers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListTools
 __all__ = ["Client", "OnProgress"]
 
 OnProgress = Callable[[float, float | None, str | None], object]
-"""Called with progress, total and message; may be a coroutine function."""
+"""Called with the progress, the total and the message, the last two ``None`` if not given; may be a coroutine
+function."""
 
 C = TypeVar("C", bound=CacheableResult)
 
@@ -73,17 +74,34 @@ C = TypeVar("C", bound=CacheableResult)
 class Client:
     """A client of one server. Use it as ``async with Client(target) as client``.
 
-    ``target``: see ``client.connect``. ``sampling``, ``elicitation``: answerers ``async (params, origin)``, or a
-    ``Host`` and its ``elicit``; what is not given is not offered. ``roots``: paths or URIs the server may work in.
-    ``revision``: ``"auto"`` for the newest both speak, or one by name. ``timeout``: seconds for each call, not
-    counting the time in which an ask is answered; ``None`` waits for ever. ``limits``: how much one call may ask.
-    ``answer_timeout``: seconds an answerer has for one ask; by default as long as it likes. ``on_round``: called with
-    each round (2026-07-28) before anything of it is answered; what it raises gives up the call.
-    ``confirm``: asked before each tool is called, ``async (params, origin)``, or a ``Host``; see ``call_tool``.
-    ``on_log``: called with each log message of the server. ``errlog``: called with each line a child process writes
-    to its standard error. ``inherit_env``: give a child the whole environment instead of a safe part of it.
-    ``headers``, ``ssl``, ``proxy``: for a URL; headers of every request, TLS settings (``False`` trusts everybody), the
-    address of a proxy. ``wrap``: called with the channel, may return another around it (to record it).
+    Args:
+        target: what to connect to: a ``Server``, the path of a Python script, a command line (text or a list of words),
+            a URL (``http``, ``https``, ``ws``, ``wss``), or an entry of an ``mcpServers`` configuration.
+        sampling: answers requests for a completion: an async function ``(params, origin)``, or a ``Host``. By default
+            the client does not offer sampling.
+        elicitation: answers questions to the user: an async function ``(params, origin)``, or ``Host.elicit``. By
+            default the client does not offer elicitation.
+        roots: paths or ``file://`` URIs of the folders the server may work in. By default the client offers no roots.
+        confirm: asked before each tool call: an async function ``(params, origin)``, or a ``Host``. By default tools
+            are called without asking.
+        revision: ``"auto"`` for the newest revision both sides speak, or the name of one.
+        timeout: seconds for each call, not counting time spent on answering asks; ``None`` means no limit.
+        limits: how many questions the server may ask during one call.
+        answer_timeout: seconds an answerer may take for one ask; no limit by default.
+        on_round: called with each round (2026-07-28) before any of its asks is answered; an exception from it ends the
+            call.
+        info: name and version sent to the server; by default those of this library.
+        log_level: least severe level of log messages to ask the server for; by default the server chooses.
+        on_log: called with each log message of the server.
+        errlog: called with each line that a child process writes to its standard error.
+        inherit_env: pass the whole environment to a child process instead of a safe part of it.
+        headers: HTTP headers sent with every request; only for a URL.
+        ssl: TLS settings; ``False`` accepts any certificate; only for a URL.
+        proxy: URL of an HTTP proxy; only for a URL.
+        wrap: called with the new channel; returns the channel to use, for example one that records.
+
+    Raises:
+        ConfigError: an argument cannot be used; the message names it.
     """
 
     def __init__(
@@ -135,7 +153,7 @@ class Client:
         self._tool_calls = ToolCalls(self._link, self._cache, tool_headers, consent, self._tools_within)
         self._notices.on_tools_changed = self._tool_calls.forget
         self.rounds = Rounds(self._link, self._tool_calls, self._timeout)
-        """The same calls a step at a time, for whoever wants to go through the rounds by hand."""
+        """The same calls, one round at a time, for code that looks at each round before answering it."""
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -150,11 +168,11 @@ class Client:
         """Reach the server, agree on a revision and open the session.
 
         Raises:
-            ConfigError: the target cannot be started, or the revision is not spoken there.
-            ConnectionClosed: the server ended; with its exit code and the tail of its stderr if it was a child process.
-            RemoteProtocolError: no revision is spoken by both.
-            PeerError: the server, or something before it, refuses.
-            CallTimeout: no answer within ``timeout``.
+            ConfigError: the target cannot be started, or the server does not speak the chosen revision.
+            ConnectionClosed: the server ended; with the exit code and the end of its stderr if it was a child process.
+            RemoteProtocolError: no revision is spoken by both sides.
+            PeerError: the server, or a proxy in front of it, refused.
+            CallTimeout: the server did not answer within ``timeout``.
         """
         if self._link.is_open:
             raise LocalProtocolError("This client is connected already")
@@ -164,7 +182,7 @@ class Client:
             if self._log_level is not None and self.server_capabilities.logging is not None:
                 await self.set_log_level(self._log_level)
         except BaseException:
-            # Nobody will leave an ``async with`` that was never entered.
+            # ``__aexit__`` does not run when ``__aenter__`` raises, so close here.
             await self._link.close()
             raise
 
@@ -172,7 +190,8 @@ class Client:
         """End the session and, if it is a child process, the server. May be called twice, from any task."""
         await self._link.close()
 
-    # --- what the server said of itself -------------------------------------------------------------------------
+    # --- what the server says about itself
+    # -----------------------------------------------------------------------
 
     @property
     def _session(self) -> ClientSession:
@@ -189,17 +208,17 @@ class Client:
 
     @property
     def server_info(self) -> Implementation | None:
-        """Name and version, as the server declares them."""
+        """Name and version as the server declares them; not verified."""
         return self._session.server_info
 
     @property
     def server_capabilities(self) -> ServerCapabilities:
-        """What the server offers."""
+        """The capabilities that the server declared."""
         return self._session.server_capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How the server wants to be used, for a model."""
+        """The server's own instructions for a model that uses it, if it gave any."""
         return self._session.instructions
 
     # --- tools --------------------------------------------------------------------------------------------------
@@ -215,15 +234,21 @@ class Client:
     ) -> CallToolResult:
         """Call a tool. A tool that failed says so in ``is_error`` of its result; only a protocol error raises.
 
-        ``timeout``: instead of the client's. ``progress``: called with each report. ``meta``: further members of
-        ``_meta``. Where the client has somebody to ``confirm`` calls, they are asked first, and shown these arguments.
+        If the client was given ``confirm``, it is asked first and sees these arguments.
+
+        Args:
+            name: name of the tool.
+            arguments: the tool's arguments by name; none by default.
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+            progress: called with each progress report: ``(progress, total, message)``; may be async.
+            meta: further members of the request's ``_meta``.
 
         Raises:
-            Rejected: whoever confirms calls said no; nothing was sent.
+            Rejected: ``confirm`` refused; nothing was sent.
             PeerError: the server refused the call (``InvalidParams``: no such tool).
             CallTimeout: the deadline passed; the server was told to stop.
             ResultInvalid: the structured content does not fit the tool's output schema.
-            ConnectionClosed: the server ended meanwhile.
+            ConnectionClosed: the connection ended during the call.
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
@@ -235,7 +260,11 @@ class Client:
         )
 
     async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
-        """Fetch one page of the tools, the first without a cursor."""
+        """Fetch one page of the list of tools.
+
+        Args:
+            cursor: where the page begins: ``next_cursor`` of the page before; by default the first page.
+        """
         return (await self._list_tools(cursor))[0]
 
     def tools(self) -> AsyncIterator[Tool]:
@@ -252,7 +281,11 @@ class Client:
     # --- resources, prompts, completion -------------------------------------------------------------------------
 
     async def list_resources(self, cursor: str | None = None) -> ListResourcesResult:
-        """Fetch one page of the resources."""
+        """Fetch one page of the list of resources.
+
+        Args:
+            cursor: where the page begins: ``next_cursor`` of the page before; by default the first page.
+        """
         return (await self._page("resources/list", cursor, ListResourcesResult))[0]
 
     def resources(self) -> AsyncIterator[Resource]:
@@ -262,7 +295,11 @@ class Client:
         )
 
     async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
-        """Fetch one page of the resource templates."""
+        """Fetch one page of the list of resource templates.
+
+        Args:
+            cursor: where the page begins: ``next_cursor`` of the page before; by default the first page.
+        """
         return (await self._page("resources/templates/list", cursor, ListResourceTemplatesResult))[0]
 
     def resource_templates(self) -> AsyncIterator[ResourceTemplate]:
@@ -273,10 +310,14 @@ class Client:
         )
 
     async def read_resource(self, uri: str, *, timeout: float | UnsetType | None = UNSET) -> ReadResourceResult:
-        """Read a resource.
+        """Read a resource, from the cache if the server said how long its contents may be kept.
+
+        Args:
+            uri: URI of the resource.
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
 
         Raises:
-            ResourceNotFound: the server has none with this URI.
+            ResourceNotFound: the server has no resource with this URI.
         """
         kept = self._cache.get("resources/read", uri)
         if isinstance(kept, ReadResourceResult):
@@ -290,7 +331,11 @@ class Client:
         return result
 
     async def list_prompts(self, cursor: str | None = None) -> ListPromptsResult:
-        """Fetch one page of the prompts."""
+        """Fetch one page of the list of prompts.
+
+        Args:
+            cursor: where the page begins: ``next_cursor`` of the page before; by default the first page.
+        """
         return (await self._page("prompts/list", cursor, ListPromptsResult))[0]
 
     def prompts(self) -> AsyncIterator[Prompt]:
@@ -300,7 +345,16 @@ class Client:
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | UnsetType | None = UNSET
     ) -> GetPromptResult:
-        """Fetch a prompt, filled in with arguments."""
+        """Fetch a prompt, filled in with arguments.
+
+        Args:
+            name: name of the prompt.
+            arguments: the prompt's arguments by name; none by default.
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+
+        Raises:
+            InvalidParams: the server has no such prompt, or an argument is missing.
+        """
         params = GetPromptRequestParams(name=name, arguments=dict(arguments) if arguments is not None else None)
         return await self._link.run(
             Calls.rounds, "prompts/get", params, GetPromptResult, timeout=self._timeout(timeout)
@@ -315,7 +369,15 @@ class Client:
         arguments: Mapping[str, str] | None = None,
         timeout: float | UnsetType | None = UNSET,
     ) -> CompleteResult:
-        """Complete an argument. ``of``: a prompt's name, or a template's URI; ``arguments``: those already settled."""
+        """Ask the server for values that complete an argument (server/utilities/completion).
+
+        Args:
+            of: name of a prompt, or URI template of a resource template.
+            argument: name of the argument being typed.
+            value: what has been typed of it.
+            arguments: values of other arguments that are already known, by name (from 2025-06-18).
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+        """
         ref = ResourceTemplateReference(uri=of) if "://" in of else PromptReference(name=of)
         params = CompleteRequestParams(
             ref=ref,
@@ -326,14 +388,21 @@ class Client:
             Calls.plain, "completion/complete", params, CompleteResult, timeout=self._timeout(timeout)
         )
 
-    # --- the rest -----------------------------------------------------------------------------------------------
+    # --- session ------------------------------------------------------------------------------------------------
 
     async def ping(self, *, timeout: float | UnsetType | None = UNSET) -> None:
-        """Check that the server answers: ``ping``, or ``server/discover`` where that is gone (2026-07-28)."""
+        """Check that the server answers: by ``ping``, or by ``server/discover`` at 2026-07-28, which has no ``ping``.
+
+        Args:
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+        """
         await self._link.run(Calls.ping, self._timeout(timeout))
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        """Choose from which level on the server sends log messages.
+        """Choose which log messages the server sends.
+
+        Args:
+            level: least severe level to send, such as ``"warning"``.
 
         Raises:
             ConfigError: there is no such level.
@@ -348,7 +417,11 @@ class Client:
             )
 
     async def set_roots(self, roots: Roots) -> None:
-        """Replace the roots and tell the server, where the revision has a way to."""
+        """Replace the roots, and tell the server where the revision has a notification for it (up to 2025-11-25).
+
+        Args:
+            roots: paths or ``file://`` URIs of the folders the server may work in.
+        """
         self._answers.set_roots(roots)
         if not self._link.calls.is_modern:
             self._link.calls.notify("notifications/roots/list_changed", NotificationParams())
@@ -356,12 +429,18 @@ class Client:
     def listen(
         self, *, tools: bool = False, prompts: bool = False, resources: bool = False, uris: Sequence[str] = ()
     ) -> Listening:
-        """Hear of changes: of the lists named, and of the resources with these URIs.
+        """Subscribe to changes of the named lists, and of the resources with these URIs.
 
         Use as ``async with client.listen(tools=True) as changes: async for change in changes: ...``.
 
+        Args:
+            tools: report changes of the list of tools.
+            prompts: report changes of the list of prompts.
+            resources: report changes of the list of resources.
+            uris: URIs of the resources whose changes to report.
+
         Raises:
-            LocalProtocolError: nothing is named, or ``uris`` is one text and no list.
+            LocalProtocolError: nothing is named, or ``uris`` is a string instead of a list.
         """
         if isinstance(uris, str):
             raise LocalProtocolError(f"listen: uris= is a list, as in uris=[{uris!r}]")
@@ -377,7 +456,7 @@ class Client:
         )
         return Listening(self._link.calls, self._notices, wanted)
 
-    # --- inside -------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------
 
     def _timeout(self, given: float | UnsetType | None) -> float | None:
         return self.timeout if isinstance(given, UnsetType) else _seconds(given)
@@ -385,7 +464,7 @@ class Client:
     async def _page(
         self, method: str, cursor: str | None, kind: type[C], time: TimeLeft | None = None
     ) -> tuple[C, int]:
-        """Return a page of a list and the bytes that came for it, within its own timeout or what is left of a call."""
+        """Return one page of a list and the number of bytes received for it (0 if it was cached)."""
         kept = self._cache.get(method, cursor or "")
         if isinstance(kept, kind):
             return kept, 0

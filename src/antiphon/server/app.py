@@ -1,6 +1,6 @@
 """``Server``: what an author builds and runs.
 
-Owns what an author may say about a server. What it offers is ``decorators``', serving clients ``service``'s business.
+Owns the options of a server and how it is started. ``decorators`` registers features; ``service`` serves clients.
 """
 
 from __future__ import annotations
@@ -34,30 +34,35 @@ Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 class Server(Features):
     """An MCP server. Add features with the decorators, then ``run`` it.
 
-    ``name``, ``version``: what the server is, for clients.
-    ``title``, ``description``, ``website_url``, ``icons``: how a client may present it.
-    ``instructions``: how a model should use it, as text.
-    ``lifespan``: async context manager ``(server) -> state``, entered once for all connections; ``Context.state`` is
-    what it yields.
-    ``tool_rate``: how often one client may call tools, a ``Rate``; ``None``: without limit.
-    ``page_size``: most entries of a list sent at once.
-    ``error_details``: send the text of unexpected exceptions of tools; by default a client learns only their type.
-    ``sampling_fallback``: the server's own model for clients that offer none: an async function of a request's params,
-    or an object with ``complete(params)``; never asked after a refusal.
-    ``revisions``: the revisions it speaks, by name, as in ``["2025-11-25"]``; all by default.
+    Args:
+        name: the server's name, as clients see it.
+        version: the server's version, as clients see it.
+        title: name for people.
+        description: one or two sentences for people.
+        website_url: address of a page about the server.
+        icons: pictures that a client may show.
+        instructions: how a model should use the server.
+        lifespan: async context manager ``(server) -> state``, entered once for all connections; ``Context.state`` is
+            what it yields.
+        tool_rate: how often one client may call tools; ``None`` means no limit.
+        page_size: most entries in one page of a list.
+        keys: secrets of 32 bytes each, the same in all processes of this server: the first one seals request states,
+            all of them open them. With keys, a call whose retry reaches another process, or comes after ``parked_for``,
+            runs again there over the answers it already has (2026-07-28 basic/patterns/mrtr).
+        state_store: storage that these processes share; needed for long calls and for ``once=True``.
+        code_version: the version of your handlers; a call continues only where it is the same. By default a digest of
+            the handler's code.
+        parked_for: seconds for which a call waits in memory for its answers.
+        state_for: seconds for which a client may continue a call by its sealed state.
+        max_parked: most calls that wait in memory at once.
+        max_parked_bytes: most memory that waiting calls hold together, in bytes, approximately.
+        error_details: send clients the text of a tool's unexpected exceptions; by default they learn only the type.
+        sampling_fallback: the server's own model, for clients without sampling: an async function of a request's
+            params, or an object with ``complete(params)``. It is not used when a client refuses.
+        revisions: names of the protocol revisions to speak, as in ``["2025-11-25"]``; all by default.
 
-    How calls that ask go on at 2026-07-28 (basic/patterns/mrtr):
-
-    ``parked_for``: seconds a call waits in memory for its answers.
-    ``max_parked``: most calls that wait so.
-    ``max_parked_bytes``: most memory that they hold, in bytes, nearly.
-    ``keys``: 32 bytes each, the same in all processes of a server (the first seals, all open): a call whose retry comes
-    to another process, or after ``parked_for``, is run again there over what it has learnt.
-    ``state_for``: seconds a client may take for that.
-    ``state_store``: shared memory of these processes, for long calls and for ``once=True``.
-    ``code_version``: what must be the same for a call to go on elsewhere; by default the handler's code.
-
-    Raises ``ConfigError`` for a value that cannot be used; the message names it and the remedy.
+    Raises:
+        ConfigError: an argument cannot be used; the message names it and says what to do.
     """
 
     def __init__(
@@ -116,7 +121,11 @@ class Server(Features):
         return self._service.core.state
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to it that a resource has changed. May be called from any thread."""
+        """Notify the clients that subscribed to a resource that it has changed. May be called from any thread.
+
+        Args:
+            uri: URI of the resource.
+        """
         self._service.changes.resource(uri)
 
     def run(
@@ -127,26 +136,29 @@ class Server(Features):
         port: int = 8000,
         **options: Unpack[ServeOptions],
     ) -> None:
-        """Serve until the client ends it, or until interrupted. Blocks; call it last.
+        """Serve until the client ends the session, or until interrupted. Blocks, so call it last.
 
-        ``transport``: ``"stdio"``: the client is the parent process, standard output is the protocol's, and what is
-        printed goes to standard error. ``"http"``, or ``"streamable-http"``: Streamable HTTP at
-        ``http://host:port/mcp``, both eras; ``"sse"``: the transport of 2024-11-05, at ``/sse``; ``"websocket"``: at
-        ``/ws``.
-        ``host``, ``port``: the address to serve on, where the transport is a network's.
-        ``options``: see ``ServeOptions``.
+        Args:
+            transport: ``"stdio"``: the client is the parent process, standard output carries the protocol, and
+                ``print`` writes to standard error. ``"http"`` or ``"streamable-http"``: Streamable HTTP of both eras,
+                at ``http://host:port/mcp``. ``"sse"``: the transport of 2024-11-05, at ``/sse``. ``"websocket"``: at
+                ``/ws``.
+            host: address to listen on; not used by ``"stdio"``.
+            port: TCP port to listen on, 0 for a free one; not used by ``"stdio"``.
+            options: see ``ServeOptions``.
 
         Raises:
-            ConfigError: there is no such transport, or it cannot be served so.
+            ConfigError: there is no such transport, or it cannot be served with these options.
         """
         from antiphon.server.run import run
 
         run(self._service, transport, host, port, options)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> ServerApp:
-        """Return this server as an ASGI callable, Streamable HTTP of both eras, to mount in any ASGI framework.
+        """Return this server as an ASGI application (Streamable HTTP, both eras), to mount in any ASGI framework.
 
-        ``options``: see ``HttpOptions``.
+        Args:
+            options: see ``HttpOptions``.
         """
         from antiphon.server.network import server_app
 
@@ -157,14 +169,15 @@ class Server(Features):
     ) -> None:
         """Serve one client over a channel of your own until it ends.
 
-        ``channel``: where its frames come from and go to.
-        ``principal``: who the client has proven to be, if it has.
-        ``headers``: those of the transport's request, if it has any.
+        Args:
+            channel: where its frames come from and go to.
+            principal: who the client has proven to be, if it has.
+            headers: headers of the transport's request by lower-case name, if it has any.
         """
         await self._service.serve(channel, principal=principal, headers=headers)
 
     def _offer(self) -> Offer:
-        """Return the capabilities and what follows from them: the same object for all sessions, until they change."""
+        """Return what the server offers. It is the same object for all sessions until something in it changes."""
         offer, capabilities = self._offered, self._service.core.capabilities()
         if offer is None or offer.capabilities != capabilities or offer.instructions != self.instructions:
             offer = self._offered = Offer(self.info, capabilities, self.instructions, self._revisions)
@@ -172,7 +185,7 @@ class Server(Features):
 
 
 def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
-    """Find the revisions a server speaks, in their own order."""
+    """Return the revisions of these names, in the order of ``REVISIONS``."""
     if names is None:
         return REVISIONS
     for name in names:

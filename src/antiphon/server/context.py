@@ -1,6 +1,7 @@
-"""What a handler receives: the way back to the client, and the facts of the request it serves.
+"""``Context``, what a handler receives: asks to the client, messages to it, and facts about the request.
 
-A ``Context`` belongs to one call and holds nothing of its own; it works in tools, resources, prompts and completers.
+A ``Context`` belongs to one call and holds no state of its own. Tools, resources, prompts and completers can all take
+one.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ S = TypeVar("S")
 
 
 class Context:
-    """The client, as seen from one call. Declare a parameter of this type, and it is passed in."""
+    """The client, as seen from one call. Declare a parameter of this type, and the context is passed in."""
 
     __slots__ = ("_call",)
     __antiphon_context__ = True
-    """Marks the parameter that ``signature`` fills in."""
+    """By this attribute ``signature`` recognises the parameter to fill in."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -49,17 +50,17 @@ class Context:
 
     @property
     def request(self) -> RequestFacts:
-        """Facts of the request that is live now: revision, client, capabilities, principal, ``_meta``."""
+        """Facts about the request being served: revision, client, capabilities, principal, ``_meta``."""
         return RequestFacts(self._call)
 
     @property
     def state(self) -> Any:
-        """What the server's lifespan yielded; ``None`` without one."""
+        """What the server's lifespan yielded; ``None`` if it has no lifespan."""
         return self._call.core.state
 
     @property
     def cancelled(self) -> bool:
-        """Whether the client has withdrawn the request. The handler's task is cancelled as well."""
+        """Whether the client has cancelled the request. The handler's task is cancelled as well."""
         return self._call.facts.cancelled
 
     # --- asks ---------------------------------------------------------------------------------------------------
@@ -98,29 +99,40 @@ class Context:
     ) -> Sample[Any]:
         """Ask the client's model for a completion, with its user in control.
 
-        ``messages``: text, a block of content, a message, or a list of these, the oldest first; text and blocks are
-        the user's. ``model_preferences``: a model's name, several in order of preference, priorities from 0 to 1 as in
-        ``{"cost": 0.3, "speed": 0.8, "hints": ["sonnet"]}``, or ``ModelPreferences``; the client decides.
+        Source: client/sampling of every revision; deprecated since 2026-07-28, and fully supported.
 
-        ``tools``: functions, plain or async, which are run for the model, ``tool_concurrency`` at once, until it has
-        what it needs or ``max_steps`` turns are over; in the last one it may use none. Their schemas come from their
-        signatures, and a parameter of type ``Context`` gets this context. Or definitions (``Tool``): then this is one
-        turn, and what the model wants comes back in ``tool_uses``. ``tool_choice="required"`` holds for the first turn.
-
-        ``result_type``: a dataclass, msgspec Struct, TypedDict, pydantic model or plain type such as ``list[str]`` or a
-        ``Literal``, of which ``value`` will be: the model is asked for JSON, and once more if that does not fit.
-
-        ``fallback``: whether ``Server(sampling_fallback=...)`` answers if the client cannot; ``Sample.by`` tells.
-        ``key``: a name for the ask on the wire, numbered from the second turn on. ``timeout``: seconds for each turn;
-        by default a person may take their time.
-
-        Source: client/sampling of every revision; deprecated, and fully supported, since 2026-07-28.
+        Args:
+            messages: text, a block of content, a message, or a list of these, the oldest first. Text and blocks become
+                messages of the user.
+            system_prompt: instructions for the model, which the client may change.
+            max_tokens: most tokens the model may generate in one turn.
+            temperature: randomness, as the client's model understands it; by default the client chooses.
+            stop_sequences: texts at which the model stops.
+            model_preferences: a model's name; several, the preferred first; priorities from 0 to 1 as in ``{"cost":
+                0.3, "speed": 0.8, "hints": ["sonnet"]}``; or ``ModelPreferences``. The client decides.
+            include_context: ask the client to add context of its other conversations: ``"thisServer"`` or
+                ``"allServers"``.
+            metadata: passed to the provider, in the provider's own format.
+            tools: functions, plain or async, that are run for the model until it answers or ``max_steps`` turns are
+                over; schemas come from their signatures, and a parameter of type ``Context`` receives this context. Or
+                definitions (``Tool``): then there is one turn, and what the model wants to call is in ``tool_uses``.
+            tool_choice: ``"auto"``, ``"required"`` or ``"none"``; ``"required"`` applies to the first turn only.
+            tool_concurrency: most functions that run at the same time.
+            result_type: type of ``Sample.value``: a dataclass, msgspec Struct, TypedDict, pydantic model, or a plain
+                type such as ``list[str]`` or a ``Literal``. The model is asked for JSON, and asked once more if its
+                answer does not fit.
+            max_steps: most turns with the model; in the last one it is offered no tools.
+            fallback: let ``Server(sampling_fallback=...)`` answer if the client has no sampling; ``Sample.by`` tells
+                who did.
+            key: name of the ask on the wire, with a number from the second turn on; by default the server makes one.
+            timeout: seconds for each turn; no limit by default, since a person may have to decide.
 
         Raises:
-            SamplingUnavailable: the client offers no sampling (or not with tools); nothing was sent.
-            NotInRevision: the client's revision has no such thing (tools, audio, several blocks); nothing was sent.
-            LocalProtocolError: an argument or the conversation breaks a rule, whose place is named; nothing was sent.
-            Rejected: the user, a policy or a limit of the client said no.
+            SamplingUnavailable: the client offers no sampling (or none with tools); nothing was sent.
+            NotInRevision: the client's revision lacks something (tools, audio, several blocks); nothing was sent.
+            LocalProtocolError: an argument or the conversation breaks a rule; the message names the place; nothing was
+                sent.
+            Rejected: the user, a policy or a limit of the client refused.
             SamplingFailed: the answer does not fit ``result_type``, or the model never stopped using tools.
             CallTimeout: no answer came within ``timeout``.
         """
@@ -143,13 +155,18 @@ class Context:
     async def sample_step(
         self, messages: Messages, *, execute_tools: bool = True, **options: Unpack[SampleOptions]
     ) -> Sample[None]:
-        """Have one turn with the model, for loops of one's own.
+        """Have one turn with the model, for a loop of your own.
 
-        The arguments are those of ``sample``. If the model wants to use ``tools`` that are functions, they are run, and
-        ``messages`` of the result ends with what they gave; go on with it until ``tool_uses`` is empty. With
-        ``execute_tools=False``, or definitions as tools, run them yourself and go on with ``with_results``.
+        If the model uses ``tools`` that are functions, they are run, and ``messages`` of the result ends with their
+        results; call again with these until ``tool_uses`` is empty.
 
-        Raises: what ``sample`` raises.
+        Args:
+            messages: the conversation, as for ``sample``.
+            execute_tools: run tools that are functions; if false, run them yourself and continue with ``with_results``.
+            options: the other arguments of ``sample``.
+
+        Raises:
+            What ``sample`` raises.
         """
         return await one_step(self, self._call, messages, execute_tools, options)
 
@@ -168,15 +185,22 @@ class Context:
     async def elicit(
         self, message: str, form: object, *, key: str | None = None, timeout: float | None = None
     ) -> Elicited[Any]:
-        """Ask the user to fill in a form.
+        """Ask the user to fill in a form (client/elicitation, from 2025-06-18).
 
-        ``form``: a dataclass, msgspec Struct, TypedDict or pydantic model with flat members (strings, numbers,
-        booleans, enums), or the type of one such member (``bool``, ``Literal["red", "blue"]``), of which
-        ``Elicited.value`` will be; or a JSON Schema of that kind, for a plain ``dict``. Without an answer the value is
-        ``None``: look at that, and type checkers know the rest.
+        Args:
+            message: what is asked and why, for the user.
+            form: type of ``Elicited.value``: a dataclass, msgspec Struct, TypedDict or pydantic model with flat members
+                (strings, numbers, booleans, enums), or the type of one such member (``bool``, ``Literal["red",
+                "blue"]``); or a JSON Schema of that kind, for a plain ``dict``.
+            key: name of the ask on the wire; by default the server makes one.
+            timeout: seconds to wait for the answer; no limit by default.
+
+        Returns:
+            What the user did; ``value`` is ``None`` unless the form was accepted.
 
         Raises:
             ElicitationUnavailable: the client offers no forms; nothing was sent.
+            CallTimeout: no answer came within ``timeout``.
         """
         return await elicit_form(self._call, message, form, key=key, timeout=timeout)
 
@@ -185,53 +209,84 @@ class Context:
     ) -> Elicited[None]:
         """Ask the user to visit an address, for what must not pass through the client (from 2025-11-25).
 
+        Args:
+            message: what the visit is for, for the user.
+            url: address to visit.
+            key: name of the ask on the wire; by default the server makes one.
+            timeout: seconds to wait for the answer; no limit by default.
+
         Raises:
             ElicitationUnavailable: the client does not offer this; nothing was sent.
+            CallTimeout: no answer came within ``timeout``.
         """
         return await elicit_visit(self._call, message, url, key=key, timeout=timeout)
 
     async def list_roots(self, *, key: str | None = None, timeout: float | None = None) -> Sequence[Root]:
-        """Ask the client for the folders it lets the server work in.
+        """Ask the client for the folders it lets the server work in (client/roots).
+
+        Args:
+            key: name of the ask on the wire; by default the server makes one.
+            timeout: seconds to wait for the answer; no limit by default.
 
         Raises:
-            MissingCapability: the client has no roots to offer; nothing was sent.
+            MissingCapability: the client offers no roots; nothing was sent.
+            CallTimeout: no answer came within ``timeout``.
         """
         return (await ask(self._call, "roots/list", RequestParams(), ListRootsResult, key=key, timeout=timeout)).roots
 
-    # --- doing --------------------------------------------------------------------------------------------------
+    # --- side effects -------------------------------------------------------------------------------------------
 
     @overload
     async def step(self, name: str, function: Callable[..., Awaitable[S]], *, secret: bool = False) -> S: ...
     @overload
     async def step(self, name: str, function: Callable[..., S], *, secret: bool = False) -> S: ...
     async def step(self, name: str, function: Callable[..., Any], *, secret: bool = False) -> Any:
-        """Do something that must not be repeated, and return its result: an order placed, a mail sent, the time read.
+        """Do something that must happen only once, and return its result: place an order, send a mail, read the time.
 
-        Where a call may go on in another process (``Server(keys=...)``), the function is run there again from its
-        start; a step that was taken is not taken again, its result is known. What is read from the world belongs in a
-        step as well, if a later ask depends on it. Everywhere else the function is simply called.
+        If a call may continue in another process (``Server(keys=...)``), its handler runs there again from the start. A
+        completed step is then not repeated: its recorded result is returned. Read what changes (time, files) in a step
+        as well if a later ask depends on it. In all other cases the function is simply called.
 
-        ``function``: plain or async, without arguments; if it has a parameter ``idempotency_key``, it gets a string
-        that is the same whenever this step is tried. Its result must be something JSON can carry; it comes back as its
-        return annotation says, always, so that both ways are the same. ``secret``: the result is never compressed with
-        others, so that lengths tell nothing. A step that fails is not recorded: it is tried again in a replay, and so
-        is one whose process dies in the middle. Without ``Server(state_store=...)`` the same goes for a step that was
-        completed, if the process dies before the next message to the client: only that message records it.
+        A step that fails is not recorded, so a replay tries it again; so does one whose process died before the step
+        ended. Without ``Server(state_store=...)`` a completed step is recorded only by the next message to the client,
+        and is repeated if the process dies before that.
+
+        Args:
+            name: name of the step, for the record of the call and error messages.
+            function: plain or async, without arguments, or with one named ``idempotency_key``: a string that is the
+                same for every attempt at this step. JSON must be able to carry its result, which is converted to the
+                return annotation in the first run as well as in a replay.
+            secret: never compress the result together with other data, so that the length of the state reveals nothing.
 
         Raises:
-            CallAbandoned: this copy of the call has ended, another process may have gone on with it.
-            ConfigError: the result is nothing that JSON can carry.
+            CallAbandoned: this copy of the call has ended; another process may have continued it.
+            ConfigError: JSON cannot carry the result.
         """
         return await take_step(self._call, name, function, secret=secret)
 
-    # --- telling ------------------------------------------------------------------------------------------------
+    # --- messages to the client ---------------------------------------------------------------------------------
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell how far the work has come, in any unit. Sent if the client asked for it and the value has increased."""
+        """Report progress. Sent if the client asked for reports and the value has increased.
+
+        Args:
+            progress: how much is done, in any unit.
+            total: how much there is to do, in the same unit, if known.
+            message: what is being done, for the user.
+        """
         await self._call.progress(progress, total, message)
 
     async def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message to the client, if it wants that level. ``data``: a string, or anything JSON can carry."""
+        """Send a log message to the client, if it wants messages of this level (server/utilities/logging).
+
+        Args:
+            level: severity, from ``"debug"`` to ``"emergency"``.
+            data: a string, or anything that JSON can carry.
+            logger: name of what logs; by default the server's name.
+
+        Raises:
+            LocalProtocolError: there is no such level.
+        """
         if level not in LOGGING_LEVELS:
             raise LocalProtocolError(f"log: there is no level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
         params = LoggingMessageNotificationParams(level=level, data=data, logger=logger or self._call.core.name)
@@ -240,33 +295,52 @@ class Context:
             await self._call.send(self._call.connection.session.log(params, request))
 
     async def debug(self, data: Any) -> None:
-        """Log at level ``debug``."""
+        """Log at level ``debug``.
+
+        Args:
+            data: a string, or anything that JSON can carry.
+        """
         await self.log("debug", data)
 
     async def info(self, data: Any) -> None:
-        """Log at level ``info``."""
+        """Log at level ``info``.
+
+        Args:
+            data: a string, or anything that JSON can carry.
+        """
         await self.log("info", data)
 
     async def warning(self, data: Any) -> None:
-        """Log at level ``warning``."""
+        """Log at level ``warning``.
+
+        Args:
+            data: a string, or anything that JSON can carry.
+        """
         await self.log("warning", data)
 
     async def error(self, data: Any) -> None:
-        """Log at level ``error``."""
+        """Log at level ``error``.
+
+        Args:
+            data: a string, or anything that JSON can carry.
+        """
         await self.log("error", data)
 
     def close_stream(self) -> None:
-        """Close the HTTP response of the live request; the call goes on, and the client comes back for the rest.
+        """Close the HTTP response of the request; the call continues, and the client reconnects for the rest.
 
-        For long calls of legacy clients that can resume; in all other cases nothing happens. Source: 2025-11-25
-        basic/transports, "Sending Messages to the Server".
+        For long calls of legacy clients that can resume a stream; in all other cases it does nothing. Source:
+        2025-11-25 basic/transports, "Sending Messages to the Server".
         """
         self._call.close_stream()
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Read one of this server's own resources.
 
+        Args:
+            uri: URI of the resource.
+
         Raises:
-            ResourceNotFound: there is none with this URI.
+            ResourceNotFound: there is no resource with this URI.
         """
         return await self._call.core.read_resource(uri, self)

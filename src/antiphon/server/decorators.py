@@ -1,7 +1,6 @@
 """What a server offers: the registries of its features, and the decorators that fill them.
 
-The meaning of a function's signature is the business of ``tools``, ``resources`` and ``prompts``; who is served, and
-how long, is ``app``'s.
+``tools``, ``resources`` and ``prompts`` interpret the signatures of functions; ``app`` decides who is served.
 """
 
 from __future__ import annotations
@@ -26,9 +25,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Features:
     """Tools, resources, prompts and completions of a server.
 
-    ``name``: the server's, as clients see it.
-    ``tools``, ``resources``, ``templates``, ``prompts``: what there is, to look up, add and remove; connected clients
-    are told of every change.
+    The registries ``tools``, ``resources``, ``templates`` and ``prompts`` look up, add and remove features; connected
+    clients are notified of every change.
+
+    Args:
+        name: the server's name, as clients see it.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,20 +47,26 @@ class Features:
     def tool(self, function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
         """Make a function a tool: schema from its signature, description and argument docs from its docstring.
 
-        Use as ``@server.tool`` or ``@server.tool(title="...")``; see ``ToolOptions``.
+        Use as ``@server.tool`` or ``@server.tool(title="...")``.
+
+        Args:
+            function: the function, plain or async; left out when the decorator has options.
+            options: see ``ToolOptions``.
 
         Raises:
-            ConfigError: the signature cannot be a tool's; the message names the place and the remedy.
+            ConfigError: the signature cannot be a tool's; the message names the place and says what to do.
         """
         return _decorate(lambda given: self.add_tool(ServedTool.from_function(given, **options)), function)
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Make a function a resource, or with ``{gaps}`` in the URI (RFC 6570) a family of resources.
+        """Make a function a resource or, with ``{gaps}`` in the URI (RFC 6570), a family of resources.
 
-        The gaps are the function's parameters. See ``ResourceOptions``.
+        Args:
+            uri: URI, or URI template whose gaps are the function's parameters.
+            options: see ``ResourceOptions``.
 
         Raises:
-            ConfigError: the template is malformed, or its gaps and the parameters differ.
+            ConfigError: the template is malformed, or its gaps and the function's parameters differ.
         """
         if uri.__class__ is not str:
             raise ConfigError(f'a resource needs a URI: write @server.resource("catalogue://..."), not {uri!r}')
@@ -72,15 +79,21 @@ class Features:
     def prompt(self, function: F | None = None, /, **options: Unpack[PromptOptions]) -> F | Callable[[F], F]:
         """Make a function a prompt: its parameters are the arguments, its result the messages.
 
+        Args:
+            function: the function, plain or async; left out when the decorator has options.
+            options: see ``PromptOptions``.
+
         Raises:
-            ConfigError: the signature cannot be a prompt's; the message names the place and the remedy.
+            ConfigError: the signature cannot be a prompt's; the message names the place and says what to do.
         """
         return _decorate(lambda given: self.add_prompt(ServedPrompt.from_function(given, **options)), function)
 
     def complete(self, of: str, argument: str) -> Callable[[F], F]:
-        """Make a function complete an argument: ``of`` is a prompt's name or a template's URI.
+        """Make a function complete an argument. It takes what was typed so far and returns values, the best first.
 
-        The function takes what was typed so far and returns the values that fit, the best first.
+        Args:
+            of: name of a prompt, or URI template of a resource template.
+            argument: name of the argument.
         """
 
         def register(given: F) -> F:
@@ -96,17 +109,18 @@ class Features:
         /,
         **options: Unpack[ToolOptions],
     ) -> None:
-        """Add a tool without a decorator; connected clients are told.
+        """Add a tool without a decorator; connected clients are notified.
 
-        ``tool``: a function, as ``@server.tool`` takes it; or a definition, ``antiphon.Tool``, that is listed as it is
-        and whose input schema the arguments are checked against.
-        ``handler``: for a definition: ``(arguments)`` or ``(arguments, ctx: Context)``, may be async; ``arguments`` is
-        a plain ``dict``.
-        ``options``: see ``ToolOptions``; with a definition only what it cannot say itself (``timeout``, ``requires``,
-        ``inline``, ``once``).
+        Args:
+            tool: a function, as ``@server.tool`` takes it; or a definition, ``antiphon.Tool``, which is listed
+                unchanged and whose input schema the arguments are validated against.
+            handler: for a definition: ``(arguments)`` or ``(arguments, ctx: Context)``, plain or async; ``arguments``
+                is a plain ``dict``.
+            options: see ``ToolOptions``; with a definition only those that it has no member for (``timeout``,
+                ``requires``, ``inline``, ``once``).
 
         Raises:
-            ConfigError: the name is taken; a definition has no handler; a schema or a signature cannot be used.
+            ConfigError: the name is taken, a definition has no handler, or a schema or a signature cannot be used.
         """
         if isinstance(tool, Tool):
             made = _tool_of(tool, handler, options)
@@ -117,7 +131,11 @@ class Features:
         self.tools.add(made.name, made)
 
     def add_prompt(self, prompt: ServedPrompt | Callable[..., Any], /, **options: Unpack[PromptOptions]) -> None:
-        """Add a prompt without a decorator, from a function; connected clients are told.
+        """Add a prompt without a decorator; connected clients are notified.
+
+        Args:
+            prompt: a function, as ``@server.prompt`` takes it.
+            options: see ``PromptOptions``.
 
         Raises:
             ConfigError: the name is taken, or the signature cannot be a prompt's.
@@ -128,11 +146,12 @@ class Features:
     def add_resource(
         self, uri: str, content: str | bytes | Callable[..., Any], /, **options: Unpack[ResourceOptions]
     ) -> None:
-        """Add a resource without a decorator; connected clients are told.
+        """Add a resource without a decorator; connected clients are notified.
 
-        ``uri``: its URI, or with ``{gaps}`` (RFC 6570) that of a family of resources.
-        ``content``: the text or the bytes themselves, or a function, as ``@server.resource`` takes it.
-        ``options``: see ``ResourceOptions``.
+        Args:
+            uri: URI, or with ``{gaps}`` (RFC 6570) the template of a family of resources.
+            content: the text or bytes themselves, or a function, as ``@server.resource`` takes it.
+            options: see ``ResourceOptions``.
 
         Raises:
             ConfigError: the URI is taken or malformed, or its gaps and the function's parameters differ.
@@ -153,7 +172,7 @@ class Features:
 
 
 def _decorate(register: Callable[[F], object], function: F | None) -> Any:
-    """Register a function and give it back; without one, return the decorator that will."""
+    """Register a function and return it; without a function, return the decorator that does so."""
 
     def decorate(given: F) -> F:
         register(given)
@@ -163,11 +182,11 @@ def _decorate(register: Callable[[F], object], function: F | None) -> Any:
 
 
 _SAID_BY_FUNCTIONS = frozenset(ToolOptions.__annotations__) - {"timeout", "requires", "inline", "once"}
-"""Options that a definition says itself."""
+"""Options that are members of a tool's definition, and so cannot be given beside one."""
 
 
 def _tool_of(definition: Tool, handler: Callable[..., Any] | None, options: ToolOptions) -> ServedTool:
-    """Make a tool of its definition and its handler."""
+    """Make a tool from its definition and its handler."""
     if handler is None:
         raise ConfigError(f"the definition of {definition.name!r} needs its handler: server.add_tool(tool, handler)")
     twice = sorted(_SAID_BY_FUNCTIONS & options.keys())

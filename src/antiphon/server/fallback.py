@@ -1,7 +1,7 @@
-"""The server's own model, for clients that offer none.
+"""The server's own model, for clients without sampling.
 
-Owns the forms in which an author may give one, and the reading of what it answers. Whether it is asked at all is
-``tool_loop``' business: never after somebody has refused.
+Owns the forms in which an author may give a model, and the conversion of its answers. ``tool_loop`` decides when it is
+used: never after the client refused.
 """
 
 from __future__ import annotations
@@ -25,19 +25,23 @@ Completion = str | CreateMessageResult
 
 @runtime_checkable
 class Completes(Protocol):
-    """An object that completes; every provider of ``antiphon.host`` does."""
+    """An object with a ``complete`` method, such as every provider of ``antiphon.host``."""
 
     async def complete(self, params: CreateMessageRequestParams) -> Completion:
-        """Complete. A string is a text answer."""
+        """Return a completion; a string is a text answer.
+
+        Args:
+            params: the request.
+        """
         ...
 
 
 SamplingFallback = Completes | Callable[[CreateMessageRequestParams], Awaitable[Completion]]
-"""Completes for the server: an async function of the request's params, or an object with ``complete(params)``."""
+"""The server's own model: an async function of the request's params, or an object with ``complete(params)``."""
 
 
 class Fallback:
-    """A server's own model. Raises ``ConfigError`` for what cannot be one."""
+    """The server's own model. Raises ``ConfigError`` for anything that cannot be one."""
 
     __slots__ = ("_complete", "_takes_tools")
 
@@ -52,15 +56,15 @@ class Fallback:
         self._complete = complete
 
     def stands_for(self, needed: str) -> bool:
-        """Tell whether it can do what a capability of clients such as ``sampling.tools`` offers."""
+        """Tell whether this model can replace a client capability, such as ``sampling.tools``."""
         return needed == "sampling" or (needed == "sampling.tools" and self._takes_tools)
 
     async def complete(self, params: CreateMessageRequestParams, timeout: float | None) -> CreateMessageResult:
-        """Complete.
+        """Complete one request.
 
         Raises:
-            SamplingUnavailable: there are tools in it, and this model takes none.
-            SamplingFailed: it failed; what happened is logged, and told to nobody.
+            SamplingUnavailable: the request has tools, and this model takes none.
+            SamplingFailed: the model failed; the reason is logged and not sent.
             CallTimeout: it took longer than ``timeout`` seconds.
         """
         if params.tools and not self._takes_tools:

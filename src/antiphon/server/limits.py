@@ -1,7 +1,7 @@
-"""How often a peer may do something: one bucket of tokens per principal.
+"""Rate limits: one token bucket per principal.
 
-2025-11-25 server/tools, Security Considerations: "Servers MUST rate limit tool invocations." A call over the rate
-waits its turn; one that would wait too long is refused, with the time after which to try again.
+2025-11-25 server/tools, Security Considerations: "Servers MUST rate limit tool invocations." A call over the rate waits
+its turn; one that would wait too long is refused, with the time after which to try again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from antiphon.errors import ConfigError, InvalidRequest
 __all__ = ["DEFAULT_TOOL_RATE", "PROGRESS_RATE", "Bucket", "Rate", "RateLimiter"]
 
 _MAX_PRINCIPALS = 10_000
-"""Most buckets kept; beyond it the oldest is forgotten, and begins again with a full one."""
+"""Most buckets kept; beyond that the oldest is dropped, and its principal starts again with a full one."""
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -27,14 +27,14 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_TOOL_RATE = Rate(per_second=10_000, burst=20_000)
-"""Far above what any model does, far below what one runaway loop of a client would do to the others."""
+"""Far above what a model does, and far below what a client in a runaway loop could do to the others."""
 
 PROGRESS_RATE = Rate(per_second=100, burst=100)
-"""Reports of one call; those beyond are dropped, since each says all that the ones before said."""
+"""Progress reports of one call; those beyond are dropped, since each report replaces the ones before."""
 
 
 class Bucket:
-    """Tokens of one principal."""
+    """The tokens of one principal."""
 
     __slots__ = ("_rate", "_tokens", "_when")
 
@@ -44,7 +44,7 @@ class Bucket:
         self._when = now
 
     def try_take(self, now: float) -> bool:
-        """Take one token if there is one."""
+        """Take one token, if there is one."""
         self._fill(now)
         if self._tokens < 1:
             return False
@@ -57,7 +57,7 @@ class Bucket:
         self._when = now
 
     def take(self, now: float) -> float:
-        """Take one token; return the seconds to wait before acting on it, 0 nearly always.
+        """Take one token, and return the seconds to wait before acting on it (nearly always 0).
 
         Raises:
             InvalidRequest: the wait would be longer than the rate's patience; no token was taken.
@@ -78,7 +78,7 @@ class Bucket:
 
 
 class RateLimiter:
-    """One bucket for every principal; the anonymous share one per connection, by the key they are given."""
+    """One bucket for every principal; anonymous clients have one per connection, by the key passed in."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float]) -> None:
         if rate.__class__ is not Rate:
@@ -88,11 +88,11 @@ class RateLimiter:
         self._buckets: dict[object, Bucket] = {}
 
     def forget(self, principal: object) -> None:
-        """Drop the bucket of somebody who has left."""
+        """Drop the bucket of a principal that has left."""
         self._buckets.pop(principal, None)
 
     def take(self, principal: object) -> float:
-        """Take a token of this principal's. See ``Bucket.take``."""
+        """Take a token of this principal. See ``Bucket.take``."""
         now = self._clock()
         bucket = self._buckets.get(principal)
         if bucket is None:

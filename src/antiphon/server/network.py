@@ -1,7 +1,4 @@
-"""Serve over a network: composes an endpoint (``transports``), connections and the server's lifespan.
-
-What HTTP wants is the endpoint's business; what a message means is the connection's.
-"""
+"""Serve over a network: combines an endpoint of ``transports``, connections and the server's lifespan."""
 
 from __future__ import annotations
 
@@ -41,66 +38,67 @@ DRAIN = 5
 """Seconds that open requests have to end when the server is told to stop."""
 
 REST = 75
-"""Seconds a connection may rest between two requests. Longer than the clients at hand keep theirs: whoever closes first
-must not be the server, or a busy client writes a request into a connection that is just being closed."""
+"""Seconds a connection may be idle between two requests. Longer than clients keep theirs: if the server closed first, a
+busy client could write a request into a connection that is being closed."""
 
 
 class HttpOptions(TypedDict, total=False):
-    """Options of an endpoint. All are for Streamable HTTP; those the others have no use for, they refuse."""
+    """Options of an endpoint. All apply to Streamable HTTP; the other transports refuse those they cannot use."""
 
     path: str
-    """Where the endpoint is; by default ``/mcp``, ``/sse`` or ``/ws``."""
+    """Path of the endpoint; by default ``/mcp``, ``/sse`` or ``/ws``."""
     allowed_hosts: Sequence[str]
-    """``Host`` headers taken (names, or ``name:port``); the loopback names by default, ``*`` for all."""
+    """``Host`` headers accepted (names, or ``name:port``); the loopback names by default, ``*`` for all."""
     allowed_origins: Sequence[str]
-    """``Origin`` headers taken; pages of the same machine by default, ``*`` for all."""
+    """``Origin`` headers accepted; pages of the same machine by default, ``*`` for all."""
     max_body: int
-    """Bytes of one POST; 16 MiB by default."""
+    """Most bytes of one POST; 16 MiB by default."""
     body_timeout: float
-    """Seconds in which a body must have arrived; 30 by default."""
+    """Seconds within which a body must have arrived; 30 by default."""
     idle_timeout: float
-    """Seconds without a request after which a session is ended; 1800 by default."""
+    """Seconds without a request after which a session ends; 1800 by default."""
     max_sessions: int
     """Most sessions of legacy clients; 10,000 by default."""
     max_open: int
-    """Requests and streams open at once; 5,000 by default."""
+    """Most requests and streams open at once; 5,000 by default."""
     event_store: EventStore
-    """Keeps what a broken stream may still be asked for; in memory by default."""
+    """Keeps the events that a client may ask for again after its stream broke; in memory by default."""
     check_token: CheckToken
-    """Takes a bearer token and returns the principal it stands for; without it everybody is anonymous."""
+    """Returns the principal that a bearer token stands for; without it all clients are anonymous."""
     keep_alive: float
-    """Seconds of silence on a stream before a comment is sent; 15 by default."""
+    """Seconds of silence on a stream after which a comment is sent; 15 by default."""
     json_only: bool
-    """Answer with JSON only: nothing can be told or asked during a call."""
+    """Answer with JSON instead of streams: a handler can then send nothing to the client and ask nothing during a
+    call."""
 
 
 class ServeOptions(HttpOptions, total=False):
     """Options of a server that listens by itself: those of its endpoint, and those of its connections."""
 
     tls_cert: str | Path
-    """A PEM file: the server's certificate, and those it builds on. With it the server speaks TLS only."""
+    """PEM file with the server's certificate and its chain. If given, the server accepts TLS only."""
     tls_key: str | Path
-    """A PEM file: the key; without it the key is in ``tls_cert``."""
+    """PEM file with the private key; by default the key is in ``tls_cert``."""
     tls_password: str
-    """Of a key that is encrypted."""
+    """Password of an encrypted key."""
     max_connections: int
-    """Connections open at once; 5,000 by default."""
+    """Most connections open at once; 5,000 by default."""
     head_timeout: float
-    """Seconds in which the head of a request must have arrived; 10 by default."""
+    """Seconds within which the head of a request must have arrived; 10 by default."""
 
 
 class _Endpoint(Protocol):
-    """An ASGI callable of ``transports``."""
+    """An ASGI application of ``transports``."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None: ...
     async def close(self) -> None: ...
 
 
 class ServerApp:
-    """A server as one ASGI callable: run it by itself, or mount it in any ASGI framework.
+    """A server as an ASGI application: run it by itself, or mount it in any ASGI framework.
 
-    The server's lifespan is entered at start-up, or with the first request where the framework does not pass its own
-    on, and left by ``close`` or at shutdown.
+    The server's lifespan is entered at start-up, or with the first request if the framework does not pass ASGI lifespan
+    events on; it is left by ``close`` or at shutdown.
     """
 
     def __init__(
@@ -108,11 +106,11 @@ class ServerApp:
     ) -> None:
         self._service = service
         self.endpoint = endpoint
-        """What serves a request, once the lifespan was entered."""
+        """Serves the requests, once the lifespan has been entered."""
         self._drain = drain
         self._follows_lifespan = False
         self.stop_watch: StopWatch | None = StopWatch(self._stop)
-        """Ends what is open when the server that serves us is told to stop; ``None`` where that tells us itself."""
+        """Ends open requests when the surrounding server stops; ``None`` if that server tells us itself."""
         self._held = contextlib.AsyncExitStack()
         self._is_held = False
         self._gate = asyncio.Lock()

@@ -1,4 +1,4 @@
-"""Facts of the request a handler serves: what the client said, and what the transport knows."""
+"""Facts about the request a handler serves: what the client sent, and what the transport knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _read_meta = msgspec.json.Decoder(_Meta).decode
 
 
 class RequestFacts:
-    """The request that is live now, or the last one between rounds. Nothing here was verified but ``principal``."""
+    """The request being served, or between rounds the last one. Only ``principal`` is verified."""
 
     __slots__ = ("_call",)
 
@@ -46,7 +46,7 @@ class RequestFacts:
 
     @property
     def client(self) -> Implementation | None:
-        """What the client says it is."""
+        """Name and version that the client declares."""
         facts, handshake = self._call.facts, self._call.connection.session.client
         if facts.meta is not None and facts.meta.client_info is not None:
             return facts.meta.client_info
@@ -54,12 +54,12 @@ class RequestFacts:
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What the client can do: answer sampling, elicitation, roots."""
+        """The capabilities that the client declares: sampling, elicitation, roots."""
         return self._call.facts.capabilities or ClientCapabilities()
 
     @property
     def principal(self) -> str | None:
-        """Who the client has proven to be, where the transport checks that."""
+        """Who the client has proven to be; ``None`` where the transport does not authenticate."""
         return self._call.connection.principal
 
     @property
@@ -69,5 +69,5 @@ class RequestFacts:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The request's ``_meta`` as it came, with names of anybody's."""
+        """The request's ``_meta`` as received, including keys that this library does not know."""
         return _read_meta(self._call.facts.raw or b"{}").meta

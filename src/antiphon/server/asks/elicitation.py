@@ -1,4 +1,4 @@
-"""Elicitation from a handler: a type to a form, the user's answer to a value of that type."""
+"""Elicitation from a handler: make a form from a type, and a value of that type from the user's answer."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["Elicited", "elicit_form", "elicit_visit"]
 
 
 class Elicited(Generic[T]):
-    """What the user did with a question. Its type parameter is the type that was asked for."""
+    """What the user did with a question; the type parameter is the type that was asked for."""
 
     __slots__ = ("action", "value")
 
     def __init__(self, action: Literal["accept", "decline", "cancel"], value: T | None) -> None:
         self.action: Literal["accept", "decline", "cancel"] = action
-        """``accept``, ``decline`` (said no) or ``cancel`` (closed it)."""
+        """``accept``, ``decline`` (the user refused) or ``cancel`` (the user closed the question)."""
         self.value: T | None = value
-        """The form's values if it was accepted, in the type that was asked for; else ``None``."""
+        """The values of the form, in the type that was asked for; ``None`` unless it was accepted."""
 
     @property
     def accepted(self) -> bool:
@@ -46,7 +46,7 @@ class Elicited(Generic[T]):
 async def elicit_form(
     call: Call, message: str, form: object, *, key: str | None, timeout: float | None
 ) -> Elicited[Any]:
-    """Ask for a form to be filled in. See ``Context.elicit``."""
+    """Ask the user to fill in a form. See ``Context.elicit``."""
     asked = Form.of(form)
     params = ElicitRequestParams.form(message, asked.schema)
     result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
@@ -59,8 +59,9 @@ async def elicit_form(
 
 
 async def elicit_visit(call: Call, message: str, url: str, *, key: str | None, timeout: float | None) -> Elicited[None]:
-    """Ask for an address to be visited. See ``Context.elicit_url``."""
-    # 2025-11-25 client/elicitation: a visit has a unique elicitationId. Where a revision has none, it is left out.
+    """Ask the user to visit an address. See ``Context.elicit_url``."""
+    # 2025-11-25 client/elicitation: each visit has a unique elicitationId; revisions without that member leave it
+    # out.
     params = ElicitRequestParams.visit(message, url, elicitation_id=os.urandom(16).hex())
     result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
     return Elicited(result.action, None)

@@ -1,4 +1,4 @@
-"""``Sample``: what the model said, in a handy form, with the conversation to go on with."""
+"""``Sample``: the model's answer, with the conversation so that it can be continued."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Sample"]
 
 
 class Sample(Generic[T]):
-    """A completion: the model's last answer, the value made of it, and the conversation that led to it."""
+    """A completion: the model's last answer, the value made from it, and the conversation that led to it."""
 
     __slots__ = ("answer", "by", "messages", "turns", "value")
 
@@ -37,13 +37,13 @@ class Sample(Generic[T]):
         by: Literal["client", "server"] = "client",
     ) -> None:
         self.answer = answer
-        """The last answer as it came."""
+        """The last answer, as received."""
         self.messages: list[SamplingMessage] = [*messages]
-        """The conversation, uses of tools, their results and the answer included: pass it on to continue."""
+        """The conversation, including uses of tools, their results and the answer; pass it on to continue."""
         self.value = value
-        """The answer as ``result_type`` wants it; ``None`` without one."""
+        """The answer converted to ``result_type``; ``None`` without a ``result_type``."""
         self.turns = turns
-        """How often a model was asked: more than once where tools were used or an answer had to be repaired."""
+        """Number of turns: more than one if tools were used or an answer had to be repaired."""
         self.by: Literal["client", "server"] = by
         """Whose model answered: the client's, or the server's own (``Server(sampling_fallback=...)``)."""
 
@@ -59,12 +59,12 @@ class Sample(Generic[T]):
 
     @property
     def model(self) -> str:
-        """The model that answered, by the client's name for it."""
+        """The model that answered, as the client names it."""
         return self.answer.model
 
     @property
     def stop_reason(self) -> str | None:
-        """``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or the provider's own word."""
+        """``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or a provider's own value."""
         return self.answer.stop_reason
 
     @property
@@ -73,13 +73,14 @@ class Sample(Generic[T]):
         return [block for block in self.content if isinstance(block, ToolUseContent)]
 
     def with_results(self, results: Mapping[str, Any]) -> list[SamplingMessage]:
-        """Answer every use of a tool; return the conversation to go on with.
+        """Answer every use of a tool, and return the conversation to continue with.
 
-        ``results``: by ``ToolUseContent.id``, what the tool gave: text, blocks of content, anything JSON can carry, or
-        a ``ToolError`` for one that failed.
+        Args:
+            results: what each tool returned, by ``ToolUseContent.id``: text, blocks of content, anything JSON can
+                carry, or a ``ToolError`` for a tool that failed.
 
         Raises:
-            LocalProtocolError: a use is not answered, or an answer belongs to none.
+            LocalProtocolError: a use has no result, or a result belongs to no use.
         """
         uses = self.tool_uses
         open_ids = {use.id for use in uses}

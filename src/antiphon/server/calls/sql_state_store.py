@@ -1,6 +1,6 @@
 """A state store in a database: a SQLite file for the processes of one machine, or PostgreSQL.
 
-Owns one table, and what is kept in it how long. Each operation is one statement, so each is atomic whoever else writes.
+Owns one table and when its rows are deleted. Each operation is one statement, so it is atomic.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ __all__ = ["SqlStateStore"]
 T = TypeVar("T")
 
 MAX_STORED = 1024 * 1024 * 1024
-"""Bytes that a store in a database keeps; beyond, what ends first is dropped. Most calls need some kilobytes."""
+"""Most bytes a store in a database keeps; beyond that, what expires first is dropped. Most calls need a few
+kilobytes."""
 SWEEP = 60.0
-"""Seconds between two looks of one process for what is too old, or too much."""
+"""Seconds between two sweeps of one process for what has expired or exceeds the limit."""
 
 _log = logging.getLogger("antiphon.server")
 
@@ -37,16 +38,18 @@ _log = logging.getLogger("antiphon.server")
 class SqlStateStore:
     """A ``CompareAndSetStore`` in SQLite or PostgreSQL: for the processes of one server, on one machine or several.
 
-    It opens itself when first used, and makes its table, ``server_states``, if that is not there. What is committed
-    outlives ``kill -9`` and a power cut. Close it when the server ends (``async with``, for instance in a lifespan).
+    It opens when first used, and creates its table, ``server_states``, if that is missing. What is committed survives
+    ``kill -9`` and a power cut. Close it when the server ends (``async with``, for instance in a lifespan).
     """
 
     def __init__(self, place: str | Path, *, limit: int = MAX_STORED, clock: Callable[[], float] | None = None) -> None:
-        """Name the database.
+        """Name the database; it is opened on first use.
 
-        ``place`` is a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``; a file is made with mode 0600.
-        ``limit`` is in bytes, and may be passed for a minute. ``clock`` tells seconds since the epoch; by default that
-        is the clock of the machine for a file, and that of the database for PostgreSQL, whatever its clients think.
+        Args:
+            place: a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``; a new file gets mode 0600.
+            limit: most bytes to keep, which may be exceeded for up to a minute.
+            clock: returns seconds since the epoch; by default the machine's clock for a file, and the database's own
+                clock for PostgreSQL, so that the clocks of its clients do not matter.
 
         Raises:
             ConfigError: the address is of another kind, the limit is not positive, or the packages of ``antiphon[sql]``
@@ -55,7 +58,7 @@ class SqlStateStore:
         if limit <= 0:
             raise ConfigError(f"SqlStateStore: limit is a number of bytes above 0, not {limit}")
         self._runner = runner_at(place, extra="sql", durable=True)
-        # Imported here: whoever has no such store needs none of its packages.
+        # Imported here, so that servers without such a store do not need its packages.
         from antiphon.server.calls import state_table
 
         self._table = state_table
@@ -88,11 +91,11 @@ class SqlStateStore:
         await self._run(partial(self._table.delete, key=key))
 
     async def sweep(self) -> None:
-        """Forget what is too old, or too much. It is done by itself, once a minute while anything is stored."""
+        """Delete what has expired or exceeds the limit. The store also does this itself, once a minute while in use."""
         await self._run(partial(self._table.sweep, limit=self._limit, at=self._now()))
 
     async def aclose(self) -> None:
-        """Close the database; the store can not be used after it."""
+        """Close the database; the store cannot be used afterwards."""
         if self._sweeping is not None:
             await asyncio.wait([self._sweeping])
         await self._runner.aclose()
@@ -106,7 +109,7 @@ class SqlStateStore:
         await self.aclose()
 
     async def _store(self, work: Callable[[Connection], T]) -> T:
-        """Store something. Now and then that begins a sweep, for which it does not wait."""
+        """Run something that stores. Now and then this starts a sweep, without waiting for it."""
         stored = await self._run(work)
         if time.monotonic() - self._swept >= SWEEP:
             self._swept = time.monotonic()
@@ -115,10 +118,11 @@ class SqlStateStore:
         return stored
 
     async def _run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
-        """Do one thing in a transaction.
+        """Run one piece of work in a transaction.
 
         Raises:
-            StoreStalled: the database does not answer. Whatever it raises.
+            StoreStalled: the database does not answer.
+            Whatever the work raises.
         """
         if not self._ready:
             await self._patience.wait(self._runner.run(self._table.make))
@@ -126,12 +130,12 @@ class SqlStateStore:
         return await self._patience.wait(self._runner.run(work, write=write))
 
     def _now(self) -> float | None:
-        """Return the time, or ``None`` for that of the database."""
+        """Return the time, or ``None`` to use that of the database."""
         return None if self._clock is None else self._clock()
 
 
 def _told(sweeping: asyncio.Task[None]) -> None:
-    """Say that a sweep failed. The next one forgets what this one left."""
+    """Log that a sweep failed; the next one deletes what this one left."""
     error = None if sweeping.cancelled() else sweeping.exception()
     if error is not None:
         _log.warning("the state store was not swept: %s", type(error).__name__)

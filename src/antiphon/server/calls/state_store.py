@@ -1,7 +1,7 @@
-"""Where servers of several processes keep what one call's ``requestState`` cannot carry, and who may go on with it.
+"""Storage that the processes of one server share: what ``requestState`` cannot carry, and which process owns a call.
 
-Owns the seam and its form in memory, which serves one process and tests. Nothing in a store can be read without the
-server's keys.
+Owns the interface, and an implementation in memory for one process and for tests. Whatever is secret is sealed with the
+server's keys before it is stored.
 """
 
 from __future__ import annotations
@@ -14,52 +14,83 @@ from typing import Protocol, runtime_checkable
 __all__ = ["CompareAndSetStore", "MemoryStateStore", "StateStore"]
 
 MAX_STORED = 64 * 1024 * 1024
-"""Bytes that a store in memory keeps; beyond, what was put first is dropped."""
+"""Most bytes a store in memory keeps; beyond that, the entry stored first is dropped."""
 
 _OVERHEAD = 200
-"""Bytes that an entry costs beside its key and value, roughly."""
+"""Estimate of the bytes an entry costs beside its key and value."""
 
 
 class StateStore(Protocol):
-    """A store that the processes of a server share: Redis or a database; four operations, each atomic.
+    """A store that the processes of a server share, such as Redis or a database; each operation is atomic.
 
-    Keys are ASCII, below 100 characters; values are bytes, up to about 1 MiB, sealed where they tell anything. ``ttl``
-    is in seconds; what is older may be forgotten. An exception fails the one call it belongs to. What is written must
-    be there for every process once the operation has returned: completed steps are noted here.
+    Once an operation has returned, every process must see what it wrote: completed steps are recorded here. An
+    exception from a store fails only the call it belongs to.
     """
 
     async def get(self, key: str) -> bytes | None:
-        """Return what is stored under a key (Redis: ``GET``)."""
+        """Return what is stored under a key, or ``None`` (Redis: ``GET``).
+
+        Args:
+            key: ASCII, below 100 characters.
+        """
         ...
 
     async def put(self, key: str, value: bytes, ttl: float) -> None:
-        """Store a value, whatever was there (Redis: ``SET key value EX ttl``)."""
+        """Store a value, replacing any that is there (Redis: ``SET key value EX ttl``).
+
+        Args:
+            key: ASCII, below 100 characters.
+            value: bytes, up to about 1 MiB.
+            ttl: seconds after which the value may be forgotten.
+        """
         ...
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Store a value if there is none; tell whether it was stored (Redis: ``SET key value NX EX ttl``)."""
+        """Store a value if there is none, and tell whether it was stored (Redis: ``SET key value NX EX ttl``).
+
+        Args:
+            key: ASCII, below 100 characters.
+            value: bytes, up to about 1 MiB.
+            ttl: seconds after which the value may be forgotten.
+        """
         ...
 
     async def delete(self, key: str) -> None:
-        """Forget a key, if it is there (Redis: ``DEL``)."""
+        """Forget a key, if it is there (Redis: ``DEL``).
+
+        Args:
+            key: ASCII, below 100 characters.
+        """
         ...
 
 
 @runtime_checkable
 class CompareAndSetStore(StateStore, Protocol):
-    """A ``StateStore`` that can also replace what it is told to expect, and nothing else.
+    """A ``StateStore`` that can also replace a value on condition that it has not changed.
 
-    With it, a retry that comes back to the process where its call is parked goes on there, even if another process
-    had taken the call over meanwhile and died.
+    With it, a retry that reaches the process where its call is parked continues there, even if another process had
+    taken the call over in the meantime and died.
     """
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
-        """Store a value if ``expected`` is stored now; tell whether it was (SQL: ``UPDATE ... WHERE value = ...``)."""
+        """Store a value if ``expected`` is stored now, and tell whether it was (SQL: ``UPDATE ... WHERE value = ...``).
+
+        Args:
+            key: ASCII, below 100 characters.
+            value: bytes, up to about 1 MiB.
+            ttl: seconds after which the value may be forgotten.
+            expected: the value that must be stored now.
+        """
         ...
 
 
 class MemoryStateStore:
-    """A ``CompareAndSetStore`` in memory: for several servers in one process. ``limit``: bytes, nearly."""
+    """A ``CompareAndSetStore`` in memory, for several servers in one process.
+
+    Args:
+        limit: most bytes to keep, approximately.
+        clock: returns seconds that only increase; by default ``time.monotonic``.
+    """
 
     def __init__(self, *, limit: int = MAX_STORED, clock: Callable[[], float] = time.monotonic) -> None:
         self._values: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
@@ -92,7 +123,7 @@ class MemoryStateStore:
 
     async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
         """See ``CompareAndSetStore.replace``."""
-        # Nothing below waits, so no other task comes in between.
+        # Nothing below awaits, so no other task can change the entry in between.
         if await self.get(key) != expected:
             return False
         await self.put(key, value, ttl)

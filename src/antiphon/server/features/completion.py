@@ -1,7 +1,7 @@
 """Completion of arguments while a person types them.
 
-Owns the completers of prompts and resource templates. Where there is none, an argument that is limited to some values
-(an enum, ``Literal``) is completed from these.
+Owns the completers of prompts and resource templates. An argument without one that has only some possible values (an
+enum, ``Literal``) is completed from these.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Completions"]
 
 
 class _Completer:
-    """A function ``(value)`` or ``(value, arguments)``, with the context if it wants that."""
+    """A function ``(value)`` or ``(value, arguments)``, which may also take the context."""
 
     __slots__ = ("_function", "_names", "place")
 
@@ -46,12 +46,12 @@ class _Completer:
         self._function = UserFunction(function, signature)
 
     async def run(self, value: str, arguments: Mapping[str, str], context: Any) -> Any:
-        """Return what the function returns for ``value``, the other arguments being settled."""
+        """Return what the function returns for ``value``, given the other arguments' values."""
         return await self._function.run(dict(zip(self._names, (value, dict(arguments)), strict=False)), context)
 
 
 class Completions:
-    """The completers of a server, whose prompts and templates it looks up."""
+    """The completers of a server, which looks up prompts and templates in the server's registries."""
 
     def __init__(self, prompts: Registry[ServedPrompt], templates: Registry[ServedTemplate]) -> None:
         self._prompts = prompts
@@ -59,26 +59,26 @@ class Completions:
         self._completers: dict[tuple[str, str], _Completer] = {}
 
     def __len__(self) -> int:
-        """Count the arguments that can be completed: 0 means that there is nothing to offer."""
+        """Count the completers and arguments with known values; 0 means the capability is not declared."""
         limited = [len(owner.choices) for owners in (self._prompts, self._templates) for owner in owners]
         return len(self._completers) + sum(limited)
 
     def add(self, of: str, argument: str, function: Callable[..., Any]) -> None:
-        """Let ``function`` complete one argument of the prompt or template ``of`` (which may be added later).
+        """Register a function that completes one argument of a prompt or template, which may be added later.
 
         Raises:
-            ConfigError: it is not callable with the text typed so far, or the argument has a completer already.
+            ConfigError: the function cannot be called with a text, or the argument has a completer already.
         """
         if (of, argument) in self._completers:
             raise ConfigError(f'completer "{of} {argument}" is there already: an argument has one; remove it first')
         self._completers[of, argument] = _Completer(function, of, argument)
 
     def remove(self, of: str, argument: str) -> None:
-        """Take a completer out. Raises ``KeyError`` if there is none."""
+        """Remove a completer. Raises ``KeyError`` if there is none."""
         del self._completers[of, argument]
 
     async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
-        """Serve ``completion/complete``: at most ``MAX_VALUES`` values, with the number of all.
+        """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all.
 
         Raises:
             InvalidParams: there is no such prompt or template, or it has no such argument.

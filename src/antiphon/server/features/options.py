@@ -1,4 +1,4 @@
-"""What an author may say about a feature beside its function. Types, and no more."""
+"""What an author may say about a feature beside its function."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ class ToolOptions(TypedDict, total=False):
     """Options of a tool."""
 
     name: str
-    """Instead of the function's own."""
+    """Name of the tool; by default the function's."""
+    """Name for people."""
     title: str
     description: str
-    """Instead of the docstring's."""
+    """What the tool does, for models; by default the function's docstring."""
+    """Pictures that a client may show."""
     annotations: ToolAnnotations
-    """Hints to clients, such as read-only."""
+    """Hints to clients, for example that the tool only reads."""
     icons: Sequence[Icon]
     meta: Meta
     output_schema: Mapping[str, Any]
-    """JSON Schema of the structured content, instead of the return annotation's; results are validated against it."""
+    """JSON Schema of the structured content; by default from the return annotation. Results are validated against
+    it."""
     structured: bool
-    """``False``: text only. ``True``: structured content even of a string."""
+    """``False``: return text only. ``True``: return structured content even for a plain string."""
     timeout: float
-    """Seconds; time in which the client is asked does not count."""
+    """Seconds for one call, not counting time spent waiting for the client's answers."""
     requires: Requirement
-    """The client capability without which the tool is of no use."""
+    """A client capability that the tool needs; clients without it are not offered the tool."""
     once: bool
-    """Never let one call of it become two: where processes share keys, it goes on in another one only if their
-    ``state_store`` promises that it does not go on in both. For what must not happen twice and cannot be a step."""
+    """Never run one call twice. Where processes share keys, the call continues in another process only if the
+    ``state_store`` guarantees that it does not continue in both. For side effects that cannot be a step."""
     inline: bool
-    """Run a function that is not async on the event loop: for one that never waits."""
+    """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
 
 
 class TemplateOptions(TypedDict, total=False):
@@ -46,7 +49,7 @@ class TemplateOptions(TypedDict, total=False):
     title: str
     description: str
     mime_type: str
-    """By default as the return annotation says: text or bytes."""
+    """Media type; by default from the return annotation: text or bytes."""
     annotations: Annotations
     icons: Sequence[Icon]
     meta: Meta
@@ -57,7 +60,7 @@ class ResourceOptions(TemplateOptions, total=False):
     """Options of a resource."""
 
     size: int
-    """Bytes."""
+    """Size of the contents in bytes, before any encoding."""
 
 
 class PromptOptions(TypedDict, total=False):

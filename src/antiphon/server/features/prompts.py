@@ -1,6 +1,7 @@
-"""A prompt: a person's function that writes messages, with text as arguments.
+"""A prompt: a function that returns messages and takes text as arguments.
 
-Owns ``Prompt`` and what its function may return. Arguments are text on the wire and typed in the function.
+Owns ``ServedPrompt`` and what its function may return. Arguments are text on the wire, and converted to the types of
+the function's parameters.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ __all__ = ["ServedPrompt"]
 
 
 class ServedPrompt:
-    """A message template that a client can fill. Make one with ``from_function``.
+    """A message template that a client can fill in. Make one with ``from_function``.
 
-    ``name``; ``definition`` as it is listed; ``choices``: the values of the arguments that are limited to some.
+    Attributes: ``name``; ``definition`` as it is listed; ``choices``: the possible values of arguments that have only
+    some.
     """
 
     __slots__ = ("_arguments", "_build", "_definition", "_function", "_place", "choices", "name")
@@ -50,7 +52,7 @@ class ServedPrompt:
 
     @property
     def definition(self) -> wire.Prompt:
-        """The prompt as it is listed. Made when first asked for."""
+        """The prompt as it is listed. Made on first use."""
         if self._definition is None:
             self._definition = self._build()
         return self._definition
@@ -71,7 +73,11 @@ class ServedPrompt:
         return self._function.context is not None
 
     async def get(self, arguments: Mapping[str, str] | None, context: Any = None) -> GetPromptResult:
-        """Fill the prompt.
+        """Fill in the prompt.
+
+        Args:
+            arguments: values of the arguments by name, as text; ``None`` counts as none.
+            context: passed unchanged to a function that takes the context.
 
         Raises:
             ArgumentError: an argument is unknown, missing or not of its type.
@@ -85,7 +91,7 @@ class ServedPrompt:
         return GetPromptResult(messages=messages, description=self.definition.description)
 
     def _messages(self, item: Any) -> Sequence[PromptMessage]:
-        """Turn one thing that the function returned into messages; text and content are the user's."""
+        """Convert one item that the function returned to messages; text and content become messages of the user."""
         if isinstance(item, PromptMessage):
             return [item]
         if isinstance(item, str):
@@ -129,8 +135,17 @@ class ServedPrompt:
     ) -> ServedPrompt:
         """Make a function a prompt: its parameters are the arguments, its docstring describes them.
 
+        Args:
+            function: the function, plain or async.
+            name: name of the prompt; by default the function's.
+            title: name for people.
+            description: what the prompt is for; by default the function's docstring.
+            icons: pictures that a client may show.
+            meta: the definition's ``_meta``.
+            inline: run a function that is not async on the event loop: only for one that never blocks.
+
         Raises:
-            ConfigError: the function cannot be a prompt; the message names it, the parameter and the remedy.
+            ConfigError: the function cannot be a prompt; the message names it and the parameter, and says what to do.
         """
         signature = read_signature(function, noun="prompt", name=name)
         arguments = Arguments(signature.parameters, signature.place)
@@ -156,7 +171,7 @@ def _items(value: Any) -> Sequence[Any]:
 
 
 def _listed(arguments: Arguments, words: Mapping[str, str]) -> list[PromptArgument]:
-    """List the arguments as prompts do: with name and description, but without their types."""
+    """List the arguments as a prompt's definition does: with name and description, without types."""
     properties = described(arguments.schema, words)["properties"]
     return [
         PromptArgument(

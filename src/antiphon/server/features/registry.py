@@ -1,9 +1,8 @@
-"""What a server offers of one kind, in the order it was added: look-up by name, pages, and word of every change.
+"""What a server offers of one kind, in order of registration: look-up by name, pages, notification of changes.
 
-Owns order, uniqueness and cursors. Generic: knows nothing of tools, resources or prompts.
-
-Every method is quick and leaves the registry whole at any point, so a tool that runs in a thread may add another tool.
-A callback of ``on_change`` runs in the thread that made the change.
+Generic: knows nothing about tools, resources or prompts. Every method is short and leaves the registry consistent at
+every point, so that a tool running in a thread may add another tool. Callbacks of ``on_change`` run in the thread that
+made the change.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ __all__ = ["Page", "Registry"]
 T = TypeVar("T")
 
 _MAX_CURSOR = 32
-"""Ours are 3 to 21 characters long; nothing longer is looked at."""
+"""Our cursors have 3 to 21 characters; longer ones are refused unread."""
 
 
 class Page(NamedTuple, Generic[T]):
-    """Some items in order, and the cursor of the page after them (``None`` on the last page)."""
+    """Some items in order, and the cursor of the next page (``None`` on the last page)."""
 
     items: tuple[T, ...]
     next_cursor: str | None
@@ -32,14 +31,15 @@ class Page(NamedTuple, Generic[T]):
 class Registry(Generic[T]):
     """Named items in the order they were added.
 
-    ``noun`` names one of them in error messages ("tool").
+    Args:
+        noun: what an item is called in error messages, such as ``"tool"``.
     """
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
         self.version = 0
-        """Grows with every change; whoever keeps something made of the items can tell by it whether it is stale."""
-        # Cursors of different lists differ, so that one cannot be mistaken for another.
+        """Increases with every change, so that values computed from the items can be recognised as stale."""
+        # Cursors of different lists differ, so that one cannot be used for another.
         self._mark = "".join(word[0] for word in noun.split())
         self._items: dict[str, tuple[int, T]] = {}
         self._added = 0
@@ -55,7 +55,11 @@ class Registry(Generic[T]):
         return name in self._items
 
     def get(self, name: str) -> T | None:
-        """Return the item of this name, or ``None``."""
+        """Return the item of this name, or ``None``.
+
+        Args:
+            name: name of the item.
+        """
         entry = self._items.get(name)
         return None if entry is None else entry[1]
 
@@ -64,9 +68,15 @@ class Registry(Generic[T]):
         return list(self._items)
 
     def add(self, name: str, item: T, *, replace: bool = False) -> None:
-        """Add an item behind all others; with ``replace`` it takes the place of one of the same name, if there is one.
+        """Add an item after all others.
 
-        Raises ``ConfigError`` if the name is taken.
+        Args:
+            name: name of the item.
+            item: the item.
+            replace: let the item take the place of one with the same name.
+
+        Raises:
+            ConfigError: the name is taken.
         """
         present = self._items.get(name)
         if present is not None and not replace:
@@ -77,7 +87,14 @@ class Registry(Generic[T]):
         self._changed()
 
     def remove(self, name: str) -> T:
-        """Take an item out and return it. Raises ``KeyError`` if there is none of this name."""
+        """Remove an item and return it.
+
+        Args:
+            name: name of the item.
+
+        Raises:
+            KeyError: there is no item of this name.
+        """
         if name not in self._items:
             raise KeyError(f"no {self.noun} {name!r}")
         _, item = self._items.pop(name)
@@ -85,10 +102,14 @@ class Registry(Generic[T]):
         return item
 
     def page(self, cursor: str | None = None, size: int | None = None) -> Page[T]:
-        """Return up to ``size`` items behind ``cursor`` (from the start without one; all without a size).
+        """Return one page of items. Items added or removed meanwhile cause no other item to be skipped or repeated.
 
-        A cursor stays good whatever is added or removed meanwhile: nothing that stays is skipped or repeated.
-        Raises ``InvalidParams`` for a cursor that this registry cannot have given.
+        Args:
+            cursor: the cursor of the page; by default the first page.
+            size: most items in the page; all by default.
+
+        Raises:
+            InvalidParams: this registry cannot have issued the cursor.
         """
         entries = list(self._items.values())
         start = 0 if cursor is None else bisect_right(entries, self._position(cursor), key=_number)
@@ -97,7 +118,14 @@ class Registry(Generic[T]):
         return Page(tuple(item for _, item in chosen), f"{self._mark}.{chosen[-1][0]:x}" if more else None)
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call ``callback`` after every change; returns a function that ends this."""
+        """Call a function after every change.
+
+        Args:
+            callback: the function, without arguments.
+
+        Returns:
+            A function that ends this.
+        """
         self._listeners.append(callback)
 
         def stop() -> None:
@@ -107,7 +135,7 @@ class Registry(Generic[T]):
         return stop
 
     def _position(self, cursor: str) -> int:
-        """Read a cursor: opaque to clients, so any that is not exactly as we write it is invalid."""
+        """Read a cursor. Cursors are opaque to clients, so any that differs from what we write is invalid."""
         kind, _, number = cursor.partition(".")
         if len(cursor) <= _MAX_CURSOR and kind == self._mark and number.isascii() and number.isalnum():
             try:

@@ -1,7 +1,7 @@
-"""Resources: a person's function behind a URI, or behind a family of URIs.
+"""Resources: a function that serves one URI, or a family of URIs.
 
-Owns ``Resource`` (one URI), ``ResourceTemplate`` (RFC 6570) and what their functions may return. Which of them serves a
-URI is the server's to decide.
+Owns ``ServedResource`` (one URI), ``ServedTemplate`` (RFC 6570) and what their functions may return. The server decides
+which of them serves a URI.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
 
 
 class _Readable:
-    """A function and how its return value becomes contents."""
+    """A function, and how its return value becomes contents."""
 
     __slots__ = ("_function", "_mime_type", "_place")
 
@@ -60,7 +60,7 @@ class _Readable:
         return ReadResourceResult(contents=[self._contents(uri, item) for item in given])
 
     def _contents(self, uri: str, value: Any) -> ResourceContents:
-        """Text stays text, bytes become a blob, contents pass, and anything else is written as JSON."""
+        """Convert a returned value: text stays text, bytes become a blob, contents pass, anything else becomes JSON."""
         if isinstance(value, ResourceContents):
             return value
         if isinstance(value, str):
@@ -76,7 +76,7 @@ class _Readable:
 
 
 class ServedResource(_Readable):
-    """Something with a fixed URI that a client can read. Make one with ``from_function`` or ``of``."""
+    """A resource with a fixed URI. Make one with ``from_function`` or ``of``."""
 
     __slots__ = ("definition", "uri")
 
@@ -90,7 +90,11 @@ class ServedResource(_Readable):
         return f"Resource({self.uri!r})"
 
     async def read(self, uri: str, context: Any = None) -> ReadResourceResult:
-        """Read the resource; the contents bear ``uri``.
+        """Read the resource.
+
+        Args:
+            uri: URI that the contents are to bear.
+            context: passed unchanged to a function that takes the context.
 
         Raises:
             ResultInvalid: what the function returned is no text, bytes or JSON.
@@ -113,9 +117,20 @@ class ServedResource(_Readable):
         meta: Meta | None = None,
         inline: bool = False,
     ) -> ServedResource:
-        """Make a function the resource ``uri``. It takes nothing but, if it wants, the context.
+        """Make a function a resource. It takes no argument except, optionally, the context.
 
-        ``mime_type`` by default follows the return annotation; ``size`` is in bytes.
+        Args:
+            function: the function, plain or async.
+            uri: URI of the resource.
+            name: name of the resource; by default the function's.
+            title: name for people.
+            description: what the resource holds; by default the function's docstring.
+            mime_type: media type; by default from the return annotation: text or bytes.
+            size: size of the contents in bytes, before any encoding.
+            annotations: hints to clients on how to use it.
+            icons: pictures that a client may show.
+            meta: the definition's ``_meta``.
+            inline: run a function that is not async on the event loop: only for one that never blocks.
 
         Raises:
             ConfigError: the URI has no scheme, or the function takes an argument.
@@ -141,7 +156,16 @@ class ServedResource(_Readable):
 
     @classmethod
     def of(cls, uri: str, data: str | bytes, **options: Any) -> ServedResource:
-        """Make a resource that always holds the same text or bytes; options as for ``from_function``."""
+        """Make a resource that always holds the same text or bytes.
+
+        Args:
+            uri: URI of the resource.
+            data: the text or bytes.
+            options: those of ``from_function``.
+
+        Raises:
+            ConfigError: the URI has no scheme.
+        """
 
         def read() -> str | bytes:
             return data
@@ -156,9 +180,9 @@ class ServedResource(_Readable):
 
 
 class ServedTemplate(_Readable):
-    """A family of resources whose URIs have gaps (RFC 6570). Make one with ``from_function``.
+    """A family of resources whose URIs fit a template (RFC 6570). Make one with ``from_function``.
 
-    ``definition`` as it is listed; ``choices``: the values of the gaps that are limited to some.
+    Attributes: ``definition`` as it is listed; ``choices``: the possible values of gaps that have only some.
     """
 
     __slots__ = ("_arguments", "_template", "choices", "definition", "uri_template")
@@ -187,17 +211,26 @@ class ServedTemplate(_Readable):
         return self._template.variables
 
     def match(self, uri: str) -> dict[str, str | list[str]] | None:
-        """Return what stands in the gaps of ``uri``, or ``None`` if this template does not serve it."""
+        """Return the values of the template's gaps in a URI, or ``None`` if the URI does not match.
+
+        Args:
+            uri: the URI.
+        """
         return self._template.match(uri)
 
     async def read(
         self, uri: str, context: Any = None, *, variables: dict[str, str | list[str]] | None = None
     ) -> ReadResourceResult:
-        """Read the resource ``uri``; ``variables`` is what ``match`` gave for it, where that is at hand.
+        """Read a resource of this family.
+
+        Args:
+            uri: URI of the resource.
+            context: passed unchanged to a function that takes the context.
+            variables: what ``match`` returned for this URI; by default it is matched again.
 
         Raises:
-            ResourceNotFound: ``uri`` does not match.
-            ArgumentError: a gap holds what is not of its type, or one that has to be filled is left out.
+            ResourceNotFound: the URI does not match.
+            ArgumentError: a gap holds something that is not of its type, or a required one is left out.
             ResultInvalid: what the function returned is no text, bytes or JSON.
         """
         found = self.match(uri) if variables is None else variables
@@ -222,8 +255,20 @@ class ServedTemplate(_Readable):
     ) -> ServedTemplate:
         """Make a function serve all URIs of a template; its parameters are the gaps.
 
-        A parameter may have any type that text can be read as (``int``, an enum, ...); a gap that explodes
-        (``{/path*}``) gives a list.
+        A parameter may have any type that can be read from text (``int``, an enum, ...); a gap that explodes
+        (``{/path*}``) is a list.
+
+        Args:
+            function: the function, plain or async.
+            uri_template: the URI template (RFC 6570).
+            name: name of the template; by default the function's.
+            title: name for people.
+            description: what the resources hold; by default the function's docstring.
+            mime_type: media type; by default from the return annotation: text or bytes.
+            annotations: hints to clients on how to use them.
+            icons: pictures that a client may show.
+            meta: the definition's ``_meta``.
+            inline: run a function that is not async on the event loop: only for one that never blocks.
 
         Raises:
             ConfigError: the template is malformed, or gaps and parameters differ; the message names both.
@@ -269,7 +314,7 @@ def _description(signature: Signature, given: str | None) -> str | None:
 
 
 def _mime_type(returns: Any) -> str | None:
-    """Guess what a function gives from its return annotation: nothing if that could be several things."""
+    """Return the media type that a return annotation implies, or ``None`` if it allows several."""
     kinds = {member for member in members_of(returns) if isinstance(member, type)}
     if kinds == {str}:
         return TEXT

@@ -1,7 +1,7 @@
-"""A tool: a person's function, or a schema with a handler, made callable with the JSON of a call.
+"""A tool: a function, or a schema with a handler, that is called with the JSON arguments of a request.
 
-Owns ``Tool`` and what makes one. Knows no connection: deadlines, rate limits and the mapping of exceptions to results
-belong to the dispatcher. The path from ``call`` to the body is kept short on purpose.
+Owns ``ServedTool`` and its construction. Deadlines, rate limits and the conversion of exceptions to results belong to
+the dispatcher. The path from ``call`` to the function's body is deliberately short.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _Reader = Callable[[bytes | Raw], dict[str, Any]]
 
 
 class ServedTool:
-    """Something a client can call. Make one with ``from_function`` or ``raw``.
+    """A tool that clients can call. Make one with ``from_function``, ``raw`` or ``of_definition``.
 
-    ``name``; ``definition`` as it is listed; ``timeout`` in seconds (``None``: none of its own); ``requires``: the
-    client capability without which it is of no use; ``wants_context``: whether it can ask back at all.
+    Attributes: ``name``; ``definition`` as it is listed; ``timeout`` in seconds (``None``: no limit of its own);
+    ``requires``: the client capability that it needs; ``wants_context``: whether its function takes the context.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class ServedTool:
     ) -> None:
         self.name = name
         self.once = once
-        """Whether a call of it must never be forked into two runs."""
+        """Whether one call must never become two runs."""
         self.timeout = timeout
         self.requires: Requirement | None = requires
         self.wants_context = function.context is not None
@@ -72,7 +72,7 @@ class ServedTool:
         self._function = function
         self._read = read
         self._arguments = arguments
-        """What checks the one value that was read, for a tool whose schema was written by hand."""
+        """Validates the arguments of a tool whose schema was written by hand."""
         self._results = results
         self._build = build
         self._definition: wire.Tool | None = None
@@ -82,7 +82,7 @@ class ServedTool:
 
     @property
     def definition(self) -> wire.Tool:
-        """The tool as it is listed. Made when first asked for: docstrings cost more to read than to keep."""
+        """The tool as it is listed. Made on first use, since parsing docstrings takes time."""
         if self._definition is None:
             self._definition = self._build()
         return self._definition
@@ -103,12 +103,14 @@ class ServedTool:
         return self._function.is_async
 
     async def call(self, arguments: bytes | Raw, context: Any = None) -> CallToolResult:
-        """Run the tool with the JSON object ``arguments`` (nothing at all counts as an empty one).
+        """Run the tool.
 
-        ``context`` is handed to a function that wants it, untouched.
+        Args:
+            arguments: the arguments, a JSON object; nothing at all counts as an empty one.
+            context: passed unchanged to a function that takes the context.
 
         Raises:
-            ArgumentError: the arguments do not fit; nothing ran.
+            ArgumentError: the arguments do not fit; nothing was run.
             ResultInvalid: what the function returned cannot be sent, or does not fit the output schema.
             Exception: whatever the function raises, ``ToolError`` included.
         """
@@ -145,15 +147,27 @@ class ServedTool:
         inline: bool = False,
         once: bool = False,
     ) -> ServedTool:
-        """Make a function a tool.
+        """Make a function a tool: schemas from its signature, texts from its docstring.
 
-        The schema comes from the signature, the description and the words on arguments from the docstring, the output
-        schema from the return annotation: ``output_schema`` replaces it (and results are then validated),
-        ``structured`` false drops it, true demands one even of ``str``. ``inline`` runs a function that is not async
-        on the event loop, for one that never waits.
+        Args:
+            function: the function, plain or async.
+            name: name of the tool; by default the function's.
+            title: name for people.
+            description: what the tool does, for models; by default the function's docstring.
+            annotations: hints to clients, for example that the tool only reads.
+            icons: pictures that a client may show.
+            meta: the definition's ``_meta``.
+            output_schema: JSON Schema of the structured content, against which results are validated; by default it
+                comes from the return annotation.
+            structured: ``False`` returns text only, ``True`` structured content even for a plain string.
+            timeout: seconds for one call, not counting time spent waiting for the client's answers; no limit by
+                default.
+            requires: a client capability that the tool needs.
+            inline: run a function that is not async on the event loop: only for one that never blocks.
+            once: never run one call twice, see ``ToolOptions``.
 
         Raises:
-            ConfigError: the function cannot be a tool; the message names it, the parameter and the remedy.
+            ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
         """
         signature = read_signature(function, noun="tool", name=name)
         given = _checked_name(name or signature.name, signature.place)
@@ -204,13 +218,28 @@ class ServedTool:
         inline: bool = False,
         lazy: bool = False,
     ) -> ServedTool:
-        """Make a tool of a JSON Schema and a handler ``(arguments)`` or ``(arguments, ctx: Context)``.
+        """Make a tool from a JSON Schema and a handler.
 
-        Arguments are validated against ``input_schema`` (2020-12 unless it says otherwise), which is listed verbatim,
-        and handed over as a plain ``dict``. With ``lazy`` the schema is compiled at the first call.
+        Args:
+            name: name of the tool.
+            input_schema: JSON Schema of the arguments (2020-12 unless it says otherwise), listed unchanged; arguments
+                are validated against it.
+            handler: ``(arguments)`` or ``(arguments, ctx: Context)``, plain or async; ``arguments`` is a plain
+                ``dict``.
+            title: name for people.
+            description: what the tool does, for models.
+            annotations: hints to clients, for example that the tool only reads.
+            icons: pictures that a client may show.
+            meta: the definition's ``_meta``.
+            output_schema: JSON Schema of the structured content, against which results are validated.
+            timeout: seconds for one call, not counting time spent waiting for the client's answers; no limit by
+                default.
+            requires: a client capability that the tool needs.
+            inline: run a handler that is not async on the event loop: only for one that never blocks.
+            lazy: compile the schemas at the first call instead of now.
 
         Raises:
-            ConfigError: the name, the schema or the handler cannot be used.
+            ConfigError: the name, a schema or the handler cannot be used.
         """
         definition = wire.Tool(
             name=name,
@@ -236,7 +265,22 @@ class ServedTool:
         once: bool = False,
         lazy: bool = False,
     ) -> ServedTool:
-        """Make a tool of a definition, which is listed as it is, and a handler. See ``raw``."""
+        """Make a tool from a definition, which is listed unchanged, and a handler.
+
+        Args:
+            definition: name, schemas and texts of the tool.
+            handler: ``(arguments)`` or ``(arguments, ctx: Context)``, plain or async; ``arguments`` is a plain
+                ``dict``.
+            timeout: seconds for one call, not counting time spent waiting for the client's answers; no limit by
+                default.
+            requires: a client capability that the tool needs.
+            inline: run a handler that is not async on the event loop: only for one that never blocks.
+            once: never run one call twice, see ``ToolOptions``.
+            lazy: compile the schemas at the first call instead of now.
+
+        Raises:
+            ConfigError: the name, a schema or the handler cannot be used.
+        """
         signature = read_signature(handler, noun="tool", name=definition.name)
         name = _checked_name(definition.name, signature.place)
         parameter = _only_parameter(signature)

@@ -1,7 +1,7 @@
-"""The parts of a URI template (RFC 6570): what each may stand for, and where in a URI it can.
+"""The parts of a URI template (RFC 6570): which text each may match, and at which positions of a URI.
 
-Owns the operator table, variables, the matching of one part and its expansion. ``uri_template`` parses templates and
-puts the parts together; nothing here sees a whole template.
+Owns the operator table, variables, and the matching and expansion of one part. ``uri_template`` parses templates and
+combines the parts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["OPERATORS", "Expression", "Operator", "Part", "Scalar", "Value", "Va
 
 Scalar = str | int | float
 Value = Scalar | Sequence[Scalar] | Mapping[str, Scalar] | None
-"""What a variable may hold when a template is expanded; ``None`` and what is empty count as undefined."""
+"""What a variable may hold in an expansion; ``None`` and empty lists and mappings count as undefined."""
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _TRIPLET = r"(%[0-9A-Fa-f]{2})"
 
 
 class Operator(Struct, frozen=True, kw_only=True):
-    """How the expressions of one operator look (RFC 6570, appendix A)."""
+    """How expressions with one operator are written (RFC 6570, appendix A)."""
 
     first: str = ""
     separator: str = ","
@@ -31,7 +31,7 @@ class Operator(Struct, frozen=True, kw_only=True):
     if_empty: str = ""
     safe: str = ""
     stops: str = "/?#"
-    """Characters that a value never holds unencoded. Wider than the RFC's, because people write URIs by hand."""
+    """Characters that a value never holds unencoded. More than the RFC requires, because people write URIs by hand."""
 
 
 OPERATORS: Mapping[str, Operator] = {
@@ -55,13 +55,13 @@ class Variable(Struct, frozen=True):
 
 
 class Expression(Struct, frozen=True):
-    """What stands between one pair of braces."""
+    """The text between one pair of braces."""
 
     operator: Operator
     variables: tuple[Variable, ...]
 
     def expand(self, values: Mapping[str, Value]) -> str:
-        """Write the expression with these values (RFC 6570, section 3.2.1)."""
+        """Expand the expression with these values (RFC 6570, section 3.2.1)."""
         pieces: list[str] = []
         for variable in self.variables:
             value = values.get(variable.name)
@@ -91,29 +91,29 @@ class Expression(Struct, frozen=True):
         safe = self.operator.safe
         if not safe:
             return quote(text, safe="")
-        # "reserved expansion": triplets that are there already stay as they are.
+        # "reserved expansion": percent-encoded triplets that are already there stay unchanged.
         return "".join(
             part if index % 2 else quote(part, safe=safe) for index, part in enumerate(re.split(_TRIPLET, text))
         )
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """Something that stands for a stretch of a URI: ``lead``, then any characters but those in ``stops``."""
+    """A part that matches a stretch of a URI: ``lead``, then any characters except those in ``stops``."""
 
     lead: str
     stops: str | None = None
-    """``None``: nothing follows the lead (a literal)."""
+    """``None`` for a literal: nothing follows the lead."""
     least: int = 0
-    """How many characters follow the lead at least: 0 or 1."""
+    """Least number of characters after the lead: 0 or 1."""
     optional: bool = False
     variables: tuple[Variable, ...] = ()
     separator: str = ","
     named: bool = False
 
     def reach(self, uri: str, after: bytearray) -> bytearray:
-        """Tell for every position of ``uri`` whether this part and all behind it match from there to the end.
+        """Compute for every position of ``uri`` whether this part and all after it match from there to the end.
 
-        ``after`` says the same for the parts behind this one; both are as long as the URI and one more.
+        ``after`` holds the same for the parts after this one. Both are one longer than the URI.
         """
         body = after if self.stops is None else self._body(uri, after)
         good = bytearray(after) if self.optional else bytearray(len(uri) + 1)
@@ -126,11 +126,11 @@ class Part(Struct, frozen=True, kw_only=True):
         return good
 
     def _body(self, uri: str, after: bytearray) -> bytearray:
-        """Tell from which positions at least ``least`` characters that may follow the lead go to a good end."""
+        """Mark the positions from which at least ``least`` characters other than stops lead to a marked position."""
         reached = bytearray(len(uri) + 1)
         start = 0
         for stop in [*_stop_positions(uri, self.stops or ""), len(uri)]:
-            # Between two stops, every position up to the last good end reaches it.
+            # Between two stops, every position up to the last marked one can reach it.
             last = after.rfind(1, start, stop + 1)
             count = last + 1 - self.least - start
             if last >= 0 and count > 0:
@@ -139,9 +139,9 @@ class Part(Struct, frozen=True, kw_only=True):
         return reached
 
     def end(self, uri: str, start: int, after: bytearray) -> int:
-        """Return where this part ends if it starts at ``start``: as far right as the parts behind it allow.
+        """Return where this part ends if it starts at ``start``: as far right as the parts after it allow.
 
-        Equals ``start`` if the part is left out. ``reach`` must have found ``start`` good.
+        Returns ``start`` if the part is left out. ``reach`` must have marked ``start``.
         """
         if not uri.startswith(self.lead, start):
             return start
@@ -153,7 +153,7 @@ class Part(Struct, frozen=True, kw_only=True):
         return start if best < 0 else best
 
     def bind(self, text: str, found: dict[str, str | list[str]]) -> bool:
-        """Put what ``text`` says about the variables into ``found``; false if it cannot come from this template."""
+        """Add the variables in ``text`` to ``found``; return false if this template cannot have produced the text."""
         if not self.variables or not text:
             return True
         try:
@@ -196,12 +196,12 @@ def _scan(stops: str) -> re.Pattern[str]:
 
 
 def _stop_positions(uri: str, stops: str, start: int = 0) -> Iterator[int]:
-    """Say where, from ``start`` on, a value has to end."""
+    """Yield the positions from ``start`` on at which a value must end."""
     return (found.start() for found in _scan(stops).finditer(uri, start)) if stops else iter(())
 
 
 def _decode(text: str) -> str:
-    """Undo percent-encoding; what is no triplet stays, what is not UTF-8 raises ``UnicodeDecodeError``."""
+    """Decode percent-encoding. Malformed triplets stay; what is not UTF-8 raises ``UnicodeDecodeError``."""
     if "%" not in text:
         return text
     from urllib.parse import unquote

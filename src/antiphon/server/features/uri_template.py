@@ -1,10 +1,10 @@
-"""URI templates (RFC 6570): take a URI apart, or put one together.
+"""URI templates (RFC 6570): match a URI, or expand a template.
 
-Owns parsing and the matching of whole URIs; ``uri_parts`` knows the single parts. Knows nothing of resources, and
-treats what a variable holds as data: ``..`` or ``%2F`` in a value is for the function that uses it to judge.
+Owns parsing and the matching of whole URIs; ``uri_parts`` matches single parts. Values are returned as data: the
+function that uses a value must judge ``..`` or ``%2F`` in it.
 
-A match costs at most (length of the URI) x (parts of the template) steps, whatever the URI: nothing backtracks.
-Of several ways to match, each variable from the left takes as much as it can.
+Matching takes at most (length of the URI) x (parts of the template) steps, without backtracking. Where a URI can match
+in several ways, each variable from the left takes as much as it can.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from antiphon.server.features.uri_parts import OPERATORS, Expression, Part, Valu
 __all__ = ["MAX_URI", "MAX_VARIABLES", "UriTemplate"]
 
 MAX_URI = 4096
-"""Longest URI that is matched, in characters. Web servers refuse longer ones, at 2 to 8 KiB."""
+"""Longest URI that is matched, in characters. Web servers refuse URIs beyond 2 to 8 KiB."""
 
 MAX_VARIABLES = 32
-"""Most variables in one template: the cost of a match grows with them, and no known template has ten."""
+"""Most variables in one template: the cost of a match grows with their number. Templates in use have fewer than ten."""
 
 _PIECE = r"\{([^{}]*)\}|([^{}]+)"
 _VARIABLE = r"([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)(?:(\*)|:([1-9][0-9]{0,3}))?"
@@ -33,8 +33,9 @@ _VARIABLE = r"([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)(?:(\*)|:([1-9][0-9]{0,3}))?"
 class UriTemplate:
     """A parsed template: ``{var} {+var} {#var} {.var} {/var} {;var} {?var} {&var}``, with ``*`` and ``:n``.
 
-    Raises ``ConfigError``, which names the template and the place, if it is malformed, if a variable comes twice, or
-    if two variables touch so that nobody could tell where one ends.
+    Raises:
+        ConfigError: the template is malformed, names a variable twice, or has two adjacent variables with no delimiter
+            between them; the message names the template and the place.
     """
 
     __slots__ = ("_parts", "_pieces", "template", "variables")
@@ -54,15 +55,15 @@ class UriTemplate:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Names of the variables without which no URI matches."""
+        """Names of the variables that every matching URI must contain."""
         return tuple(v.name for part in self._parts if not part.optional for v in part.variables)
 
     def match(self, uri: str) -> dict[str, str | list[str]] | None:
         """Return the variables of ``uri``, percent-decoded, or ``None`` if it does not match.
 
-        An exploded variable (``*``) holds a list. Variables that may be left out and are, are missing. In a query the
-        order of the parameters is free, and one that the template does not name means no match. A URI longer than
-        ``MAX_URI`` never matches.
+        An exploded variable (``*``) is a list; optional variables that are left out are missing from the result. Query
+        parameters may come in any order, but all of them must be in the template. A URI longer than ``MAX_URI`` never
+        matches.
         """
         parts = self._parts
         if len(uri) > MAX_URI or not uri.startswith(parts[0].lead if parts and not parts[0].optional else ""):
@@ -80,11 +81,11 @@ class UriTemplate:
         return found
 
     def expand(self, values: Mapping[str, Value]) -> str:
-        """Write the URI with these values (RFC 6570, section 3); what is undefined is left out."""
+        """Expand the template with these values (RFC 6570, section 3); undefined ones are left out."""
         return "".join(p if isinstance(p, str) else p.expand(values) for p in self._pieces)
 
     def _reached(self, uri: str) -> list[bytearray]:
-        """Tell for each part, and for the end, from which positions the rest of the URI matches."""
+        """Compute for each part, and for the end, from which positions the rest of the URI matches."""
         last = bytearray(len(uri) + 1)
         last[-1] = 1
         reached = [last]
@@ -95,7 +96,7 @@ class UriTemplate:
 
 
 def _pieces(template: str) -> Iterator[str | Expression]:
-    """Cut a template into literal text and expressions."""
+    """Split a template into literal text and expressions."""
     position = 0
     pattern = re.compile(_PIECE)
     while position < len(template):
@@ -108,7 +109,7 @@ def _pieces(template: str) -> Iterator[str | Expression]:
 
 
 def _expression(template: str, body: str) -> Expression:
-    """Parse what stands between two braces."""
+    """Parse the text between two braces."""
     symbol = body[:1] if body[:1] in OPERATORS else ""
     variables: list[Variable] = []
     for spec in body[len(symbol) :].split(","):
@@ -124,7 +125,7 @@ def _expression(template: str, body: str) -> Expression:
 
 
 def _refuse_ambiguity(template: str, pieces: list[str | Expression], names: list[str]) -> None:
-    """Refuse templates that can be expanded but not matched."""
+    """Refuse templates that can be expanded but not matched unambiguously."""
     if len(names) > MAX_VARIABLES:
         raise ConfigError(f"URI template {template!r}: {len(names)} variables, at most {MAX_VARIABLES} are taken")
     for name in names:
@@ -139,7 +140,7 @@ def _refuse_ambiguity(template: str, pieces: list[str | Expression], names: list
 
 
 def _parts(pieces: list[str | Expression]) -> tuple[Part, ...]:
-    """Turn pieces into parts to match, left to right."""
+    """Convert pieces to parts to match, from left to right."""
     parts: list[Part] = []
     in_query = False
     for piece in pieces:
@@ -154,7 +155,7 @@ def _parts(pieces: list[str | Expression]) -> tuple[Part, ...]:
 
 
 def _positional(piece: Expression, *, in_query: bool) -> Iterator[Part]:
-    """Make one part per variable; all but the first of an expression without an operator may be left out."""
+    """Make one part per variable; all but the first of an expression without an operator are optional."""
     operator = piece.operator
     for index, variable in enumerate(piece.variables):
         lead = operator.separator if index else operator.first
@@ -175,7 +176,7 @@ def _positional(piece: Expression, *, in_query: bool) -> Iterator[Part]:
 
 
 def _add_named(parts: list[Part], piece: Expression) -> None:
-    """Make one part for all variables of an expression, and join ``{?a}{&b}``."""
+    """Make one part for all variables of an expression, joining ``{?a}{&b}`` into one."""
     operator = piece.operator
     if parts and parts[-1].named and operator.first == "&" and parts[-1].separator == "&":
         parts[-1] = replace(parts[-1], variables=parts[-1].variables + piece.variables)
@@ -193,7 +194,7 @@ def _add_named(parts: list[Part], piece: Expression) -> None:
 
 
 def _bounded(part: Part, behind: list[Part]) -> Part:
-    """Keep ``{+var}`` and ``{#var}`` from swallowing a query or fragment that has a part of its own."""
+    """Keep ``{+var}`` and ``{#var}`` from matching a query or fragment that has a part of its own."""
     if part.stops is None or part.stops.strip(","):
         return part
     leads = {other.lead for other in behind if other.optional}

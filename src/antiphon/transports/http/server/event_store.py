@@ -1,7 +1,7 @@
-"""What was sent on resumable streams, kept so that a client that lost its connection misses nothing.
+"""Events of resumable streams, kept so that a client that lost its connection misses none.
 
-2025-11-25 basic/transports, "Resumability and Redelivery". Owns keeping and finding; which stream an event belongs to,
-and who may resume it, is decided in ``session``.
+2025-11-25 basic/transports, "Resumability and Redelivery". ``session`` decides which stream an event belongs to, and
+who may resume it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,38 @@ __all__ = ["EventStore", "MemoryEventStore"]
 
 
 class EventStore(Protocol):
-    """Keeps the events of streams, each stream by its own. Numbers of one stream increase."""
+    """Keeps the events of each stream. Numbers within one stream increase."""
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """Keep one event."""
+        """Keep one event.
+
+        Args:
+            stream: id of the stream.
+            number: number of the event in its stream.
+            data: the message, as JSON.
+        """
         ...
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """Return the events of this stream after ``number``, in order, as far as they are kept."""
+        """Return the kept events of a stream that follow an event, in order.
+
+        Args:
+            stream: id of the stream.
+            number: number of the last event that the client received.
+        """
         ...
 
     async def forget(self, stream: str) -> None:
-        """Drop a stream: nobody can resume it any more. Unknown streams are no error."""
+        """Drop a stream, which nobody can resume any more. An unknown stream is no error.
+
+        Args:
+            stream: id of the stream.
+        """
         ...
 
 
 class MemoryEventStore:
-    """Keeps the newest events in memory, of all streams together at most ``max_bytes``; the oldest go first."""
+    """Keeps the newest events of all streams in memory, at most ``max_bytes`` in all; the oldest are dropped first."""
 
     def __init__(self, max_bytes: int = 32 * 1024 * 1024, max_events: int = 50_000) -> None:
         self._max_bytes = max_bytes
@@ -40,11 +55,11 @@ class MemoryEventStore:
         self._numbers: dict[str, list[int]] = {}
 
     async def append(self, stream: str, number: int, data: bytes) -> None:
-        """See ``keep``."""
+        """See ``EventStore.append``."""
         self.keep(stream, number, data)
 
     def keep(self, stream: str, number: int, data: bytes) -> None:
-        """Keep one event, and drop the oldest of all where there is no room."""
+        """Keep one event, and drop the oldest events of all streams to make room."""
         self._events[stream, number] = data
         self._numbers.setdefault(stream, []).append(number)
         self._bytes += len(data)
@@ -52,15 +67,15 @@ class MemoryEventStore:
             self._drop_oldest()
 
     async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
-        """Return what is kept of a stream after an event."""
+        """See ``EventStore.after``."""
         return [(each, self._events[stream, each]) for each in self._numbers.get(stream, ()) if each > number]
 
     async def forget(self, stream: str) -> None:
-        """See ``drop``."""
+        """See ``EventStore.forget``."""
         self.drop(stream)
 
     def drop(self, stream: str) -> None:
-        """Keep nothing of a stream any more."""
+        """Drop all events of a stream."""
         for number in self._numbers.pop(stream, ()):
             self._bytes -= len(self._events.pop((stream, number)))
 
