@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from antiphon.errors import Rejected
-from antiphon.host import Grant, MemoryStore, Terms, digest
+from antiphon.host import UNBOUNDED, Grant, MemoryStore, Terms, digest
 from antiphon.host.audit.log import day_of
 from antiphon.host.budget import DOLLAR, Account, Amount, Cap
 from antiphon.host.catalogue import Model
@@ -52,7 +52,7 @@ def text_of(shown: str) -> str:
             Terms(until=4_000_000_000.0),
             "Every request like this, until 2096-10-02 07:06:40 UTC, in every session",
         ),
-        ("always", Terms(), "Every request like this, in every session"),
+        ("always", UNBOUNDED, "Every request like this, in every session"),
     ],
 )
 async def test_a_grant_is_a_sentence(scope: str, terms: Terms, sentence: str):
@@ -63,7 +63,7 @@ async def test_a_grant_is_a_sentence(scope: str, terms: Terms, sentence: str):
         shown = (await page.get("/grants")).text
         assert sentence in text_of(shown).replace(" ,", ",")
         assert f"/grants/{given.id}/revoke" in shown
-        assert ("without a limit" in shown) == (terms == Terms())
+        assert ("without a limit" in shown) == (terms == UNBOUNDED)
 
 
 async def test_a_grant_for_a_tool_names_it():

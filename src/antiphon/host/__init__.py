@@ -20,6 +20,7 @@ from antiphon.host.providers.base import Usage
 from antiphon.host.review.grants import Given, Grant, Grants
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Outcome, Question, Queue
 from antiphon.host.review.review import (
+    UNBOUNDED,
     Answer,
     Approve,
     Decision,
@@ -41,6 +42,7 @@ from antiphon.identity import identity_of
 
 __all__ = [
     "ALLOW_ALL",
+    "UNBOUNDED",
     "Account",
     "AlreadyDecided",
     "Amount",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.host import Approve, Deny, ElicitItem, ReviewItem, Terms, digest
+from antiphon.host import UNBOUNDED, Approve, Deny, ElicitItem, ReviewItem, Terms, digest
 from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled
 from antiphon.wire.content import ImageContent
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -39,10 +39,10 @@ def test_an_approval_is_of_what_was_shown():
 
 
 def test_a_grant_has_its_bounds():
-    """Requests, dollars and minutes; what is left empty is no bound."""
+    """Requests, dollars and minutes; what is emptied is no bound."""
     given = approval(typed(digest="d", scope="always", uses="5", dollars="0.25", minutes="15"), 1_000.0)
     assert (given.scope, given.terms) == ("always", Terms(uses=5, money=250_000_000, until=1_900.0))
-    assert approval(typed(digest="d", scope="call", uses=""), 0).terms == Terms()
+    assert approval(typed(digest="d", scope="call", uses=""), 0).terms == UNBOUNDED
 
 
 @pytest.mark.parametrize("scope", ["call", "session", "always"])
@@ -52,7 +52,7 @@ def test_a_grant_without_a_bound_has_the_usual_ones(scope: str):
     assert approval(typed(digest="d", scope=scope), 0).terms == usual
     assert approval(typed(digest="d", scope=scope), 0, Terms(uses=3)).terms == Terms(uses=3)
     assert approval(typed(digest="d", scope=scope, unbounded="yes"), 0).terms == usual
-    assert approval(typed(digest="d", scope=scope, unbounded="true"), 0).terms == Terms()
+    assert approval(typed(digest="d", scope=scope, unbounded="true"), 0).terms == UNBOUNDED
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many", "nan", "inf", "1e99"])

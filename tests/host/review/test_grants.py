@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from antiphon.host.budget import Account, Cap
-from antiphon.host.review.grants import Grant, Grants
-from antiphon.host.review.review import Terms
+from antiphon.host.review.grants import Grant, Grants, GrantScope
+from antiphon.host.review.review import UNBOUNDED, USUAL, Terms
 from antiphon.host.store.base import Change
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.sampling import ToolChoice
-from antiphon.wire.tools import Tool
+from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin, request
 
 TOOLS = [Tool(name="f", input_schema={})]
@@ -22,6 +22,34 @@ async def given(scope: str = "session", terms: Terms | None = None, **more) -> G
     grants = Grants()
     await grants.add(Grant.give(request(**more), origin(), scope, terms))
     return grants
+
+
+@pytest.mark.parametrize("named", [None, Terms()])
+@pytest.mark.parametrize("scope", ["call", "session", "always"])
+def test_a_grant_that_names_no_bound_has_the_usual_ones(scope: GrantScope, named: Terms | None):
+    """Whoever gives it, code included; calls of a tool have no cost to bound."""
+    assert Grant.give(request(), origin(), scope, named).terms == USUAL
+    call = CallToolRequestParams(name="order", arguments={})
+    assert Grant.give(call, origin(), scope, named).terms == Terms(uses=USUAL.uses)
+
+
+def test_a_grant_is_unbounded_only_by_name():
+    """And then has no other bound."""
+    assert Grant.give(request(), origin(), "always", UNBOUNDED).terms.uses is None
+    with pytest.raises(ValueError, match="not both"):
+        Terms(uses=3, unbounded=True)
+
+
+def test_a_bound_that_is_named_stands_alone():
+    """The usual ones are not added to it."""
+    assert Grant.give(request(), origin(), "always", Terms(until=9.0)).terms == Terms(until=9.0)
+
+
+async def test_a_grant_of_an_earlier_release_stays_what_it_was():
+    """It was given for as long as nobody revokes it, and covers what it covered."""
+    grants = Grants()
+    await grants.add(msgspec.structs.replace(Grant.give(request(), origin(), "always"), terms=Terms()))
+    assert len(await grants.covering(request(), origin("2"))) == 1
 
 
 async def test_a_request_of_the_same_kind_is_covered():
@@ -78,8 +106,8 @@ async def test_grants_are_listed_and_revoked():
 
 async def test_the_same_grant_is_kept_once():
     """Approving twice does not pile up."""
-    grants = await given()
-    await grants.add(Grant.give(request(), origin("2"), "session"))
+    grants = await given("session", UNBOUNDED)
+    await grants.add(Grant.give(request(), origin("2"), "session", UNBOUNDED))
     assert len(await grants.all()) == 1
 
 
@@ -118,7 +146,7 @@ async def test_a_grant_for_a_sum_is_an_account():
     grants = await given("always", Terms(money=5))
     [grant] = await grants.all()
     assert grant.accounts == (Account(key=f"grant:{grant.id}", cap=Cap(money=5)),)
-    [plain] = await (await given()).all()
+    [plain] = await (await given("session", Terms(uses=3))).all()
     assert plain.accounts == ()
 
 

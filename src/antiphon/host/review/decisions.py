@@ -17,6 +17,7 @@ from antiphon.host.checks.forms import Field, check_content, check_value, fields
 from antiphon.host.checks.validate import validate
 from antiphon.host.review.diff import edited_text
 from antiphon.host.review.review import (
+    UNBOUNDED,
     USUAL,
     Answer,
     Approve,
@@ -113,7 +114,8 @@ def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
         money=None if money is None else math.floor(money * DOLLAR),
         until=None if minutes is None else now + minutes * 60,
     )
-    return Approve(digest=form("digest"), scope=scope, terms=terms, model=form("model") or None)
+    bounds = terms if terms.named else UNBOUNDED
+    return Approve(digest=form("digest"), scope=scope, terms=bounds, model=form("model") or None)
 
 
 def denial(form: Form) -> Deny:

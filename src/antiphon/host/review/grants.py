@@ -15,7 +15,7 @@ import msgspec
 from antiphon.host.budget import Account, Cap
 from antiphon.host.catalogue import LOCAL
 from antiphon.host.models.choice import Chosen
-from antiphon.host.review.review import Terms, digest
+from antiphon.host.review.review import UNBOUNDED, Terms, digest, usual_terms
 from antiphon.host.store.base import GrantRow, Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.envelope import encode
@@ -70,7 +70,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         terms: Terms | None = None,
         chosen: Chosen | None = None,
     ) -> Grant:
-        """Make the grant that a person gives who approves this request, for this model, for more than once."""
+        """Make the grant that a person gives who approves this request, for this model, for more than once.
+
+        Whoever decides, a person or a program: terms that name no bound are the usual ones.
+        """
         is_tool = isinstance(params, CallToolRequestParams)
         if scope == "always" and not origin.pinned:
             # Whichever version is fetched next may be another program: no permission outlasts the process.
@@ -83,7 +86,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             system_prompt=_digest(None if is_tool else params.system_prompt),
             max_tokens=0 if is_tool else params.max_tokens,
             size_class=_size_class(params),
-            terms=terms or Terms(),
+            terms=terms if terms is not None and terms.named else usual_terms(params),
             tool=params.name if is_tool else None,
             models=tuple(name for name in (chosen.model, *chosen.fallbacks) if name) if chosen else (),
             reaches=chosen.reached if chosen else None,
@@ -117,13 +120,15 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     def covers(self, params: Asked, origin: Origin) -> bool:
         """Tell whether the request may go without asking again, as long as the terms hold."""
-        wanted = Grant.give(params, origin, self.scope, self.terms)
+        wanted = Grant.give(params, origin, self.scope)
         within = wanted.max_tokens <= self.max_tokens and wanted.size_class <= self.size_class
         # Everything else must be the same: whoever adds a member to a grant narrows it.
         return within and self == msgspec.structs.replace(
             wanted,
             max_tokens=self.max_tokens,
             size_class=self.size_class,
+            # Of an earlier release, which gave grants without a bound to whoever named none: they stay what they were.
+            terms=self.terms,
             # Of the model, ``reduced`` decides.
             models=self.models,
             reaches=self.reaches,
@@ -162,8 +167,8 @@ class Grants:
     async def add(self, grant: Grant) -> Given:
         """Remember a grant; one for a call or a session ends with this process."""
         given = time.time()
-        # A sum or a count given a second time is a second one; without terms, the same grant is kept once.
-        salt = "" if grant.terms == Terms() else str(given)
+        # A sum or a count given a second time is a second one; without bounds, the same grant is kept once.
+        salt = "" if grant.terms in (Terms(), UNBOUNDED) else str(given)
         bound = grant.scope != "always"
         host = self._store.host if bound else None
         row = GrantRow(

@@ -21,6 +21,7 @@ from antiphon.wire.tools import CallToolRequestParams
 __all__ = [
     "MAX_REASON",
     "MAX_TOLD",
+    "UNBOUNDED",
     "USUAL",
     "Answer",
     "Approve",
@@ -66,10 +67,23 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """For this much, in nano-dollars, the worst case of what is under way included."""
     until: float | None = None
     """Up to this moment, in seconds since the epoch."""
+    unbounded: bool = False
+    """Without any of these bounds. Terms that name none, and do not say so, are the usual ones."""
+
+    def __post_init__(self) -> None:
+        if self.unbounded and (self.uses, self.money, self.until) != (None, None, None):
+            raise ValueError("terms have bounds or are unbounded, not both")
+
+    @property
+    def named(self) -> bool:
+        """Whether they say how far the grant reaches: by a bound, or by the word that there is none."""
+        return self != Terms()
 
 
 USUAL = Terms(uses=10, money=500_000_000)
 """The bounds of a grant that was given without any: ten requests and half a dollar. To have none is to say so."""
+UNBOUNDED = Terms(unbounded=True)
+"""No bounds: a person has said so."""
 
 
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +150,7 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """Of what was shown (``digest(item.params)``, or of ``item.result`` when an answer was reviewed)."""
     scope: Scope = "once"
     terms: Terms | None = None
-    """Bounds of the grant that a wider scope gives."""
+    """Bounds of the grant that a wider scope gives: the usual ones where none is named, see ``Terms``."""
     model: str | None = None
     """One of ``item.models``, to answer instead of the one that was chosen."""
     ticket: Ticket | None = None
@@ -256,9 +270,11 @@ def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
     return hashlib.sha256(encode_canonical([type(item).__name__, still])).hexdigest()
 
 
-def usual_terms(item: ReviewItem | ToolItem | ElicitItem | None) -> Terms:
+def usual_terms(
+    asked: ReviewItem | ToolItem | ElicitItem | CreateMessageRequestParams | CallToolRequestParams,
+) -> Terms:
     """Return the bounds of a grant that is given without any: calls of a tool cost us nothing that could be summed."""
-    return Terms(uses=USUAL.uses) if isinstance(item, ToolItem) else USUAL
+    return Terms(uses=USUAL.uses) if isinstance(asked, ToolItem | CallToolRequestParams) else USUAL
 
 
 def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:

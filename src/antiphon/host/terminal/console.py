@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+import msgspec
 
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.tty import EndOfInput, Tty
 
-__all__ = ["PROMPT", "Console"]
+__all__ = ["PROMPT", "Console", "folded"]
 
 PROMPT = "decision> "
 """Shown when, and only when, a decision is awaited."""
@@ -21,6 +24,8 @@ _ROWS_AT_ONCE = 200
 """Rows shown before the event loop gets a turn."""
 _ROWS_FOR_KEYS = 8
 """Rows that are left for the keys, and for what stands above."""
+_FOLDED = 8
+"""Rows of a text that are shown where a request does not fit the terminal."""
 _MAX_TYPED = 200_000
 """Characters of one typed answer; more is a mistaken paste."""
 
@@ -142,3 +147,16 @@ class Console:
         if self.tty.line_was_cut:
             await self.say("That line was so long that the terminal may have cut it. Break it into several.")
         return None if line == "." else line
+
+
+def folded(console: Console, rows: Callable[[Layout], Iterator[str]], more: str) -> Layout:
+    """Return the layout for rows that may not fit the terminal: long texts are folded then, and ``more`` says how much.
+
+    ``rows`` draws them by a layout.
+    """
+    layout = console.layout
+    # Folded at the height of the terminal, so that finding out costs no more than drawing it.
+    high = msgspec.structs.replace(layout, fold=console.tty.rows)
+    if next(islice(rows(high), console.tty.rows, None), None) is None:
+        return layout
+    return msgspec.structs.replace(layout, fold=_FOLDED, more=more)

@@ -11,16 +11,17 @@ import math
 import webbrowser
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from itertools import islice
 
 import msgspec
 
+from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.fitting import AnyDecision, AnyItem
 from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
 from antiphon.host.review.queue import UNDO, Outcome
 from antiphon.host.review.review import (
     MAX_REASON,
+    UNBOUNDED,
     Answer,
     Approve,
     Decision,
@@ -35,12 +36,13 @@ from antiphon.host.review.review import (
     Terms,
     ToolItem,
     digest,
+    usual_terms,
 )
 from antiphon.host.review.shown import headline_of, show_item, who_of
 from antiphon.host.review.summary import outcome_text
 from antiphon.host.review.texts import Texts, terminal_language, texts
 from antiphon.host.store.base import ReviewKind
-from antiphon.host.terminal.console import Console
+from antiphon.host.terminal.console import Console, folded
 from antiphon.host.terminal.edit_form import difference, from_form, to_form
 from antiphon.host.terminal.editor import edit, find_editor
 from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address, read_address
@@ -56,10 +58,6 @@ __all__ = ["TerminalReviewer"]
 PAUSE = 0.4
 """Seconds in which a request that has just appeared cannot be decided."""
 
-_FOLDED = 8
-"""Rows of a text that are shown where a request does not fit the terminal."""
-_USES = 10
-"""Requests that a grant is for, unless the person says otherwise."""
 _FOLLOWED = 100
 """Answers whose end is not known yet, of which it will be said; of the oldest nothing more is said."""
 _YES = frozenset({"y", "yes", "\u662f"})
@@ -282,13 +280,9 @@ class _Talk:
         """Show the question; where it does not fit the terminal, long texts are folded at first."""
         console, words = self._console, self._words
         layout = console.layout
-        # Folded at the height of the terminal, so that finding out costs no more than drawing it.
-        high = msgspec.structs.replace(layout, fold=console.tty.rows)
-        fits = next(islice(self._rows(high), console.tty.rows, None), None) is None
-        self._folded = not whole and not fits
-        if self._folded:
-            more = words("fold.inline", press=key_for("fold", "inline").keys[0])
-            layout = msgspec.structs.replace(layout, fold=_FOLDED, more=more)
+        if not whole:
+            layout = folded(console, self._rows, words("fold.inline", press=key_for("fold", "inline").keys[0]))
+        self._folded = layout.fold > 0
         await console.show(self._rows(layout))
 
     def _rows(self, layout: Layout) -> Iterator[str]:
@@ -324,12 +318,16 @@ class _Talk:
         if scope is None:
             await console.say(words("inline.unchanged"))
             return None
-        typed = await console.line(words("inline.uses", n=_USES))
+        usual = usual_terms(self._item)
+        at_most = "inline.uses" if usual.money is None else "inline.uses_and_cost"
+        money = "" if usual.money is None else f"${usual.money / DOLLAR:.2f}"
+        typed = await console.line(words(at_most, n=usual.uses, money=money))
         if typed is None or (typed not in ("", "-") and not (typed.isdecimal() and int(typed[:9]) > 0)):
             await console.say(words("problem.number"))
             return None
-        uses = _USES if typed == "" else None if typed == "-" else int(typed[:9])
-        return self._approval(scope, Terms(uses=uses))
+        if typed == "-":
+            return self._approval(scope, UNBOUNDED)
+        return self._approval(scope, msgspec.structs.replace(usual, uses=int(typed[:9])) if typed else usual)
 
     async def _deny(self, reach: Reach, *, with_reason: bool = True) -> Deny:
         if not with_reason:

@@ -14,7 +14,7 @@ import typer
 from msgspec import Struct
 
 from antiphon.cli.bell import ringing
-from antiphon.cli.commands.review.answer import agree_in_person, fill_in_person
+from antiphon.cli.commands.review.answer import agree_in_person, check_named, fill_in_person
 from antiphon.cli.commands.review.decide import Decider, answer_of, approval, denial, read_answer
 from antiphon.cli.commands.review.edit import edited
 from antiphon.cli.commands.review.find import find
@@ -30,9 +30,11 @@ from antiphon.cli.screen.command import screen
 from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
 from antiphon.errors import ConfigError
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.queue import Question
-from antiphon.host.review.review import Decision, Regenerate, ReviewItem, Terms
+from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.envelope import encode
 
 __all__ = ["commands"]
 
@@ -40,8 +42,9 @@ commands = group(
     ReviewGroup,
     "Decide what waits for you, from any terminal.\n\n"
     "With --web: on a page in the browser. Without a command: list. A host that shares the store waits for your "
-    "decision, and the first one counts. An ID may be shortened as far as it is clear; as ID:HASH, which a list in a "
-    "pipe says, it stands for what was listed and nothing else.",
+    "decision, and the first one counts. An ID may be shortened as far as it is clear; as ID:HASH, which show and a "
+    "list in a pipe print, it stands for what they have shown and nothing else. What lets something pass (approve, "
+    "edit, answer, regenerate) shows it first and asks; a script, which nobody can ask, gives ID:HASH.",
 )
 
 commands.command("screen")(screen)
@@ -142,14 +145,14 @@ def approve(
     Exit code 1 if it was decided before, or nobody waits any more.
     """
     bounds = Terms(uses=uses, money=money("--up-to", up_to), until=until(end, time.time()))
-    if scope == "once" and (unbounded or bounds != Terms()):
+    if scope == "once" and (unbounded or bounds.named):
         raise ConfigError("--uses, --up-to, --until and --unbounded bound a --scope: call, session or always")
-    if unbounded and bounds != Terms():
+    if unbounded and bounds.named:
         raise ConfigError("--unbounded is without --uses, --up-to and --until")
-    terms = None if bounds == Terms() and not unbounded else bounds
+    terms = UNBOUNDED if unbounded else bounds if bounds.named else None
     told = Told(by=by, as_json=as_json, store=store, config=config)
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
-    return _decided(ids, lambda question: approval(question, scope, terms, model), word, told)
+    return _decided(ids, lambda question: approval(question, scope, terms, model), word, told, verb="approve")
 
 
 @commands.command()
@@ -197,7 +200,7 @@ def regenerate(
     Exit code 1 if it was decided before, or nobody waits any more.
     """
     told = Told(by=by, as_json=as_json, store=store, config=config)
-    return _decided(ids, lambda question: Regenerate(model=model), "to be answered once more", told)
+    return _decided(ids, lambda question: Regenerate(model=model), "to be answered once more", told, verb="regenerate")
 
 
 @commands.command()
@@ -223,7 +226,9 @@ def edit(
             item = question.item
             if not isinstance(item, ReviewItem) or "edit" not in item.choices:
                 raise Failed(f"{question.id}: only a request that a model will answer can be edited")
-            await decider.decide([question], [await edited(item, yes=yes, model=model)], "approved as edited")
+            if yes:
+                check_named(question, [id])
+            await decider.decide([question], [await edited(question, item, yes=yes, model=model)], "approved as edited")
 
     return run(done())
 
@@ -240,6 +245,9 @@ def answer(
         ),
     ] = None,
     *,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Of a form: take what the server suggests for the other fields.")
+    ] = False,
     by: By = None,
     as_json: Json = False,
     store: StorePlace = None,
@@ -248,6 +256,7 @@ def answer(
     """Answer yourself: nothing is sent to a model.
 
     A form of a server is answered as the arguments of a tool are written: key=value, key:=JSON, or a JSON object.
+    Nothing that the server suggests is taken unless you give it or say --defaults.
     """
     text = read_answer(words or [])
 
@@ -255,8 +264,14 @@ def answer(
         async with opened_store(store, config) as opened:
             decider = Decider(opened, by=by, as_json=as_json)
             [question] = await decider.find([id])
-            decision = answer_of(question, text) if text else await fill_in_person(question)
-            await decider.decide([question], [decision], "answered")
+            if text or defaults:
+                decision = answer_of(question, text, defaults=defaults)
+                await agree_in_person([question], [id], "send this answer")
+            else:
+                decision = await fill_in_person(question)
+            taken = defaults and isinstance(decision, ElicitResult)
+            word = f"answered {inert_line(encode(decision.content).decode())}" if taken else "answered"
+            await decider.decide([question], [decision], word)
 
     return run(done())
 
@@ -270,14 +285,23 @@ class Told(Struct, frozen=True, kw_only=True):
     config: Path | None
 
 
-def _decided(ids: list[str], decision: Callable[[Question], Decision | ElicitResult], word: str, told: Told) -> int:
+def _decided(
+    ids: list[str],
+    decision: Callable[[Question], Decision | ElicitResult],
+    word: str,
+    told: Told,
+    *,
+    verb: str = "",
+) -> int:
+    """Decide; ``verb`` names what lets something pass, which is shown first. A refusal needs no showing."""
+
     async def done() -> None:
         async with opened_store(told.store, told.config) as opened:
             decider = Decider(opened, by=told.by, as_json=told.as_json)
             questions = await decider.find(ids)
             decisions = [decision(question) for question in questions]
-            if any(isinstance(each, ElicitResult) for each in decisions):
-                await agree_in_person(questions, ids)
+            if verb:
+                await agree_in_person(questions, ids, verb)
             await decider.decide(questions, decisions, word)
 
     return run(done())

@@ -15,6 +15,7 @@ from antiphon.cli.failures import Failed
 from antiphon.cli.output import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.checks.forms import fields_of, suggested
+from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.fitting import AnyDecision
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
 from antiphon.host.review.review import (
@@ -28,10 +29,10 @@ from antiphon.host.review.review import (
     Terms,
     can_tell,
     digest,
-    usual_terms,
 )
 from antiphon.host.store import Store
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.envelope import encode
 
 __all__ = ["Decider", "answer_of", "approval", "denial", "read_answer"]
 
@@ -49,7 +50,7 @@ class Decider:
         self._as_json = as_json
 
     async def find(self, ids: Sequence[str]) -> list[Question]:
-        """Find the questions that are to be decided; see ``finding.find_pending``."""
+        """Find the questions that are to be decided; see ``find.find_pending``."""
         return await find_pending(self.store, ids)
 
     async def decide(self, questions: Sequence[Question], decisions: Sequence[AnyDecision], word: str) -> None:
@@ -96,7 +97,7 @@ def approval(question: Question, scope: Scope, terms: Terms | None, model: str |
     return Approve(
         digest=digest(item.params if result is None else result),
         scope=scope,
-        terms=None if scope == "once" else usual_terms(item) if terms is None else terms,
+        terms=terms,
         model=model,
     )
 
@@ -112,8 +113,10 @@ def denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) 
     return Deny(reason=reason, reach=reach, tell=tell)
 
 
-def answer_of(question: Question, words: Sequence[str]) -> Answer | ElicitResult:
+def answer_of(question: Question, words: Sequence[str], *, defaults: bool = False) -> Answer | ElicitResult:
     """Make the decision that answers in person: a text; or, for a form, its fields.
+
+    ``defaults``: take what the server suggests for the fields that are not given. Nothing of it is taken unasked.
 
     Raises:
         ConfigError: it is no answer to this question.
@@ -123,12 +126,25 @@ def answer_of(question: Question, words: Sequence[str]) -> Answer | ElicitResult
         text = " ".join(words)
         if not text.strip():
             raise ConfigError("an empty answer is none")
+        if defaults:
+            raise ConfigError("--defaults is for the fields of a form")
         return Answer(result=text)
     if item.params.mode == "url":
         raise ConfigError(f"{question.id}: is an address to visit: approve says that you have, deny that you will not")
     content = read_arguments(words, item.params.requested_schema or {})
-    defaults = {field.name: field.default for field in fields_of(item.params) if field.default is not None}
-    return ElicitResult(action="accept", content={**defaults, **content})
+    suggestions = {
+        field.name: field.default
+        for field in fields_of(item.params)
+        if field.default is not None and field.name not in content
+    }
+    if suggestions and not defaults:
+        named = ", ".join(f"{inert_line(name)}:={encode(value).decode()}" for name, value in suggestions.items())
+        raise ConfigError(
+            f"{question.id}: the server suggests {named}: give these fields (KEY:=null leaves one out), or take all "
+            f"that it suggests with --defaults"
+        )
+    given = {name: value for name, value in content.items() if value is not None}
+    return ElicitResult(action="accept", content={**suggestions, **given})
 
 
 def read_answer(words: Sequence[str]) -> list[str]:
