@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from antiphon.cli.commands.review.find import listed
 from antiphon.host import Host, Queue, Scripted
 from antiphon.host.review.queue import Question
 from antiphon.host.store import Store, open_store
@@ -53,6 +54,10 @@ class Waiting:
     async def pending(self) -> Question:
         """Return the newest question that waits."""
         return (await self.queue.pending())[-1]
+
+    async def named(self) -> str:
+        """Name the newest question that waits together with what it shows, as a script does."""
+        return listed(await self.pending())
 
     async def run(self, *words: str) -> Done:
         """Run a command in this process, beside the host."""

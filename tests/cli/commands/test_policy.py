@@ -177,7 +177,7 @@ async def test_grants_are_listed_and_revoked(desk: Waiting):
     """What was allowed for more than once, how far it is used up; then it is asked about again."""
     asked = await desk.ask()
     words = ["--scope", "always", "--uses", "3", "--up-to", "2"]
-    await desk.run("review", "approve", (await desk.pending()).id, *words)
+    await desk.run("review", "approve", await desk.named(), *words)
     await asked
     await desk.host(request(), origin("9"))
     row = (await desk.run("policy", "grants")).out.rstrip("\n").split("\t")

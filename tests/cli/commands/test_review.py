@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cli.commands.review.find import listed
 from antiphon.errors import Rejected
 from antiphon.host import Answer, digest
 from antiphon.host.catalogue import Catalogue, Model, Price
@@ -135,7 +136,7 @@ async def test_the_call_of_a_tool_is_shown_and_approved(desk: Waiting):
     asked = await desk.kept(desk.queue.confirm(item))
     id = (await desk.pending()).id
     assert '"amount": 7' in (await desk.run("review", "show", id)).out
-    assert (await desk.run("review", "approve", id)).code == 0
+    assert (await desk.run("review", "approve", await desk.named())).code == 0
     assert (await asked).digest == digest(params)
 
 
@@ -146,7 +147,7 @@ async def test_an_approval_in_another_process_lets_it_through(desk: Waiting):
     """The host goes on, and the record says who it was."""
     asked = await desk.ask()
     question = await desk.pending()
-    done = await desk.elsewhere("review", "approve", question.id[:6], "--by", "ada")
+    done = await desk.elsewhere("review", "approve", f"{question.id[:6]}:{question.hash}", "--by", "ada")
     assert done == (0, f"{question.id}: approved\n", "")
     assert (await asked).text == "one"
     assert ("review", "approve", "ada") in [
@@ -163,7 +164,7 @@ async def test_a_call_waits_for_another_terminal(cli: Cli, tmp_path: Path):
     watch = await asyncio.create_subprocess_exec(*watching, stdout=-1, cwd=ROOT, env=environment())
     come = json.loads(await watch.stdout.readline())
     assert (come["gist"], come["call"]["name"], come["model"]) == ("Describe hat", "describe", "echo")
-    done = await asyncio.to_thread(in_process, "review", "approve", come["id"], "--store", place)
+    done = await asyncio.to_thread(in_process, "review", "approve", f"{come['id']}:{come['hash']}", "--store", place)
     assert done.code == 0
     assert (await call.communicate())[0] == b"echo: [echo] Describe hat\n"
     watch.send_signal(signal.SIGINT)
@@ -212,16 +213,15 @@ async def test_a_round_is_decided_together(desk: Waiting):
     two = await desk.pending()
     assert (await desk.run("review", "approve", one.id, "nothing")).code == 1
     assert len(await desk.queue.pending()) == 2
-    assert (await desk.run("review", "approve", one.id, two.id)).code == 0
+    assert (await desk.run("review", "approve", listed(one), listed(two))).code == 0
     assert sorted([(await first).text, (await second).text]) == ["one", "two"]
 
 
 async def test_an_approval_may_reach_further(desk: Waiting):
     """Its like passes without asking, within its bounds, until it is revoked."""
     asked = await desk.ask()
-    id = (await desk.pending()).id
     words = ["--scope", "always", "--uses", "2", "--up-to", "$1.50", "--until", "7d"]
-    done = await desk.run("review", "approve", id, *words)
+    done = await desk.run("review", "approve", await desk.named(), *words)
     assert "--scope always" in done.out
     await asked
     [given] = await desk.host.grants.all()
@@ -235,7 +235,7 @@ async def test_an_approval_may_reach_further(desk: Waiting):
 async def test_an_approval_that_names_no_bound_has_the_usual_ones(words: list[str], bounds, desk: Waiting):
     """Unless it says by name that there is to be none."""
     asked = await desk.ask()
-    done = await desk.run("review", "approve", (await desk.pending()).id, "--scope", "session", *words)
+    done = await desk.run("review", "approve", await desk.named(), "--scope", "session", *words)
     assert done.code == 0
     await asked
     [given] = await desk.host.grants.all()
@@ -252,6 +252,9 @@ async def test_an_approval_that_names_no_bound_has_the_usual_ones(words: list[st
         (["approve", "ID", "--scope", "always", "--until", "2001-01-01"], "is over"),
         (["approve", "ID", "--scope", "always", "--until", "soon"], "is no moment"),
         (["approve"], "Missing argument"),
+        (["approve", "ID"], "review show"),
+        (["answer", "ID", "Warm"], "review show"),
+        (["edit", "ID", "--yes"], "review show"),
         (["answer", "ID", " "], "an empty answer"),
         (["answer", "ID"], "no terminal"),
         (["nonsense"], "No such command"),
@@ -282,7 +285,7 @@ async def test_an_id_that_is_not_clear_decides_nothing(desk: Waiting):
 async def test_a_person_answers(desk: Waiting):
     """In the words given; nothing is sent to a model."""
     asked = await desk.ask()
-    assert (await desk.run("review", "answer", (await desk.pending()).id, "Warm", "wool.")).code == 0
+    assert (await desk.run("review", "answer", await desk.named(), "Warm", "wool.")).code == 0
     result = await asked
     assert result.text == "Warm wool."
 
@@ -290,7 +293,7 @@ async def test_a_person_answers(desk: Waiting):
 async def test_an_answer_comes_from_standard_input(desk: Waiting):
     """Of any length, several lines."""
     asked = await desk.ask()
-    words = [*COMMAND, "review", "answer", (await desk.pending()).id, "-", "--store", desk.place]
+    words = [*COMMAND, "review", "answer", await desk.named(), "-", "--store", desk.place]
     done = await asyncio.to_thread(
         subprocess.run, words, input="One\nTwo\n", text=True, capture_output=True, env=environment(), check=False
     )
@@ -303,10 +306,33 @@ async def test_a_form_is_filled_in(desk: Waiting):
     id = (await desk.pending()).id
     assert "name: string, needed" in (await desk.run("review", "show", id)).out
     assert "the form needs name" in (await desk.run("review", "approve", id)).err
+    id = await desk.named()
     assert (await desk.run("review", "answer", id, "size=3")).code != 0
     assert (await desk.run("review", "answer", id, "age=3")).code == 1
-    assert (await desk.run("review", "answer", id, "name=Ada")).code == 0
-    assert await asked == ElicitResult(action="accept", content={"age": 7, "name": "Ada"})
+    assert (await desk.run("review", "answer", id, "name=Ada", "age=3")).code == 0
+    assert await asked == ElicitResult(action="accept", content={"age": 3, "name": "Ada"})
+
+
+@pytest.mark.parametrize(
+    ("words", "content"),
+    [
+        (["name=Ada"], None),
+        (['{"name": "Ada"}'], None),
+        (["name=Ada", "--defaults"], {"age": 7, "name": "Ada"}),
+        (["name=Ada", "age:=null"], {"name": "Ada"}),
+    ],
+)
+async def test_nothing_that_a_server_suggests_is_taken_unasked(words: list[str], content, desk: Waiting):
+    """Such a field is given, left out by name, or taken by ``--defaults``, which says what it took."""
+    asked = await desk.ask_person()
+    done = await desk.run("review", "answer", await desk.named(), *words)
+    if content is None:
+        assert (done.code, "the server suggests age:=7" in done.err, "--defaults" in done.err) == (2, True, True)
+        assert (await desk.pending()).state == "pending"
+    else:
+        assert done.code == 0
+        assert ('"age":7' in done.out) == ("--defaults" in words)
+        assert await asked == ElicitResult(action="accept", content=content)
 
 
 async def test_an_address_is_visited_or_not(desk: Waiting):
@@ -326,7 +352,7 @@ async def test_an_answer_of_a_model_is_reviewed(cli: Cli, tmp_path: Path):
     """Shown as it will be handed out, and handed out, made again or replaced."""
     async with waiting(tmp_path / "host.db", cli, review="never", review_response="always") as desk:
         asked = await desk.ask()
-        id = (await desk.pending()).id
+        id = await desk.named()
         assert "The model's answer, before the server gets it" in (await desk.run("review", "show", id)).out
         assert (await desk.run("review", "approve", id)).code == 0
         assert (await asked).text == "one"
@@ -336,13 +362,13 @@ async def test_an_answer_is_made_once_more(cli: Cli, tmp_path: Path):
     """And that one is reviewed as well."""
     async with waiting(tmp_path / "host.db", cli, review="never", review_response="always") as desk:
         asked = await desk.ask()
-        first = (await desk.pending()).id
+        first = await desk.named()
         assert "to be answered once more" in (await desk.run("review", "regenerate", first)).out
         async for _ in desk.queue.changes():
             if waits := await desk.queue.pending():
                 break
         assert waits[0].item.result.text == "two"
-        assert (await desk.run("review", "approve", waits[0].id)).code == 0
+        assert (await desk.run("review", "approve", listed(waits[0]))).code == 0
         assert (await asked).text == "two"
 
 
@@ -350,7 +376,7 @@ async def test_another_model_is_taken(cli: Cli, tmp_path: Path):
     """One of those that are named; no other."""
     async with waiting(tmp_path / "host.db", cli, provider=Models(catalogue(), {})) as desk:
         asked = await desk.ask(request(model_preferences=ModelPreferences(speed_priority=1)))
-        id = (await desk.pending()).id
+        id = await desk.named()
         done = await desk.run("review", "approve", id, "--model", "other")
         assert (done.code, "other is no model to be chosen here" in done.err) == (1, True)
         assert (await desk.run("review", "approve", id, "--model", "slow")).code == 0

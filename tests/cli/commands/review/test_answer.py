@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from tests.cli.program import at_terminal, ended
 from tests.cli.waiting import Waiting
+from tests.host.asks import request
 
 
 async def test_an_answer_is_typed_at_a_terminal(desk: Waiting):
@@ -39,6 +42,62 @@ async def test_a_form_is_filled_in_at_a_terminal(desk: Waiting):
 
     assert await asyncio.to_thread(walk) == 0
     assert await asked == ElicitResult(action="accept", content={"name": "Ada", "age": 7})
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "code"),
+    [(["approve"], "a", 0), (["approve"], "c", 1), (["answer", "blue"], "a", 0), (["answer", "blue"], "c", 1)],
+)
+async def test_what_passes_is_shown_at_a_terminal_before_it_does(desk: Waiting, words: list[str], key: str, code: int):
+    """A bare id lets nothing pass unseen: the request is shown, and the person asked."""
+    asked = await desk.ask()
+    id = (await desk.pending()).id
+
+    def walk() -> int | None:
+        child = at_terminal("review", words[0], id[:6], *words[1:], "--store", desk.place)
+        for seen in ("Describe a sweater", f"{id}:", "decision> "):
+            child.expect_exact(seen)
+        child.sendline(key)
+        return ended(child)
+
+    assert await asyncio.to_thread(walk) == code
+    assert [each.id for each in await desk.queue.pending()] == ([id] if code else [])
+    if not code:
+        assert (await asked).text == ("blue" if words[1:] else "one")
+
+
+async def test_a_long_request_is_folded_until_it_is_wanted_whole(desk: Waiting):
+    """What is cut says so, and its key shows all."""
+    asked = await desk.ask(request("\n".join(f"line {n}" for n in range(100))))
+    id = (await desk.pending()).id
+
+    def walk() -> int | None:
+        child = at_terminal("review", "approve", id, "--store", desk.place)
+        child.expect_exact("decision> ")
+        assert "line 99" not in child.before
+        child.sendline("f")
+        child.expect_exact("line 99")
+        child.sendline("a")
+        return ended(child)
+
+    assert await asyncio.to_thread(walk) == 0
+    assert (await asked).text == "one"
+
+
+async def test_what_has_changed_since_it_was_shown_is_not_approved(desk: Waiting):
+    """The decision names what was shown; what asks something else meanwhile is asked about again."""
+    asked = await desk.ask()
+    named = await desk.named()
+    await asyncio.to_thread(_changed, desk.place)
+    done = await desk.run("review", "approve", named)
+    assert (done.code, "not what was listed any more" in done.err) == (1, True)
+    assert not asked.done()
+
+
+def _changed(place: str) -> None:
+    """Have the store keep another hash of what waits, as a process does that asks the same for another model."""
+    with closing(sqlite3.connect(place)) as database, database:
+        database.execute("UPDATE reviews SET hash = ?", ["0" * 64])
 
 
 LONG = "https://example.com@evil.test/" + "a" * 300 + "/end"

@@ -16,7 +16,7 @@ async def test_a_request_is_edited_by_a_script(desk: Waiting, tmp_path: Path):
     asked = await desk.ask(request("A red hat"))
     id = (await desk.pending()).id
     script = editor(tmp_path, "text = text.replace('red', 'green').replace('100', '50')")
-    done = await desk.elsewhere("review", "edit", id, "--yes", EDITOR=script)
+    done = await desk.elsewhere("review", "edit", await desk.named(), "--yes", EDITOR=script)
     assert (done.code, done.out) == (0, f"{id}: approved as edited\n")
     assert "-A red hat" in done.err
     assert "+A green hat" in done.err
@@ -28,10 +28,11 @@ async def test_a_request_is_edited_by_a_script(desk: Waiting, tmp_path: Path):
 async def test_a_mistake_opens_the_editor_again(desk: Waiting, tmp_path: Path):
     """With the mistake at the top, and the text as it was left."""
     asked = await desk.ask()
-    id = (await desk.pending()).id
     wrong = "text = text.replace('\"user\"', '\"root\"')"
     change = "text = text.replace('\"root\"', '\"user\"').replace('sweater', 'coat')"
-    done = await desk.elsewhere("review", "edit", id, "--yes", VISUAL=editor(tmp_path, wrong, change), EDITOR="false")
+    done = await desk.elsewhere(
+        "review", "edit", await desk.named(), "--yes", VISUAL=editor(tmp_path, wrong, change), EDITOR="false"
+    )
     assert done.code == 0
     assert 'messages[0].role: must be "user" or "assistant"' in done.err
     assert (tmp_path / "seen1").read_text(encoding="utf-8").startswith("# Mistake: messages[0].role")
@@ -50,7 +51,7 @@ async def test_a_mistake_opens_the_editor_again(desk: Waiting, tmp_path: Path):
 async def test_an_edit_may_come_to_nothing(program: str, message: str, desk: Waiting, tmp_path: Path):
     """Then the question stays."""
     await desk.ask()
-    done = await desk.elsewhere("review", "edit", (await desk.pending()).id, "--yes", EDITOR=editor(tmp_path, program))
+    done = await desk.elsewhere("review", "edit", await desk.named(), "--yes", EDITOR=editor(tmp_path, program))
     assert done.code == 1
     assert message in done.err
     assert len(await desk.queue.pending()) == 1
@@ -67,18 +68,20 @@ async def test_a_script_says_that_it_may_be_sent(desk: Waiting):
 async def test_a_form_cannot_be_edited(desk: Waiting):
     """Only what a model will answer."""
     await desk.ask_person()
-    done = await desk.run("review", "edit", (await desk.pending()).id, "--yes")
+    done = await desk.run("review", "edit", await desk.named(), "--yes")
     assert (done.code, "can be edited" in done.err) == (1, True)
 
 
 async def test_an_edit_at_a_terminal_is_shown_before_it_is_sent(desk: Waiting, tmp_path: Path):
-    """Edit, look at the difference, edit again, send."""
+    """The request first; edit, look at the difference, edit again, send."""
     asked = await desk.ask(request("A red hat"))
     id = (await desk.pending()).id
     script = editor(tmp_path, "text = text.replace('red', 'green')", "text = text.replace('green', 'blue')")
 
     def walk() -> int | None:
         child = at_terminal("review", "edit", id[:5], "--store", desk.place, EDITOR=script)
+        child.expect_exact("catalogue.py")
+        child.expect_exact("A red hat")
         child.expect_exact("+A green hat")
         child.expect_exact("decision> ")
         child.sendline("e")

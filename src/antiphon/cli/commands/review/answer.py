@@ -1,4 +1,4 @@
-"""An answer that is typed at the terminal: a text of several lines, or a form field by field.
+"""The person at the terminal: is shown what a command would let pass, and types answers.
 
 Owns when a person is asked; how, is the host's ``terminal``.
 """
@@ -6,52 +6,105 @@ Owns when a person is asked; how, is the host's ``terminal``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
 from antiphon.cli.commands.review.decide import answer_of
 from antiphon.cli.commands.review.find import listed, named_as_listed
 from antiphon.cli.commands.review.rows import draw
 from antiphon.cli.failures import Failed
 from antiphon.errors import ConfigError
+from antiphon.host.review.keymap import key_for, label
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import Answer, ElicitItem
-from antiphon.host.terminal.console import Console
+from antiphon.host.terminal.console import Console, folded
 from antiphon.host.terminal.form import fill_in
+from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.screen import ENGLISH
 from antiphon.host.terminal.tty import Tty, find_terminal
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["agree_in_person", "fill_in_person"]
+__all__ = ["agree_in_person", "check_named", "fill_in_person", "show_in_person"]
 
 
-async def agree_in_person(questions: Sequence[Question], ids: Sequence[str]) -> None:
-    """Show what servers want of the person before it is accepted: addresses, and forms with the server's answers.
+async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], verb: str) -> None:
+    """Show what is to pass, and ask for each whether it may: ``verb`` is what the person says then.
 
-    Nobody need be asked of a question whose id was typed together with the hash of what it shows: a list in a pipe and
-    ``show`` print the two beside it.
+    Nobody is asked about a question whose id was typed together with the hash of what it shows: a list in a pipe and
+    ``show`` print the two.
 
     Raises:
         ConfigError: there is no terminal to show it at.
-        Failed: the person does not accept it.
+        Failed: the person does not agree.
     """
     for question in questions:
-        if isinstance(question.item, ElicitItem) and not named_as_listed(question, ids):
-            await _agree(question)
+        if not named_as_listed(question, ids):
+            await _agree(question, verb)
 
 
-async def _agree(question: Question) -> None:
+async def show_in_person(question: Question) -> None:
+    """Show a question at the terminal before it is worked on.
+
+    Raises:
+        ConfigError: there is no terminal to show it at.
+    """
+    with _conversation(question) as console:
+        await console.show(draw(question, console.layout, question.created))
+
+
+def check_named(question: Question, ids: Sequence[str]) -> None:
+    """Check that a question was named together with what it shows, where nobody will be asked.
+
+    Raises:
+        ConfigError: it was not.
+    """
+    if not named_as_listed(question, ids):
+        raise ConfigError(_REMEDY.format(id=question.id))
+
+
+async def _agree(question: Question, verb: str) -> None:
+    with _conversation(question) as console:
+        keys = {"a": verb, "c": ENGLISH("edit.back")}
+        if isinstance(question.item, ElicitItem):
+            # The end of an address is where it can deceive.
+            seen = await console.show_to_the_end(_rows(question, console.layout), ENGLISH("form.more"))
+            agreed = seen and await console.choose(keys) == "a"
+        else:
+            agreed = await _agreed(question, console, keys)
+    if not agreed:
+        raise Failed(f"{listed(question)}: nothing was decided")
+
+
+async def _agreed(question: Question, console: Console, keys: Mapping[str, str]) -> bool:
+    """Show a request, its long texts folded where it does not fit, and ask."""
+    fold = key_for("fold", "inline")
+    layout = folded(console, lambda layout: _rows(question, layout), ENGLISH("fold.inline", press=fold.keys[0]))
+    await console.show(_rows(question, layout))
+    if layout.fold:
+        keys = {**keys, fold.keys[0]: label(fold, ENGLISH)}
+    while (key := await console.choose(keys)) == fold.keys[0]:
+        await console.show(_rows(question, console.layout))
+    return key == "a"
+
+
+def _rows(question: Question, layout: Layout) -> Iterator[str]:
+    return draw(question, layout, time.time())
+
+
+_REMEDY = (
+    "{id}: what passes is what was seen: antiphon review show {id} prints it together with its ID:HASH; give that "
+    "instead of the id"
+)
+
+
+@contextmanager
+def _conversation(question: Question) -> Generator[Console]:
     terminal = find_terminal() if sys.stdin.isatty() else None
     if terminal is None:
-        raise ConfigError(
-            f"{question.id}: is accepted as it was seen: antiphon review show {question.id}, and approve it as the "
-            f"ID:HASH that it prints"
-        )
+        raise ConfigError(_REMEDY.format(id=question.id))
     with closing(Tty(terminal)) as tty:
-        console = Console(tty, color=None, pause=0.0)
-        seen = await console.show_to_the_end(draw(question, console.layout, question.created), ENGLISH("form.more"))
-        if not seen or await console.choose({"a": "accept", "c": ENGLISH("edit.back")}) != "a":
-            raise Failed(f"{listed(question)}: nothing was decided")
+        yield Console(tty, color=None, pause=0.0)
 
 
 async def fill_in_person(question: Question) -> Answer | ElicitResult:

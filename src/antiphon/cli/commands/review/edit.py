@@ -1,6 +1,6 @@
 """A request in the person's editor, until it can be sent, is left as it was, or is given up.
 
-Owns the order of edit, mistakes, difference and consent. The form is the host's ``terminal.editing``.
+Owns the order of edit, mistakes, difference and consent. The form is the host's ``terminal.edit_form``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 
+from antiphon.cli.commands.review.answer import show_in_person
 from antiphon.cli.commands.review.list import layout
 from antiphon.cli.commands.review.rows import changes
 from antiphon.cli.failures import Failed
@@ -15,6 +16,7 @@ from antiphon.cli.output import write_line
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.host.checks.validate import validate
 from antiphon.host.checks.visible import inert_line
+from antiphon.host.review.queue import Question
 from antiphon.host.review.review import Edit, ReviewItem, digest
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.edit_form import from_form, to_form
@@ -27,8 +29,8 @@ __all__ = ["edited"]
 _MISTAKE = "# Mistake: "
 
 
-async def edited(item: ReviewItem, *, yes: bool, model: str | None = None) -> Edit:
-    """Let the person edit a request, and return the decision to send what it is then.
+async def edited(question: Question, item: ReviewItem, *, yes: bool, model: str | None = None) -> Edit:
+    """Show a request at the terminal, let the person edit a request, and return the decision to send what it is then.
 
     ``yes``: send it without asking once more. ``model``: another one of those that may answer.
 
@@ -40,7 +42,9 @@ async def edited(item: ReviewItem, *, yes: bool, model: str | None = None) -> Ed
     if editor is None:
         raise ConfigError("there is no editor: set $VISUAL or $EDITOR")
     if terminal is None and not yes:
-        raise ConfigError("there is no terminal to ask you at; --yes sends what the editor leaves")
+        raise ConfigError("there is no terminal to ask you at; --yes sends what the editor leaves, of an ID:HASH")
+    if terminal is not None and not yes:
+        await show_in_person(question)
     params = item.params
     while True:
         params = await _session(params, item.params, editor, terminal)
