@@ -269,8 +269,9 @@ def answer(
                 await agree_in_person([question], [id], "send this answer")
             else:
                 decision = await fill_in_person(question)
-            taken = defaults and isinstance(decision, ElicitResult)
-            word = f"answered {inert_line(encode(decision.content).decode())}" if taken else "answered"
+            word = "answered"
+            if defaults and isinstance(decision, ElicitResult):
+                word += f" {inert_line(encode(decision.content).decode())}"
             await decider.decide([question], [decision], word)
 
     return run(done())
