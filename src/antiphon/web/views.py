@@ -18,7 +18,8 @@ from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
 from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.shown import ORDERS, Order, arranged, groups_of, shape_of, show
+from antiphon.host.review.rows import ORDERS, Order, arranged, groups_of
+from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import outcome_text
 from antiphon.web.site import Site
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from antiphon.cli.screen.queue_rows import Entry, entries, line
 from antiphon.cli.screen.words import words
-from antiphon.host.review.shown import Group, Row, Who
+from antiphon.host.review.rows import Group, Row
+from antiphon.host.review.who import Who
 
 EN = words("en")
 

@@ -4,111 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.host import ElicitItem, ReviewItem
-from antiphon.host.checks.risk import assess
-from antiphon.host.review.queue import Question
 from antiphon.host.review.review import ToolItem
-from antiphon.host.review.shown import Group, Row, arranged, groups_of, shape_of, show, who_of
-from antiphon.wire.common import Implementation
+from antiphon.host.review.shown import shape_of, show
 from antiphon.wire.content import (
-    AudioContent,
-    EmbeddedResource,
-    ImageContent,
-    ResourceContents,
-    ResourceLink,
     TextContent,
-    ToolResultContent,
-    ToolUseContent,
 )
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.origin import Round
-from antiphon.wire.sampling import CreateMessageResult, ModelHint, ModelPreferences, SamplingMessage, ToolChoice
+from antiphon.wire.sampling import CreateMessageResult, ModelHint, ModelPreferences, ToolChoice
 from antiphon.wire.tools import CallToolRequestParams, Tool
-from tests.host.asks import CHOICES, origin, request, says
+from tests.host.asks import origin, request
+from tests.host.review.questions import form, question
 
 TOOL = Tool(name="look", input_schema={"type": "object"})
-
-
-def question(params=None, *, id: str = "q", group: str = "g", result=None, **more) -> Question:
-    """Make a question about a request."""
-    params = params or request()
-    item = ReviewItem(
-        origin=more.pop("who", origin()),
-        params=params,
-        received=params,
-        provider="echo",
-        choices=CHOICES,
-        result=result,
-    )
-    return Question(
-        id=id,
-        kind="response" if result else "request",
-        group=group,
-        identity=item.origin.identity,
-        created=1.0,
-        expires=None,
-        state="pending",
-        waited_for=True,
-        item=item,
-        **more,
-    )
-
-
-def form(params: ElicitRequestParams) -> Question:
-    """Make a question about a form."""
-    return msgspec.structs.replace(question(), kind="elicitation", item=ElicitItem(origin=origin(), params=params))
-
-
-def test_it_says_who_asks_and_why():
-    """What the user configured, what the server calls itself, the call with its arguments, and the round."""
-    who = origin(server=Implementation(name="Shop", version="2"), round=Round(n=2, max=64))
-    shown = show(question(who=who)).who
-    assert (shown.target, shown.kind, shown.claims, shown.round) == (
-        "python catalogue.py",
-        "command",
-        "Shop 2",
-        (2, 64),
-    )
-    assert (shown.call, '"sku":7' in shown.arguments) == ("tools/call describe", True)
-    assert show(question(who=origin(call=None))).who.call == ""
-
-
-def test_every_kind_of_content_is_shown_in_order():
-    """Text, pictures, sound, uses of tools, results with what is inside them, and resources; media are numbered."""
-    uses = [ToolUseContent(id="u", name="look", input={"at": "it"})]
-    results = ToolResultContent(
-        tool_use_id="u",
-        is_error=True,
-        content=[
-            TextContent(text="nothing"),
-            ImageContent.of(b"b", "image/png"),
-            EmbeddedResource(resource=ResourceContents.of("a:b", b"x")),
-            EmbeddedResource(resource=ResourceContents.of("a:c", "text")),
-            ResourceLink(uri="a:d", name="d"),
-        ],
-        structured_content={"a": 1},
-    )
-    pieces = [TextContent(text="see"), ImageContent.of(b"a", "image/png"), AudioContent.of(b"c", "audio/wav")]
-    messages = [
-        SamplingMessage(role="user", content=pieces),
-        SamplingMessage(role="assistant", content=uses),
-        SamplingMessage(role="user", content=[results]),
-        SamplingMessage(role="user", content=ImageContent.of(b"d", "image/png")),
-    ]
-    turns = show(question(request(messages=messages))).turns
-    assert [part.kind for part in turns[0].parts] == ["text", "image", "audio"]
-    assert [part.kind for part in turns[1].parts] == ["json"]
-    assert [part.label for part in turns[2].parts] == [
-        "part.failure",
-        "",
-        "",
-        "part.blob",
-        "part.resource",
-        "part.link",
-        "part.structured",
-    ]
-    media = [part.media for turn in turns for part in turn.parts if part.kind in ("image", "audio")]
-    assert media == [0, 1, 2, 4]
 
 
 def test_every_member_of_a_request_is_shown():
@@ -180,12 +87,6 @@ def test_what_is_over_is_not_there():
     assert show(msgspec.structs.replace(question(), item=None)) is None
 
 
-def test_the_queue_is_in_groups():
-    """The asks of one round together, in the order in which the rounds began."""
-    groups = groups_of([question(id="1"), question(id="2", group="h"), question(id="3")])
-    assert [[row.id for row in group.rows] for group in groups] == [["1", "3"], ["2"]]
-
-
 def test_only_the_same_server_prompt_and_tools_are_alike():
     """Other texts and fewer tokens are alike; another system prompt, tool or server is not."""
     base = shape_of(question())
@@ -194,69 +95,3 @@ def test_only_the_same_server_prompt_and_tools_are_alike():
     assert base != shape_of(question(request(tools=[TOOL])))
     assert base != shape_of(question(who=origin(command=["other"])))
     assert shape_of(form(ElicitRequestParams.visit("Go", "https://example.com"))) is None
-
-
-def test_a_summary_is_one_line_of_what_is_new():
-    """Short; a picture alone is named by its kind."""
-    row = groups_of([question(request(messages=[says("x" * 500), says("Second")]))])[0].rows[0]
-    assert row.summary == "x" * 120
-    picture = SamplingMessage(role="user", content=ImageContent.of(b"a", "image/png"))
-    assert groups_of([question(request(messages=[picture]))])[0].rows[0].summary == "image"
-
-
-def waiting(
-    id: str, created: float, *, expires: float | None = None, warnings: int = 0, worst: int | None = None
-) -> Row:
-    """Make a row of the queue."""
-    return Row(
-        id=id,
-        kind="request",
-        tool="",
-        summary=f"the words of {id}",
-        warnings=warnings,
-        created=created,
-        expires=expires,
-        worst=worst,
-    )
-
-
-def test_rows_are_filtered_and_sorted():
-    """By server, call or first words, whatever the case; by age, time left, risks or cost."""
-    first, second = who_of(origin(command=["python", "a.py"])), who_of(origin(command=["python", "b.py"]))
-    groups = [
-        Group(who=first, rows=(waiting("old", 1.0, expires=60.0), waiting("new", 2.0, warnings=1))),
-        Group(who=second, rows=(waiting("dear", 3.0, worst=9, expires=50.0),)),
-    ]
-
-    def ids(order, wanted=""):
-        return [each.id for group in arranged(groups, order, wanted) for each in group.rows]
-
-    assert ids("time") == ["old", "new", "dear"]
-    assert ids("newest") == ["dear", "new", "old"]
-    assert ids("expiry") == ["dear", "old", "new"]
-    assert ids("risk") == ["new", "old", "dear"]
-    assert ids("cost") == ["dear", "old", "new"]
-    assert ids("time", "B.PY") == ["dear"]
-    assert ids("time", "OF NEW") == ["new"]
-    assert ids("time", "nothing") == []
-
-
-def test_a_row_names_the_hash_that_its_decision_must_name():
-    """So that what is decided in the list is what the list showed."""
-    asked = question(hash="abc")
-    assert groups_of([asked])[0].rows[0].hash == "abc"
-
-
-def test_what_looks_like_a_secret_is_pointed_at():
-    """In a text by its characters, in values that are drawn in another way as a whole; elsewhere not at all."""
-    key = "AKIAIOSFODNN7EXAMPLE"
-    use = ToolUseContent(id="u", name="look", input={"key": key})
-    params = request(
-        messages=[says("nothing"), says(f"the key is {key}."), SamplingMessage(role="assistant", content=(use,))]
-    )
-    asked = question(params)
-    item = msgspec.structs.replace(asked.item, risks=tuple(assess(params, origin())))
-    shown = show(msgspec.structs.replace(asked, item=item))
-    parts = [turn.parts[0] for turn in shown.turns]
-    assert [part.spots for part in parts] == [(), ((11, 31),), ()]
-    assert [part.remarkable for part in parts] == [False, False, True]

@@ -17,7 +17,8 @@ from antiphon.cli.screen.queue_rows import entries
 from antiphon.cli.screen.views import QueueView, RowsView
 from antiphon.cli.screen.words import Words
 from antiphon.host.review.queue import Question
-from antiphon.host.review.shown import Group, Shown
+from antiphon.host.review.rows import Group
+from antiphon.host.review.shown import Shown
 
 __all__ = ["Panes"]
 

@@ -1,6 +1,6 @@
 """The queue as lines: the questions of one round of a call together, below who asks.
 
-Pure. Grouping and sorting are ``host.review.shown``'s; colours are ``views``'.
+Pure. Grouping and sorting are ``host.review.rows``'s; colours are ``views``'.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from antiphon.cli.screen.words import Words
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.shown import Group, Row
+from antiphon.host.review.rows import Group, Row
 from antiphon.host.review.summary import clock, money, span
 
 __all__ = ["Entry", "entries", "line"]

@@ -38,9 +38,10 @@ from antiphon.host.review.review import (
     digest,
     usual_terms,
 )
-from antiphon.host.review.shown import headline_of, show_item, who_of
+from antiphon.host.review.shown import show_item
 from antiphon.host.review.summary import outcome_text
 from antiphon.host.review.texts import Texts, terminal_language, texts
+from antiphon.host.review.who import headline_of, who_of
 from antiphon.host.store.base import ReviewKind
 from antiphon.host.terminal.console import Console, folded
 from antiphon.host.terminal.edit_form import difference, from_form, to_form

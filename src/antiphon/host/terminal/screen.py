@@ -15,9 +15,9 @@ from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.review.shown import headline_of, who_of
 from antiphon.host.review.summary import clock, host_of
 from antiphon.host.review.texts import Texts, texts
+from antiphon.host.review.who import headline_of, who_of
 from antiphon.host.terminal.layout import Layout
 from antiphon.wire.content import (
     AudioContent,

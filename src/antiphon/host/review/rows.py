@@ -1,0 +1,104 @@
+"""The queue as a list: one row a question, in groups of what one round of a call asks, sorted and narrowed.
+
+Pure. Page and screen show the same rows in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from antiphon.host.review.queue import Question
+from antiphon.host.review.review import ReviewItem
+from antiphon.host.review.summary import first_words
+from antiphon.host.review.who import Who, who_of
+
+__all__ = ["ORDERS", "Group", "Order", "Row", "arranged", "groups_of", "row_of"]
+
+Order = Literal["time", "risk", "cost", "newest", "expiry"]
+ORDERS: tuple[Order, ...] = ("time", "risk", "cost", "newest", "expiry")
+"""How a queue can be sorted; the first is the usual one."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One question in the queue."""
+
+    id: str
+    kind: str
+    tool: str
+    """The tool or prompt whose call asks; nothing in the background."""
+    summary: str
+    """The first words of what is new in it."""
+    warnings: int
+    created: float
+    expires: float | None
+    worst: int | None = None
+    """What it may cost at most, in nano-dollars; ``None`` where that is not known, or nothing is asked of a model."""
+    hash: str = ""
+    """Of all that is shown of it: a decision names it."""
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions of one round of a call."""
+
+    who: Who
+    rows: tuple[Row, ...]
+
+
+def groups_of(questions: Sequence[Question]) -> list[Group]:
+    """Sort questions into the rounds they belong to, oldest first."""
+    found: dict[str, list[Question]] = {}
+    for question in questions:
+        if question.item is not None:
+            found.setdefault(question.group, []).append(question)
+    return [
+        Group(who=who_of(first.origin), rows=tuple(map(row_of, together)))
+        for together in found.values()
+        if (first := together[0].item) is not None
+    ]
+
+
+def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
+    """Leave the groups with something that is wanted, in an order: of age, time left, risks or cost.
+
+    ``wanted`` is a text to be found in the server's name, the call or the first words, whatever the case.
+    """
+    sought = wanted.casefold()
+    found: list[Group] = []
+    for group in groups:
+        head = f"{group.who.name} {group.who.target} {group.who.call}".casefold()
+        rows = tuple(row for row in group.rows if sought in head or sought in row.summary.casefold())
+        if rows:
+            found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order]))))
+    return sorted(found, key=lambda group: _PLACES[order](group.rows[0]))
+
+
+def row_of(question: Question) -> Row:
+    """Collect what the list shows of a question."""
+    item = question.item
+    risks = item.risks if item else ()
+    call = item.origin.call if item else None
+    costs = item.costs if isinstance(item, ReviewItem) and item.result is None else None
+    return Row(
+        id=question.id,
+        kind=question.kind,
+        tool=(call.name or call.method) if call else "",
+        summary=first_words(item),
+        warnings=sum(risk.level == "warning" for risk in risks),
+        created=question.created,
+        expires=question.expires,
+        worst=None if costs is None else costs.worst.money,
+        hash=question.hash,
+    )
+
+
+_PLACES: dict[Order, Callable[[Row], tuple[float, object]]] = {
+    "time": lambda row: (row.created, row.id),
+    "newest": lambda row: (-row.created, row.id),
+    "expiry": lambda row: (math.inf if row.expires is None else row.expires, row.created),
+    "risk": lambda row: (-row.warnings, row.created),
+    "cost": lambda row: (-(row.worst or 0), row.created),
+}

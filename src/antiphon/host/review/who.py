@@ -1,0 +1,78 @@
+"""Who asks, for what and at which cost, as every surface says it: values, and the one line that sums them up.
+
+Pure. Making what a server or a user wrote inert is the surface's business.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from antiphon.host.budget import Costs
+from antiphon.host.checks.redact import mask
+from antiphon.host.review.diff import pretty
+from antiphon.host.review.summary import money, server_name
+from antiphon.host.review.texts import Texts
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+
+__all__ = ["Who", "headline_of", "who_of"]
+
+_DIGITS = 12
+"""Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
+_LINE = 80
+"""Characters of arguments that are shown in one line; more are set out."""
+
+
+class Who(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, and for what."""
+
+    target: str
+    name: str
+    """The short name of the server: its script, package or host."""
+    kind: str
+    """``"command"`` or ``"url"``."""
+    short: str
+    identity: str
+    claims: str
+    """What the server calls itself; nothing if it does not."""
+    call: str
+    """Method and name of the call of ours; nothing in the background."""
+    arguments: str
+    round: tuple[int, int] | None
+
+
+def who_of(origin: Origin) -> Who:
+    """Collect who asks, and for what."""
+    kind, _, digits = origin.identity.partition(":")
+    call = origin.call
+    return Who(
+        target=(target := mask(origin.target)),
+        name=server_name(target, kind),
+        kind=kind,
+        short=digits[:_DIGITS],
+        identity=origin.identity,
+        claims=f"{origin.server.name} {origin.server.version}" if origin.server else "",
+        call=f"{call.method} {call.name or ''}".rstrip() if call else "",
+        arguments=_arguments(call.arguments) if call and call.arguments is not None else "",
+        round=(origin.round.n, origin.round.max) if origin.round else None,
+    )
+
+
+def _arguments(arguments: object) -> str:
+    line = encode(arguments).decode("utf-8", "replace")
+    return line if len(line) <= _LINE else pretty(arguments)
+
+
+def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
+    """Say in one line who asks, for what, and at which cost. Not inert: names are the server's."""
+    parts = [who.name, who.call.partition(" ")[2] or who.call or words("who.background")]
+    if who.round:
+        parts.append(words("who.round", n=who.round[0], max=who.round[1]))
+    if costs is not None:
+        worst, left = money(costs.worst.money), costs.left
+        parts.append(
+            words("cost.at_most", worst=worst)
+            if left is None
+            else words("cost.at_most_of", worst=worst, left=money(left, up=False))
+        )
+    return " · ".join(parts)
