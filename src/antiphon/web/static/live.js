@@ -1,12 +1,24 @@
 // The stream that says that something has changed. It comes back by itself; what was missed does not matter.
 import { arrived } from "./notify.js";
+import { banner } from "./places.js";
 import { ask } from "./session.js";
 
 const PAUSE = 250;
 const AGAIN = 1000;
 
-export function follow({ refresh, banner }) {
-  let pending = null;
+let pending = null;
+
+// How many wait stands beside the queue's name and in the title of the tab.
+export function recount() {
+  if (pending === null) return;
+  const place = document.getElementById("count");
+  place.textContent = String(pending);
+  place.hidden = pending === 0;
+  const title = document.title.replace(/^\(\d+\) /, "");
+  document.title = pending ? `(${pending}) ${title}` : title;
+}
+
+export function follow(refresh) {
   let version = null;
   let waiting = false;
   let again = false;
@@ -24,21 +36,13 @@ export function follow({ refresh, banner }) {
     waiting = false;
   }
 
-  function count(number) {
-    const place = document.getElementById("count");
-    place.textContent = String(number);
-    place.hidden = number === 0;
-    const title = document.title.replace(/^\(\d+\) /, "");
-    document.title = number ? `(${number}) ${title}` : title;
-  }
-
   function told(news) {
     if (pending !== null && news.pending > pending) arrived();
     const first = version === null;
     const shown = Number(document.getElementById("queue")?.dataset.pending ?? news.pending);
     pending = news.pending;
     version = news.version;
-    count(pending);
+    recount();
     if (!first || shown !== pending) soon();
   }
 
@@ -80,5 +84,4 @@ export function follow({ refresh, banner }) {
   addEventListener("pagehide", () => reading?.abort());
   addEventListener("pageshow", (event) => event.persisted && open());
   open();
-  return { recount: () => pending !== null && count(pending) };
 }

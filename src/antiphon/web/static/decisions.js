@@ -1,0 +1,110 @@
+// What a person does about a question, or with any other form: it is sent once, and what became of it is said.
+import { arm } from "./arming.js";
+import { discard } from "./drafts.js";
+import { following, go, here } from "./navigation.js";
+import { banner, lost, parsed, say } from "./places.js";
+import { selected } from "./queue.js";
+import { refresh } from "./refresh.js";
+import { ask, fields, post } from "./session.js";
+
+function problem(form, text) {
+  const place = form.querySelector(".problem:not(.fault)") ?? form.closest(".decide, .further, section, li")?.querySelector(".problem");
+  if (!place) return banner(text);
+  place.textContent = text;
+  place.hidden = !text;
+  if (text && place.tabIndex === -1) place.focus();
+}
+
+export async function send(form, button) {
+  if (form.dataset.busy || form.closest("[inert]")) return;
+  form.dataset.busy = "1";
+  const still = here();
+  const next = form.id === "several" ? following(new Set(selected().map((box) => box.value.split(" ")[0]))) : following();
+  try {
+    if (form.getAttribute("action").endsWith("/draft")) await discard();
+    const answer = await post(form.getAttribute("action"), fields(form, button));
+    const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
+    if (answer.ok) await sent(form, told, next, still);
+    else problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
+  } catch (error) {
+    lost(error);
+  } finally {
+    delete form.dataset.busy;
+  }
+  // Still here: what was held back meanwhile is shown now.
+  if (form.isConnected) await refresh();
+}
+
+async function sent(form, told, next, still) {
+  say(told.done);
+  if (told.reload) return location.assign(told.reload);
+  if (told.address) {
+    const place = form.querySelector("output");
+    place.textContent = told.address;
+    place.hidden = false;
+    return;
+  }
+  if (told.of) became(told);
+  if ("undo" in form.dataset) offer("", 0);
+  if (form.id === "several") {
+    form.elements.reason.value = "";
+    if (next === location.pathname) return refresh();
+  }
+  // Whoever went on before the answer came stays where they are.
+  if (still()) await go(form.dataset.then ?? next);
+  await refresh();
+}
+
+// A permission can be taken back for a moment; then the page says what became of it, as soon as anybody knows.
+const watched = new Map();
+
+function became({ of, done, undo, seconds }) {
+  watched.set(of, { done });
+  if (watched.size > 20) watched.delete(watched.keys().next().value);
+  if (undo) offer(undo, seconds, done);
+  for (const after of [seconds, seconds + 1, seconds + 3]) setTimeout(outcomes, after * 1000 + 200);
+}
+
+function offer(id, seconds, done = "") {
+  const place = document.getElementById("undo");
+  place.hidden = !id;
+  place.action = id ? `/review/${id}/undo` : "";
+  place.dataset.then = `/review/${id}`;
+  place.querySelector("span").textContent = done;
+  clearTimeout(Number(place.dataset.timer));
+  if (id) place.dataset.timer = String(setTimeout(() => offer("", 0), seconds * 1000));
+}
+
+export async function outcomes() {
+  for (const [id, one] of [...watched]) {
+    const answer = await ask(`/review/${id}/outcome`).catch(() => null);
+    const { state, text } = answer?.ok ? await answer.json() : {};
+    // Undone and decided again meanwhile: what was read is of the decision before.
+    if (watched.get(id) !== one) continue;
+    if (text || state === "pending" || state === "gone") watched.delete(id);
+    if (text) say(`${one.done} ${text}`);
+  }
+}
+
+let previewed = 0;
+
+export async function preview(form) {
+  const mine = ++previewed;
+  const late = () => mine !== previewed || !form.isConnected;
+  try {
+    const answer = await post(form.getAttribute("action"), fields(form));
+    if (!answer.ok) {
+      const told = await answer.json();
+      return late() ? undefined : problem(form, [told.problem, told.detail].filter(Boolean).join(" "));
+    }
+    const found = parsed(await answer.text()).getElementById("preview");
+    if (late()) return;
+    problem(form, "");
+    document.getElementById("preview").replaceWith(document.adoptNode(found));
+    arm(found);
+    found.scrollIntoView({ block: "start" });
+    found.querySelector("h2").focus({ preventScroll: true });
+  } catch (error) {
+    lost(error);
+  }
+}

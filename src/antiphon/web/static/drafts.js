@@ -1,0 +1,39 @@
+// What somebody types about a question is kept a moment after the last key, and at once when the place is left. One after
+// the other: of two at once, the older could arrive last and be what is kept.
+import { lost } from "./places.js";
+import { fields, post } from "./session.js";
+
+const PAUSE = 300;
+const KEEPALIVE = 60_000;
+
+let timer = 0;
+let open = null;
+let keeping = Promise.resolve();
+
+export function draft(form) {
+  if (open !== form) flush();
+  open = form;
+  clearTimeout(timer);
+  timer = setTimeout(flush, PAUSE);
+}
+
+export function flush() {
+  clearTimeout(timer);
+  if (!open) return keeping;
+  const body = fields(open);
+  const path = open.dataset.draft;
+  open = null;
+  // A page that is being closed still sends it, as far as browsers allow that: 64 kB.
+  const keepalive = String(body).length < KEEPALIVE;
+  keeping = keeping.then(() => post(path, body, { keepalive })).catch(lost);
+  return keeping;
+}
+
+// Nothing of it comes after this.
+export function discard() {
+  clearTimeout(timer);
+  open = null;
+  return keeping;
+}
+
+addEventListener("pagehide", flush);

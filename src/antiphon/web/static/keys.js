@@ -1,0 +1,112 @@
+// The keys of the page: what each does is in one table for page and terminals, which comes with the page.
+import { go } from "./navigation.js";
+import { rows, say } from "./places.js";
+import { selected } from "./queue.js";
+import { resift } from "./refresh.js";
+
+function move(by) {
+  const all = rows();
+  const at = all.findIndex((row) => row.hasAttribute("aria-current"));
+  const row = all[at < 0 ? 0 : at + by];
+  if (row) go(row.pathname);
+}
+
+// A panel that is opened by its key takes the focus; its summary gives it back when it is closed.
+function fold(summary) {
+  const place = summary.parentElement;
+  place.open = !place.open || place.querySelector("form") !== null;
+  place.querySelector("input:not([type=hidden], [type=checkbox]), textarea, select")?.focus();
+}
+
+function close() {
+  const place = document.activeElement?.closest("details[data-fold][open]");
+  if (place) {
+    place.open = false;
+    place.querySelector("summary").focus();
+  } else if (document.querySelector("[data-editing]")) go(location.pathname, { push: false });
+  else document.activeElement?.blur();
+}
+
+function submit() {
+  const form = document.activeElement?.closest("form");
+  const button = form?.querySelector("button.primary, button:not([formnovalidate])");
+  if (button) form.requestSubmit(button);
+}
+
+const ACTIONS = {
+  next: () => move(1),
+  previous: () => move(-1),
+  risk: () => nextRisk(),
+  fold: () => document.querySelectorAll("#detail pre.long").forEach((text) => text.classList.toggle("whole")),
+  filter: () => document.querySelector("#sift input")?.focus(),
+  sort: () => {
+    const order = document.querySelector("#sift select");
+    if (!order) return;
+    order.selectedIndex = (order.selectedIndex + 1) % order.length;
+    say(order.selectedOptions[0].textContent);
+    resift(order.form);
+  },
+  mark: () => {
+    const at = document.activeElement?.closest("#rows li") ?? document.querySelector("#rows [aria-current]")?.closest("li");
+    at?.querySelector("[name=ask]").click();
+  },
+  deny_marked: () => {
+    const form = document.getElementById("several");
+    if (!form) return;
+    if (selected().length) form.requestSubmit();
+    else say(form.dataset.none);
+  },
+  history: () => go("/history"),
+  grants: () => go("/grants"),
+  spending: () => go("/spending"),
+  model: () => {
+    const pick = document.querySelector("#detail [data-models]");
+    if (pick) return pick.focus();
+    const place = document.getElementById("model");
+    place?.scrollIntoView({ block: "start" });
+    place?.focus({ preventScroll: true });
+  },
+  undo: () => {
+    const form = document.querySelector("#undo:not([hidden]), #detail form[action$='/undo']");
+    form?.requestSubmit();
+  },
+  help: () => document.getElementById("help").showModal(),
+};
+
+let risk = -1;
+
+function nextRisk() {
+  const all = [...document.querySelectorAll("#detail mark, #detail .risky")];
+  if (!all.length) return;
+  all.forEach((one) => one.classList.remove("at"));
+  risk = (risk + 1) % all.length;
+  all[risk].classList.add("at");
+  all[risk].scrollIntoView({ block: "center" });
+}
+
+// Keys and what they do are one table for page and terminals: it comes with the page.
+function actions() {
+  const words = document.body.dataset.keys.split(" ");
+  return Object.fromEntries(words.flatMap((word, at) => (at % 2 ? [] : [[word, words[at + 1]]])));
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.metaKey || event.altKey || event.repeat || event.isComposing || document.querySelector("dialog[open]")) return;
+  const typing = event.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  const key = (event.ctrlKey ? "Control+" : "") + event.key;
+  const action = actions()[key];
+  if (action === "close" || action === "send") {
+    if (action === "send" && !typing) return;
+    event.preventDefault();
+    return action === "close" ? close() : submit();
+  }
+  if (typing || event.ctrlKey || !action) return;
+  const scrolled = event.key.startsWith("Arrow") && !event.target.closest?.("#queue");
+  if (scrolled) return;
+  const button = document.querySelector(`#detail:not([inert]) [data-key="${CSS.escape(event.key)}"]`);
+  if (!ACTIONS[action] && !button) return;
+  event.preventDefault();
+  if (ACTIONS[action]) ACTIONS[action]();
+  else if (button.matches("summary")) fold(button);
+  else button.click();
+});

@@ -1,0 +1,24 @@
+// The parts of the page by their names, and the two places where it says something.
+export const view = () => document.getElementById("view");
+export const detail = () => document.getElementById("detail");
+export const rows = () => [...document.querySelectorAll("#queue [data-row]")];
+export const csrf = () => document.querySelector("meta[name=csrf]").content;
+
+// The page never makes HTML of anything but the server's own answers.
+export function parsed(text) {
+  return new DOMParser().parseFromString(text, "text/html");
+}
+
+export function say(text) {
+  document.getElementById("said").textContent = text;
+}
+
+export function banner(text) {
+  const place = document.getElementById("banner");
+  if (place.textContent !== text) place.textContent = text;
+  place.hidden = !text;
+}
+
+export function lost(error) {
+  banner(error.message === "ended" ? document.body.dataset.ended : document.body.dataset.lost);
+}

@@ -1,0 +1,95 @@
+"""Answers that come late: somebody has gone on meanwhile, or typed more, and an older answer changes nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Self
+
+import pytest
+from playwright.async_api import Browser, Page, Request, Route
+
+from tests.browser.visits import visit
+from tests.web.pages import desk
+
+pytestmark = pytest.mark.browser
+
+
+class Held:
+    """Requests of one kind that wait at the door until they are let go."""
+
+    def __init__(self, page: Page, kind: Callable[[Request], bool]) -> None:
+        self.came = asyncio.Event()
+        self.go = asyncio.Event()
+        self._page = page
+        self._kind = kind
+
+    async def __aenter__(self) -> Self:
+        await self._page.route("**/*", self._route)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.go.set()
+        await self._page.unroute("**/*", self._route)
+
+    async def _route(self, route: Route) -> None:
+        if self._kind(route.request):
+            self.came.set()
+            await self.go.wait()
+        await route.continue_()
+
+
+async def test_whoever_goes_on_before_the_decision_is_answered_stays_there(chromium: Browser):
+    """The answer says what was done, and leads nowhere."""
+    async with desk() as page, visit(chromium, page) as seen:
+        first, _ = await page.asked(text="First")
+        await page.asked(text="Second")
+        third, _ = await page.asked(text="Third")
+        await seen.open(first.id)
+        async with Held(seen.page, lambda sent: sent.method == "POST") as held:
+            await seen.key("d")
+            await held.came.wait()
+            await seen.page.click(f"[data-row='{third.id}']")
+            await seen.page.wait_for_selector(f"#detail[data-id='{third.id}']:not([inert])")
+            held.go.set()
+            await seen.said("Denied")
+            await seen.count(2)
+        assert await seen.page.get_attribute("#detail", "data-id") == third.id
+
+
+async def test_a_form_to_edit_that_comes_late_takes_no_other_place(chromium: Browser):
+    """Whoever went on to another request reads that one."""
+    async with desk() as page, visit(chromium, page) as seen:
+        first, _ = await page.asked(text="First")
+        second, _ = await page.asked(text="Second")
+        await seen.open(first.id)
+        async with Held(seen.page, lambda sent: sent.url.endswith("/edit")) as held:
+            await seen.key("e")
+            await held.came.wait()
+            await seen.page.click(f"[data-row='{second.id}']")
+            await seen.page.wait_for_selector(f"#detail[data-id='{second.id}']:not([inert])")
+            async with seen.page.expect_response("**/edit"):
+                held.go.set()
+            await seen.page.evaluate("new Promise(requestAnimationFrame)")
+        assert await seen.page.get_attribute("#detail", "data-id") == second.id
+
+
+async def test_of_two_drafts_the_last_is_kept(chromium: Browser):
+    """The second is sent when the first has arrived, and at once when the place is left."""
+    async with desk() as page, visit(chromium, page) as seen:
+        first, _ = await page.asked(text="First")
+        second, _ = await page.asked(text="Second")
+        await seen.open(first.id)
+        await seen.key("e")
+        async with Held(seen.page, lambda sent: sent.url.endswith("/draft")) as held:
+            await seen.page.fill("textarea[name=text-0-0]", "One")
+            await held.came.wait()
+            await seen.page.fill("textarea[name=text-0-0]", "One and a half")
+            await seen.page.click(f"[data-row='{second.id}']")
+            await seen.page.wait_for_selector(f"#detail[data-id='{second.id}']:not([inert])")
+            held.go.set()
+            await seen.page.click(f"[data-row='{first.id}']")
+            await seen.page.wait_for_selector(f"#detail[data-id='{first.id}']:not([inert])")
+            await seen.key("e")
+            await seen.page.wait_for_selector("[data-editing]")
+        assert await seen.page.input_value("textarea[name=text-0-0]") == "One and a half"
