@@ -53,6 +53,11 @@ class RawClient:
                 await self.step()
         return self._replies.pop(id)
 
+    def replies(self) -> list[dict[str, Any]]:
+        """Take all replies that have come and that nobody waited for."""
+        replies, self._replies = list(self._replies.values()), {}
+        return replies
+
     async def handshake(
         self, revision: str = "2025-11-25", *, capabilities: Mapping[str, Any] | None = None, complete: bool = True
     ) -> dict[str, Any]:

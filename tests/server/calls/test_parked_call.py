@@ -64,7 +64,7 @@ async def test_a_round_that_cannot_be_sent_fails_the_call(
         raise RuntimeError("words of ours")
 
     server, done = catalogue(keys=[b"k" * 32]) if durable else catalogue()
-    monkeypatch.setattr(Rounds, "park_with_journal" if durable else "park", broken)
+    monkeypatch.setattr(Rounds, "seal_with_journal" if durable else "seal", broken)
     async with raw_client(server) as client, asyncio.timeout(30):
         error = await client.error("tools/call", name="one", arguments={"question": "why?"})
         await client.reply(client.modern("tools/list"))

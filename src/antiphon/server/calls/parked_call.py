@@ -3,9 +3,9 @@
 The body runs in one task for life. When it waits for answers and a few passes of the event loop have brought no further
 ask (``Quiescence``), the live request is answered with all questions at once (``input_required``); the retry, which is
 another request, delivers the answers. Whoever waits for a call hears of its end also where the handler gave what JSON
-has no form for (``unsendable``): half a surrogate pair in a text, an object in an error's data. Which calls there are,
-and what their states say, is ``rounds``' business; what it takes for a call to go on in another process,
-``replayed_call``'s.
+has no form for (``unsendable``): half a surrogate pair in a text, an object in an error's data. What a call goes
+through, and in which order, is the table in ``call_states``. Which calls there are, and what their sealed states say,
+is ``rounds``' business; what it takes for a call to go on in another process, ``replayed_call``'s.
 
 Source: 2026-07-28 basic/patterns/mrtr. The design: docs/topics/eras-and-rounds.md.
 """
@@ -25,6 +25,7 @@ from antiphon.errors import CallTimeout, InternalError, LocalProtocolError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, Call, Handled, read_answer, read_given
+from antiphon.server.calls.call_states import ASKING, ENDS, TRANSITIONS, CallEvent, CallState, after
 from antiphon.server.calls.call_weight import OVERHEAD, SMALL, weight_of
 from antiphon.server.calls.request_state import refusal
 from antiphon.server.core import Core
@@ -34,7 +35,7 @@ from antiphon.wire.failure import to_wire
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
 
-__all__ = ["PASSES", "UNSENDABLE", "Keeper", "Quiescence", "RoundCall", "deliver", "unsendable"]
+__all__ = ["PASSES", "UNSENDABLE", "Keeper", "Quiescence", "RoundCall", "unsendable"]
 
 PASSES = 8
 """Passes of the event loop without a new ask before a round is sent. Measured: ``gather`` nested four deep needs 4,
@@ -97,14 +98,6 @@ def unsendable(outcome: Wire | Raw | BaseException, error: Exception) -> tuple[B
     return outcome if isinstance(outcome, BaseException) else error, kept
 
 
-def deliver(connection: Connection[ServerSession], request: Request, outcome: Wire | Raw | BaseException) -> None:
-    """Answer a request with a result, or with an error."""
-    if isinstance(outcome, BaseException):
-        connection.reply_error(request, outcome)
-    else:
-        connection.reply(request, outcome)
-
-
 MAX_LEGS = 8
 """Most requests that may wait for the same round of one call: retries of a client that lost the reply."""
 
@@ -129,8 +122,12 @@ class Keeper(Protocol):
     core: Core
     closed: bool
 
-    def park(self, call: RoundCall) -> str:
-        """Keep a call until its retry; return the sealed state the client is to bring back."""
+    def seal(self, call: RoundCall) -> str:
+        """Return the sealed state that the client is to bring back."""
+        ...
+
+    def park(self, call: RoundCall) -> None:
+        """Keep a call until its retry."""
         ...
 
     def ended(self, call: RoundCall, reply: Raw, *, is_error: bool) -> None:
@@ -142,8 +139,8 @@ class RoundCall(Call):
     """A call that may be parked. It goes on where it is, or not at all."""
 
     __slots__ = (
-        "_asked", "_ending", "_held", "_is_over", "_keeper", "_legs", "_pending", "_quiescence", "bound_to", "expires",
-        "generation", "given", "handled", "id", "last", "owner", "task",
+        "_asked", "_held", "_keeper", "_legs", "_pending", "_quiescence", "_why_cancelled", "bound_to", "expires",
+        "generation", "given", "handled", "id", "last", "owner", "state", "task",
     )  # fmt: skip
 
     run: bytes = b""
@@ -156,6 +153,7 @@ class RoundCall(Call):
     ) -> None:
         super().__init__(keeper.core, connection, request)
         self.handled = handled
+        self.state = CallState.NEW
         self.id = b""
         """Given by the keeper when it first has to tell the call from others."""
         self.owner = connection.principal
@@ -172,22 +170,23 @@ class RoundCall(Call):
         self.task: asyncio.Task[None] | None = None
         self._keeper = keeper
         self._legs: list[Leg] = [(connection, request)]
-        """The requests that wait for what comes next. With none the call is parked."""
+        """The requests that wait for what comes next."""
         self._pending: dict[str, _Ask] = {}
         """What waits for an answer, by its name on the wire."""
         self._quiescence = Quiescence()
         self._asked = 0
         self._held: int | None = None
         """Bytes of what came, and of what was read from it; not counted until somebody asks."""
-        self._ending: str | None = None
-        """Why the body was cancelled."""
-        self._is_over = False
-        """Whether the body has ended."""
+        self._why_cancelled: str | None = None
 
-    def start(self) -> None:
+    def start(self, event: CallEvent = CallEvent.START) -> None:
         """Run the body, in a task of its own that lives from the first round to the last."""
-        self.task = self._task_of(self._run())
-        self.task.add_done_callback(self._failed)
+        self.state = after(self.state, event)
+        task = self._task_of(self._run())
+        if self.state not in ENDS:
+            # A loop that runs a new task at once may have brought it to its end.
+            self.task = task
+            task.add_done_callback(self._failed)
 
     def _task_of(self, work: CoroutineType[Any, Any, None]) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(work)
@@ -197,7 +196,7 @@ class RoundCall(Call):
         if self.task is not None:
             # A callback would be told a pass of the event loop later, and the client with it.
             self.task.remove_done_callback(self._failed)
-        self._finish(result)
+        self._finish(result, CallEvent.RETURN)
 
     @property
     def weight(self) -> int:
@@ -213,11 +212,6 @@ class RoundCall(Call):
             weight += 2 * len(ask.params)
         return weight
 
-    @property
-    def is_parked(self) -> bool:
-        """Whether no request is live."""
-        return not self._legs
-
     # --- asking -------------------------------------------------------------------------------------------------
 
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
@@ -231,9 +225,7 @@ class RoundCall(Call):
 
     def _is_lost(self) -> bool:
         """Tell whether nobody can answer any more."""
-        if self._ending is not None or self._keeper.closed or self._is_over:
-            return True
-        return self.task is not None and self.task.done()
+        return self.state not in ASKING or self._keeper.closed or (self.task is not None and self.task.done())
 
     async def _raise_lost(self) -> NoReturn:
         await asyncio.sleep(_ANOTHER_TRY)
@@ -272,17 +264,18 @@ class RoundCall(Call):
 
     # --- rounds -------------------------------------------------------------------------------------------------
 
-    @property
-    def _is_round_due(self) -> bool:
-        """Whether there is something to ask, somebody to ask, and a body that waits for it."""
-        return bool(self._legs and self._pending) and self.task is not None and not self.task.done()
+    def _is_wanted(self, event: CallEvent) -> bool:
+        """Tell whether something is asked, by a body that waits for it, and the call may go on to send it."""
+        if not self._pending or event not in TRANSITIONS[self.state]:
+            return False
+        return self.task is not None and not self.task.done()
 
     def _send_round(self) -> bool:
         """Send what is asked, now that no further ask is coming; tell whether there was something to send."""
-        if not self._is_round_due:
+        if not self._is_wanted(CallEvent.SEAL):
             return False
         asks = self._next_round()
-        self._send(asks, self._keeper.park(self))
+        self._send(asks, self._keeper.seal(self))
         return True
 
     def _send_or_fail(self) -> bool:
@@ -300,19 +293,26 @@ class RoundCall(Call):
             return False
 
     def _next_round(self) -> dict[str, InputRequest]:
+        self.state = after(self.state, CallEvent.SEAL)
         self.generation += 1
         return {key: InputRequest(method=ask.spec.name, params=ask.params) for key, ask in self._pending.items()}
 
     def _send(self, asks: dict[str, InputRequest], state: str) -> None:
         self.last = InputRequiredResult(input_requests=asks, request_state=state)
+        self._keeper.park(self)
+        self.state = after(self.state, CallEvent.ROUND)
         self._deliver(self.last)
 
-    def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> None:
-        """Take a retry: deliver its answers and wait for what comes next, or repeat what it missed."""
-        is_parked = not self._legs
+    def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> bool:
+        """Take a retry: deliver its answers and wait for what comes next, or repeat the round that it missed.
+
+        Returns whether the request waits.
+        """
+        is_parked = self.state is CallState.PARKED
         if is_parked and self.last is not None and generation < self.generation:
-            deliver(connection, request, self.last)
-            return
+            self.state = after(self.state, CallEvent.REPEAT)
+            connection.reply(request, self.last)
+            return False
         answers = self._read_answers(request.params) if is_parked else {}
         for key, answer in answers.items():
             ask = self._pending.pop(key)
@@ -321,6 +321,7 @@ class RoundCall(Call):
                 self._held = (self._held or 0) + (2 * size if size <= SMALL else weight_of(answer.raw))
                 ask.answer.set_result(answer)
         self.attach(connection, request)
+        return True
 
     def _read_answers(self, params: RoundParams) -> dict[str, Answer]:
         """Check every answer before any is delivered, so that a bad one leaves the call as it was."""
@@ -337,6 +338,7 @@ class RoundCall(Call):
         """Let a retry wait for what comes next: the end of the call or another round."""
         if len(self._legs) >= MAX_LEGS:
             raise refusal()
+        self.state = after(self.state, CallEvent.RETRY)
         self.connection, self.request, self.first = connection, request, request
         self.headers = connection.headers
         self._legs.append((connection, request))
@@ -356,7 +358,10 @@ class RoundCall(Call):
     def _deliver(self, outcome: Wire | Raw | BaseException) -> None:
         legs, self._legs, self.request = self._legs, [], None
         for connection, request in legs:
-            deliver(connection, request, outcome)
+            if isinstance(outcome, BaseException):
+                connection.reply_error(request, outcome)
+            else:
+                connection.reply(request, outcome)
             # The one leads here, and we to the request: without this both would be garbage that only a collection
             # finds. The other leads to an HTTP request that is over.
             request.on_cancel = request.on_wait = None
@@ -368,22 +373,26 @@ class RoundCall(Call):
 
         A second cancellation would cut short the cleanup that the first one began: the body gets one.
         """
-        if self._ending is None and self.task is not None:
+        before, self.state = self.state, after(self.state, CallEvent.CANCEL)
+        if before is not self.state and self.task is not None:
+            self._why_cancelled = reason
             self.task.cancel(reason)
-        self._ending = self._ending or reason
 
     def _failed(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        self._finish(error or self._cancellation())
+        if error is None:
+            self._finish(self._cancellation(), CallEvent.UNWIND)
+        else:
+            self._finish(error, CallEvent.RETURN)
 
     def _cancellation(self) -> BaseException:
         if self._keeper.closed:
             return InternalError("The server is closing")
-        return refusal() if self._ending is not None else InternalError("The request was abandoned")
+        return refusal() if self.state is CallState.CANCELLED else InternalError("The request was abandoned")
 
-    def _finish(self, outcome: Wire | BaseException) -> None:
+    def _finish(self, outcome: Wire | BaseException, event: CallEvent) -> None:
         """Tell whoever waits what the call came to."""
-        self._is_over = True
+        self.state = after(self.state, event)
         for ask in self._pending.values():
             ask.answer.cancel()
         reply: Wire | Raw | BaseException = outcome

@@ -24,6 +24,7 @@ from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProto
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import CallAbandoned, Handled, read_answer, read_reply
+from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, after
 from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import Keeper, RoundCall
 from antiphon.server.calls.request_state import OpenAsk, State
@@ -48,10 +49,10 @@ log = logging.getLogger("antiphon.server")
 class JournalKeeper(Keeper, Protocol):
     """Who keeps a call for other processes as well: ``rounds.Rounds``."""
 
-    def park_with_journal(
+    def seal_with_journal(
         self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
     ) -> str | Awaitable[str]:
-        """Keep a call until its retry; return the sealed state with what another process needs to go on."""
+        """Return the sealed state that the client is to bring back, with what another process needs to go on."""
         ...
 
     stored: StoredCalls | None
@@ -90,8 +91,8 @@ class JournalledCall(RoundCall):
         """What another process has to know of the asks that are out, by their names on the wire."""
         self._waiting_for: dict[str, OpenAsk] = {}
         """In a replay: by place, the asks that were out and have no answer yet."""
-        self._began: float | None = None
-        """When the replay began."""
+        self._began = 0.0
+        """When the replay began, by the event loop's clock."""
         self._holds = 0
         """Steps that are being taken: no round is sent meanwhile, or its state would not know of them."""
         self._gates: list[asyncio.Future[None]] = []
@@ -131,7 +132,7 @@ class JournalledCall(RoundCall):
     async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
         """Ask as ``RoundCall.ask`` does, and note the answer; in a replay, know it already."""
         self.check_outside_steps(spec)
-        if self._diverged is not None or self._is_lost():
+        if self._is_lost():
             await self._raise_lost()
         place = self._place(spec, params, key)
         known = self._known(place, spec, key)
@@ -144,7 +145,7 @@ class JournalledCall(RoundCall):
             self.journal.note(place, "timeout")
             raise
         except asyncio.CancelledError:
-            if self._ending is None:
+            if self._why_cancelled is None:
                 self.journal.note(place, "withdrawn")
             raise
         finally:
@@ -161,7 +162,7 @@ class JournalledCall(RoundCall):
         try:
             known = self.journal.take(place)
         except CallDiverged as error:
-            self._diverged = error
+            self._diverge(error)
             raise
         if known is None and key is not None and (given := self._take_given(key, spec)) is not None:
             self.journal.note(place, "answer", bytes(given.raw))
@@ -183,13 +184,13 @@ class JournalledCall(RoundCall):
         return ask.key, timeout
 
     def _loss(self) -> BaseException:
-        return self._diverged or CallAbandoned(self._ending or "the call has ended")
+        return self._diverged or CallAbandoned(self._why_cancelled or "the call has ended")
 
     # --- steps --------------------------------------------------------------------------------------------------
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Do something once: a replay gets its result from the journal. ``work`` is given an idempotency key."""
-        if self._diverged is not None or self._is_lost():
+        if self._is_lost():
             await self._raise_lost()
         place = self.journal.place(_lane(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
         known = self.journal.take(place)
@@ -233,7 +234,7 @@ class JournalledCall(RoundCall):
 
     async def _until_live(self) -> None:
         """Wait for a live request: only through its reply does a client learn that a step was taken."""
-        while self.is_parked:
+        while self.state is CallState.PARKED:
             gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._gates.append(gate)
             await gate
@@ -249,41 +250,55 @@ class JournalledCall(RoundCall):
     # --- rounds -------------------------------------------------------------------------------------------------
 
     def _send_round(self) -> bool:
-        if self._holds or self._storing is not None or not self._is_round_due:
+        if self._holds:
             return False
-        if self._began is not None and (missing := list(self.journal.unclaimed())):
-            self._wait_for_claims(missing, self._began)
+        if self._is_wanted(CallEvent.CATCH_UP):
+            if missing := list(self.journal.unclaimed()):
+                self._wait_for_claims(missing)
+                return False
+            self.state = after(self.state, CallEvent.CATCH_UP)
+        if not self._is_wanted(CallEvent.SEAL):
             return False
         asks = self._next_round()
-        state = self._others.park_with_journal(self, self._asked, tuple(self._open[name] for name in asks))
+        state = self._others.seal_with_journal(self, self._asked, tuple(self._open[name] for name in asks))
         if isinstance(state, str):
             self._send(asks, state)
         else:
             self._storing = asyncio.get_running_loop().create_task(self._send_when_stored(asks, state))
         return True
 
-    def _wait_for_claims(self, missing: list[str], began: float) -> None:
+    def _wait_for_claims(self, missing: list[str]) -> None:
         """Let no round go out before the handler has come to all that was answered; if it does not, it diverged."""
-        if asyncio.get_running_loop().time() - began < _GRACE:
+        if asyncio.get_running_loop().time() - self._began < _GRACE:
             self._quiescence.look_again(_LOOK_AGAIN, self._send_or_fail)
             return
         asked = [self._open[name].place for name in self._pending]
-        self._diverged = CallDiverged(
-            f"Run again, the handler asks for {', '.join(asked)}, and within {_GRACE:g} s it did not ask for what was "
-            f"answered before: {', '.join(missing)}"
+        self._diverge(
+            CallDiverged(
+                f"Run again, the handler asks for {', '.join(asked)}, and within {_GRACE:g} s it did not ask for what "
+                f"was answered before: {', '.join(missing)}"
+            )
         )
+
+    def _diverge(self, error: CallDiverged) -> None:
+        """Let every ask raise from now on, those that are out as well: nobody will be asked for them."""
+        self.state = after(self.state, CallEvent.DIVERGE)
+        self._diverged = error
         for ask in self._pending.values():
             if not ask.answer.done():
-                ask.answer.set_exception(self._diverged)
+                ask.answer.set_exception(error)
 
     async def _send_when_stored(self, asks: dict[str, InputRequest], storing: Awaitable[str]) -> None:
         try:
             state = await storing
-            if self._is_round_due:
+            if self._is_wanted(CallEvent.ROUND):
                 self._send(asks, state)
+            elif self.state is CallState.SEALING:
+                self.state = after(self.state, CallEvent.LAPSE)
         except Exception as error:
             self._deliver(error)
-            self.end("its journal could not be stored")
+            if self.state not in ENDS:
+                self.end("its journal could not be stored")
         finally:
             self._storing = None
 
@@ -291,18 +306,18 @@ class JournalledCall(RoundCall):
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """See ``Call.progress``; raises in a call that another process may have gone on with."""
-        if self._ending is not None:
-            raise CallAbandoned(self._ending)
+        if self._why_cancelled is not None:
+            raise CallAbandoned(self._why_cancelled)
         await super().progress(progress, total, message)
 
-    def _finish(self, outcome: Wire | BaseException) -> None:
+    def _finish(self, outcome: Wire | BaseException, event: CallEvent) -> None:
         for gate in self._gates:
             gate.cancel()
         if self._diverged is not None:
             # Also where the body has caught it: what it made of the wrong branch is worth nothing.
             log.error("%s: %s", self.handled.name, self._diverged)
             outcome = InternalError(f"CallDiverged: {self._diverged}")
-        super()._finish(outcome)
+        super()._finish(outcome, event)
 
 
 def _lane(what: str, remedy: str) -> str:

@@ -24,6 +24,7 @@ from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Handled
+from antiphon.server.calls.call_states import CallEvent, CallState
 from antiphon.server.calls.journal import Journal
 from antiphon.server.calls.kept_calls import EndedCall, KeptCalls, repeat
 from antiphon.server.calls.parked_call import RoundCall
@@ -85,14 +86,14 @@ class Rounds:
             self._retry(connection, request, handled, params.request_state)
             return LATER
         kind = JournalledCall if self.is_shared else RoundCall
-        self._start(kind(self, connection, request, handled))
+        self._start(kind(self, connection, request, handled), CallEvent.START)
         return LATER
 
-    def _start(self, call: RoundCall) -> None:
+    def _start(self, call: RoundCall, event: CallEvent) -> None:
         request = call.first
         request.on_cancel = lambda _reason: call.detach(request)
         self._running.add(call)
-        call.start()
+        call.start(event)
 
     # --- retries ------------------------------------------------------------------------------------------------
 
@@ -131,18 +132,11 @@ class Rounds:
         elif isinstance(call, EndedCall):
             self._kept.keep(retry.state.call, call)
             repeat(call, retry.connection, retry.request)
-        else:
-            self._resume(call, retry.connection, retry.request, retry.state.generation)
-
-    def _resume(
-        self, call: RoundCall, connection: Connection[ServerSession], request: Request, generation: int
-    ) -> None:
-        call.resume(connection, request, generation)
-        if call.is_parked:
-            self._kept.keep(call.id, call)
-        else:
+        elif call.resume(retry.connection, retry.request, retry.state.generation):
             self._kept.forget(call.id)
             self._live[call.id] = call
+        else:
+            self._kept.keep(call.id, call)
 
     def _replay(self, retry: _Retry, journal: bytes | None, run: bytes) -> None:
         if not journal or self.closed or (retry.handled.once and not run):
@@ -154,7 +148,7 @@ class Rounds:
             raise refusal() from None
         call.bound_to = retry.bound_to
         self._live[call.id] = call
-        self._start(call)
+        self._start(call, CallEvent.REPLAY)
 
     # --- with a store -------------------------------------------------------------------------------------------
 
@@ -182,16 +176,21 @@ class Rounds:
 
     # --- parking ------------------------------------------------------------------------------------------------
 
-    def park(self, call: RoundCall) -> str:
-        """Keep a call until its retry; return the sealed state the client is to bring back."""
-        state = self._keep(call, self._options.parked_for)
+    def park(self, call: RoundCall) -> None:
+        """Keep a call until its retry."""
+        self._live.pop(call.id, None)
+        self._kept.keep(call.id, call)
+
+    def seal(self, call: RoundCall) -> str:
+        """Return the sealed state that the client is to bring back."""
+        state = self._state_of(call, self._options.parked_for)
         return self._seal.seal(state, call.bound_to)
 
-    def park_with_journal(
+    def seal_with_journal(
         self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
     ) -> str | Awaitable[str]:
-        """Keep a call until its retry; return the sealed state with what another process needs to go on."""
-        state = self._keep(call, self._options.state_for)
+        """Return the sealed state that the client is to bring back, with what another process needs to go on."""
+        state = self._state_of(call, self._options.state_for)
         packed = b"" if call.journal.is_full else call.journal.pack()
         key = call.key if call.key != call.id else b""
         if self.stored is not None and len(packed) > _STORED_FROM:
@@ -203,12 +202,10 @@ class Rounds:
             self._warn_once(call)
         return self._seal.seal(state, call.bound_to)
 
-    def _keep(self, call: RoundCall, lasts: float) -> State:
-        """Keep a call; return its state without a journal. ``lasts``: seconds for which the state is accepted."""
+    def _state_of(self, call: RoundCall, lasts: float) -> State:
+        """Return the state of a call without a journal. ``lasts``: seconds for which it is accepted."""
         call.id = call.id or os.urandom(16)
         call.bound_to = call.bound_to or self.binding_of(call.connection, call.first, call.handled)
-        self._live.pop(call.id, None)
-        self._kept.keep(call.id, call)
         call.expires = time.time() + lasts
         return State(call.id, call.generation, call.expires, call.run)
 
@@ -278,4 +275,4 @@ class _Retry(NamedTuple):
 
 def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCalls) -> TypeGuard[JournalledCall]:
     """Tell whether a copy has to ask the store before it goes on: a parked one, where it can take the call back."""
-    return stored.can_take_back and isinstance(call, JournalledCall) and call.is_parked
+    return stored.can_take_back and isinstance(call, JournalledCall) and call.state is CallState.PARKED

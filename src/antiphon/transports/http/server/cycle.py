@@ -94,7 +94,9 @@ class Cycle(AtOnce):
             if not isinstance(self._body, bytearray):
                 self._body = bytearray(self._body)
             self._body += piece
-        self.note()
+        self._has_news = True
+        if self._event is not None:
+            self._event.set()
         return len(self._body)
 
     def note(self) -> None:
