@@ -10,10 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from antiphon.errors import LocalProtocolError
-from antiphon.server.asks.ask import ask
 from antiphon.server.asks.elicitation import Elicited, elicit_form, elicit_visit
-from antiphon.server.asks.sample import Sample
-from antiphon.server.asks.sampling_params import DEFAULT_MAX_TOKENS, Messages, Preferences, sampling_params
+from antiphon.server.asks.sample import DEFAULT_MAX_TOKENS, Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_step
 from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.calls.call import Call
@@ -232,7 +230,7 @@ class Context:
             MissingCapability: the client offers no roots; nothing was sent.
             CallTimeout: no answer came within ``timeout``.
         """
-        return (await ask(self._call, "roots/list", RequestParams(), ListRootsResult, key=key, timeout=timeout)).roots
+        return (await self._call.ask("roots/list", RequestParams(), ListRootsResult, key=key, timeout=timeout)).roots
 
     # --- side effects -------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from antiphon.errors import RemoteProtocolError, TooCostly
-from antiphon.server.asks.ask import ask
 from antiphon.server.asks.forms import Form
 from antiphon.server.calls.call import Call
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
@@ -49,7 +48,7 @@ async def elicit_form(
     """Ask the user to fill in a form. See ``Context.elicit``."""
     asked = Form.of(form)
     params = ElicitRequestParams.form(message, asked.schema)
-    result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
+    result = await call.ask("elicitation/create", params, ElicitResult, key=key, timeout=timeout)
     if result.action != "accept":
         return Elicited(result.action, None)
     try:
@@ -63,5 +62,5 @@ async def elicit_visit(call: Call, message: str, url: str, *, key: str | None, t
     # 2025-11-25 client/elicitation: each visit has a unique elicitationId; revisions without that member leave it
     # out.
     params = ElicitRequestParams.visit(message, url, elicitation_id=os.urandom(16).hex())
-    result = await ask(call, "elicitation/create", params, ElicitResult, key=key, timeout=timeout)
+    result = await call.ask("elicitation/create", params, ElicitResult, key=key, timeout=timeout)
     return Elicited(result.action, None)

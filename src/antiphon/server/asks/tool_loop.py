@@ -1,7 +1,7 @@
 """The turns of one ``ctx.sample``: a model is asked, its uses of tools are served, its answer is read or asked anew.
 
-Owns the loop, its bounds and who answers. The request is built by ``sampling_params``, tools are run by ``toolbox``,
-how an ask travels is ``ask``'s business. Every ask is made in an order that depends on nothing but earlier answers, so
+Owns the loop, its bounds and who answers. The request is built by ``sample``, tools are run by ``toolbox``, how an ask
+travels is the call's business. Every ask is made in an order that depends on nothing but earlier answers, so
 that a call may be replayed.
 
 Source: 2025-11-25 client/sampling, "Multi-turn Tool Loop".
@@ -19,9 +19,7 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, LocalProtocolError, NotInRevision, SamplingFailed, SamplingUnavailable
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.protocol.capabilities import may_include_context
-from antiphon.server.asks.ask import ask
-from antiphon.server.asks.sample import Sample
-from antiphon.server.asks.sampling_params import Messages, Preferences, sampling_params
+from antiphon.server.asks.sample import Messages, Preferences, Sample, sampling_params
 from antiphon.server.asks.toolbox import MAX_USES, TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.asks.typed_answers import TypedAnswer
 from antiphon.server.calls.call import Call
@@ -158,7 +156,7 @@ class Turns:
             params = self._gated(params)
         # A key names one ask on the wire; the turns after the first have names made of it.
         key = self._key if self._key is None or self.count == 1 else f"{self._key}-{self.count}"
-        return ask(self._call, "sampling/createMessage", params, CreateMessageResult, key=key, timeout=self._timeout)
+        return self._call.ask("sampling/createMessage", params, CreateMessageResult, key=key, timeout=self._timeout)
 
     def _gated(self, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
         facts = self._call.facts

@@ -1,5 +1,6 @@
 """One run of a handler: whose request it serves now, and how it asks the client back.
 
+Every ask is checked here before anything of it is sent, and put as the era wants.
 ``Call`` is the legacy and the plain case: one request, alive as long as the handler. ``RoundCall`` is the modern case,
 in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart. A client's
 answer is read once, to what was asked for, and refused where it is something else.
@@ -8,18 +9,27 @@ answer is read once, to what was asked for, and refused where it is something el
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from types import CoroutineType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from msgspec import DecodeError, Raw, Struct
 
 from antiphon.channel import Releases
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallTimeout, InvalidParams, LocalProtocolError, RemoteProtocolError
+from antiphon.errors import (
+    CallTimeout,
+    ElicitationUnavailable,
+    InvalidParams,
+    LocalProtocolError,
+    MissingCapability,
+    RemoteProtocolError,
+    SamplingUnavailable,
+)
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
@@ -27,7 +37,7 @@ from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode
-from antiphon.wire.methods import MethodSpec
+from antiphon.wire.methods import METHODS, MethodSpec
 
 __all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_given", "read_reply"]
 
@@ -62,6 +72,15 @@ def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
     except DecodeError as error:
         raise RemoteProtocolError(f"The client's answer to {spec.name} cannot be read: {error}") from None
 
+
+log = logging.getLogger("antiphon.server")
+
+R = TypeVar("R", bound=Wire)
+
+_UNAVAILABLE: dict[str, type[MissingCapability]] = {
+    "sampling/createMessage": SamplingUnavailable,
+    "elicitation/create": ElicitationUnavailable,
+}
 
 _HANDSHAKE = 60.0
 """Seconds that a legacy client has to complete the handshake it began, while an ask waits for it."""
@@ -100,8 +119,42 @@ class Call:
         """The request to read facts from: the live one, or else the last known."""
         return self.request or self.first
 
-    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
-        """Ask the client and return its answer: here, by a request tied to the one being served.
+    async def ask(
+        self, method: str, params: Wire, result: type[R], *, key: str | None = None, timeout: float | None = None
+    ) -> R:
+        """Ask the client and wait for its answer, however long a person thinks.
+
+        ``key`` names the ask on the wire where it travels in rounds. ``timeout`` is in seconds; ``None`` waits as long
+        as the call lives.
+
+        Raises:
+            SamplingUnavailable, ElicitationUnavailable, MissingCapability: the client did not declare it; nothing was
+                sent.
+            NotInRevision: the client's revision has no such ask, or cannot carry it; nothing was sent.
+            Rejected, PeerError: the client answered with an error.
+            CallTimeout: no answer came in time.
+            RemoteProtocolError: the answer cannot be read.
+        """
+        if key is not None and (key.__class__ is not str or not key):
+            # Answers come back by it: any other would be asked for again and again.
+            raise LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
+        spec = METHODS[method]
+        session, facts = self.connection.session, self.request or self.first
+        try:
+            lowered = session.check_ask(spec, params, facts)
+        except MissingCapability as error:
+            kind = _UNAVAILABLE.get(method, MissingCapability)
+            text = f"The client does not offer {_named(error.data)}, which {method} needs"
+            raise kind(text, data=error.data) from None
+        notice = session.deprecation(spec, facts.revision)
+        if notice is not None:
+            log.info("%s", notice)
+        answer = await self._put(spec, lowered, key, timeout)
+        assert isinstance(answer, result)
+        return answer
+
+    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+        """Put an ask, and return its answer: here, by a request tied to the one being served.
 
         ``params`` are those that ``ServerSession.check_ask`` has returned.
         """
@@ -198,3 +251,13 @@ class Handled:
         self.body = body
         self.code = code
         self.once = once
+
+
+def _named(data: Any) -> str:
+    """Name what is missing as clients declare it: ``sampling.tools``."""
+    names: list[str] = []
+    node: Any = data["requiredCapabilities"]
+    while isinstance(node, dict) and node:
+        name, node = next(iter(cast("dict[str, Any]", node).items()))
+        names.append(name)
+    return ".".join(names)

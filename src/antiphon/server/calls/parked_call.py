@@ -214,7 +214,7 @@ class RoundCall(Call):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
         """Put an ask into the next round and wait for its answer."""
         self.check_outside_steps(spec)
         if self._is_lost():

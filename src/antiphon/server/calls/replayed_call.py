@@ -129,8 +129,8 @@ class JournalledCall(RoundCall):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def ask(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
-        """Ask as ``RoundCall.ask`` does, and note the answer; in a replay, know it already."""
+    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+        """Put an ask as a call does that stays here, and note the answer; in a replay, know it already."""
         self.check_outside_steps(spec)
         if self._is_lost():
             await self._raise_lost()
