@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from antiphon.server.features.resources import ServedResource, ServedTemplate
     from antiphon.server.features.tools import ServedTool
     from antiphon.server.limits import Rate
+    from antiphon.server.middleware import CallNext, Middleware, ServerRequest
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
     from antiphon.server.request_info import RequestFacts
     from antiphon.transports.http.server.event_store import EventStore
 
 __all__ = [
     "CallAbandoned",
+    "CallNext",
     "Completes",
     "Context",
     "Elicited",
@@ -37,6 +39,7 @@ __all__ = [
     "HttpOptions",
     "Lifespan",
     "MemoryStateStore",
+    "Middleware",
     "Page",
     "PromptOptions",
     "Rate",
@@ -52,6 +55,7 @@ __all__ = [
     "ServedTool",
     "Server",
     "ServerApp",
+    "ServerRequest",
     "SqlStateStore",
     "StateStore",
     "TemplateOptions",
@@ -61,6 +65,7 @@ __all__ = [
 
 _HOMES = {
     "CallAbandoned": "antiphon.server.calls.call",
+    "CallNext": "antiphon.server.middleware",
     "Completes": "antiphon.server.fallback",
     "Context": "antiphon.server.context",
     "Elicited": "antiphon.server.asks.elicitation",
@@ -69,6 +74,7 @@ _HOMES = {
     "HttpOptions": "antiphon.server.network",
     "Lifespan": "antiphon.server.app",
     "MemoryStateStore": "antiphon.server.calls.state_store",
+    "Middleware": "antiphon.server.middleware",
     "Page": "antiphon.server.features.registry",
     "PromptOptions": "antiphon.server.features.options",
     "Rate": "antiphon.server.limits",
@@ -84,6 +90,7 @@ _HOMES = {
     "ServedTool": "antiphon.server.features.tools",
     "Server": "antiphon.server.app",
     "ServerApp": "antiphon.server.network",
+    "ServerRequest": "antiphon.server.middleware",
     "SqlStateStore": "antiphon.server.calls.sql_state_store",
     "StateStore": "antiphon.server.calls.state_store",
     "TemplateOptions": "antiphon.server.features.options",

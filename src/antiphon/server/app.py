@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
@@ -19,6 +19,7 @@ from antiphon.server.core import Core
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate
+from antiphon.server.middleware import Middleware
 from antiphon.server.service import Service
 from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.revisions import REVISIONS, Revision, revision
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Server"]
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
+
+M = TypeVar("M", bound=Middleware)
 
 
 class Server(Features):
@@ -119,6 +122,22 @@ class Server(Features):
     def state(self) -> Any:
         """What the lifespan yielded, while the server runs; ``None`` without one."""
         return self._service.core.state
+
+    def middleware(self, function: M, /) -> M:
+        """Put a function around every request: ``async (request, call_next) -> result``, as ``@server.middleware``.
+
+        It may change the request (``call_next(request.replace(arguments={...}))``), answer it without ``call_next``,
+        change the result, or refuse by raising (``Rejected``, ``InvalidParams``). The function that was added first is
+        called first. Around a call that asks the client it runs once, from the first request to the result. What
+        connections already serve does not change: add it before the server runs.
+
+        ``function``: takes a ``ServerRequest`` and a ``CallNext``, both in ``antiphon.server``.
+
+        Raises:
+            ConfigError: it cannot be called.
+        """
+        self._service.use(function)
+        return function
 
     def resource_updated(self, uri: str) -> None:
         """Notify the clients that subscribed to a resource that it has changed. May be called from any thread.

@@ -6,13 +6,14 @@ A call whose handler may ask back runs where its era wants: modern ones in ``Rou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
 from msgspec import Raw
 
-from antiphon.engine.connection import Connection, Handler, Later
+from antiphon.engine.connection import LATER, Connection, Handler, Later
 from antiphon.errors import (
     ElicitationUnavailable,
     InvalidParams,
@@ -30,10 +31,12 @@ from antiphon.server.core import Core
 from antiphon.server.features.tools import Requirement, ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.server.listing import Pages
+from antiphon.server.middleware import ServerRequest, Stack
 from antiphon.server.subscriptions import Subscriptions
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import decode
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
@@ -53,16 +56,19 @@ _UNAVAILABLE: dict[str, type[MissingCapability]] = {
 class Handlers:
     """The functions of one server."""
 
-    def __init__(self, core: Core, pages: Pages, subscriptions: Subscriptions, rounds: Rounds) -> None:
+    def __init__(
+        self, core: Core, pages: Pages, subscriptions: Subscriptions, rounds: Rounds, middleware: Stack
+    ) -> None:
         self._core = core
         self._pages = pages
         self._subscriptions = subscriptions
         self._rounds = rounds
+        self._middleware = middleware
 
     def table(self) -> Mapping[str, Handler]:
         """Return every method a server may serve; its capabilities and the revision decide which are served."""
         pages, subscriptions = self._pages, self._subscriptions
-        return {
+        table: dict[str, Handler] = {
             "tools/list": pages.tools,
             "tools/call": self.call_tool,
             "resources/list": pages.resources,
@@ -76,6 +82,47 @@ class Handlers:
             "completion/complete": self.complete,
             "logging/setLevel": self.set_level,
         }
+        if not self._middleware:
+            return table
+        called = {"tools/call": self._tool_call, "resources/read": self._reading, "prompts/get": self._prompting}
+        around = {method: partial(self._around, handler) for method, handler in table.items()}
+        return around | {method: partial(self._around_call, find) for method, find in called.items()}
+
+    # --- through middleware -------------------------------------------------------------------------------------
+
+    async def _around(self, handler: Handler, request: Request, peer: Peer) -> Any:
+        """Serve a request that asks nothing."""
+
+        async def last(passed: ServerRequest) -> Any:
+            request.params = passed.params
+            outcome = handler(request, peer)
+            result = await outcome if isinstance(outcome, CoroutineType) else outcome
+            if isinstance(result, Raw) and request.method.result is not None:
+                return decode(result, request.method.result)
+            return None if isinstance(result, Later) else result
+
+        ctx = Context(Call(self._core, peer, request))
+        result = await self._middleware.run(ServerRequest(request.method.name, request.params, ctx), last)
+        return LATER if result is None else result
+
+    def _around_call(
+        self, find: Callable[[Any, Request, Peer], Handled], request: Request, peer: Peer
+    ) -> CoroutineType[Any, Any, Wire] | Later:
+        """Serve a call that may ask. What it is of is looked up at its handler: its name may change on the way."""
+
+        def body(call: Call) -> CoroutineType[Any, Any, Wire]:
+            def last(passed: ServerRequest) -> Awaitable[Wire]:
+                return find(passed.params, request, peer).body(call)
+
+            return self._middleware.run(ServerRequest(request.method.name, request.params, Context(call)), last)
+
+        try:
+            sent = find(request.params, request, peer)
+        except PeerError:
+            # There is no such thing, unless the middleware knows better.
+            sent = Handled("", body, bytes)
+        name, code = _subject(request.params), sent.code
+        return self._serve(request, peer, Handled(name, body, lambda: self._middleware.code() + code(), once=sent.once))
 
     # --- tools --------------------------------------------------------------------------------------------------
 
@@ -105,6 +152,18 @@ class Handlers:
             ),
         )
 
+    def _tool_call(self, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
+        tool = self._core.features.tools.get(params.name)
+        if tool is None:
+            raise InvalidParams(f"Unknown tool: {params.name}")
+
+        async def body(call: Call) -> CallToolResult:
+            if tool.requires is not None and not self._core.can_serve(tool.requires, request):
+                return _useless(tool, tool.requires, request)
+            return await self._run(tool, params.arguments, call, request, self._core.tool_wait(peer))
+
+        return Handled(tool.name, body, lambda: tool.code, once=tool.once)
+
     async def _run(
         self, tool: ServedTool, arguments: Raw, call: Call | None, request: Request, wait: float
     ) -> CallToolResult:
@@ -131,28 +190,24 @@ class Handlers:
 
     def read_resource(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
         """Serve ``resources/read``."""
-        params: ReadResourceRequestParams = request.params
-        return self._serve(
-            request,
-            peer,
-            Handled(
-                params.uri,
-                lambda call: self._core.read_resource(params.uri, Context(call)),
-                lambda: self._core.code_of_resource(params.uri),
-            ),
+        return self._serve(request, peer, self._reading(request.params, request, peer))
+
+    def _reading(self, params: ReadResourceRequestParams, _request: Request, _peer: Peer) -> Handled:
+        return Handled(
+            params.uri,
+            lambda call: self._core.read_resource(params.uri, Context(call)),
+            lambda: self._core.code_of_resource(params.uri),
         )
 
     def get_prompt(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
         """Serve ``prompts/get``."""
-        params: GetPromptRequestParams = request.params
+        return self._serve(request, peer, self._prompting(request.params, request, peer))
+
+    def _prompting(self, params: GetPromptRequestParams, _request: Request, _peer: Peer) -> Handled:
         prompt = self._core.features.prompts.get(params.name)
         if prompt is None:
             raise InvalidParams(f"Unknown prompt: {params.name}")
-        return self._serve(
-            request,
-            peer,
-            Handled(params.name, lambda call: prompt.get(params.arguments, Context(call)), lambda: prompt.code),
-        )
+        return Handled(params.name, lambda call: prompt.get(params.arguments, Context(call)), lambda: prompt.code)
 
     async def complete(self, request: Request, peer: Peer) -> Wire:
         """Serve ``completion/complete``."""
@@ -164,6 +219,10 @@ class Handlers:
         params: SetLevelRequestParams = request.params
         peer.session.log_level = params.level
         return EmptyResult()
+
+
+def _subject(params: CallToolRequestParams | ReadResourceRequestParams | GetPromptRequestParams) -> str:
+    return params.uri if isinstance(params, ReadResourceRequestParams) else params.name
 
 
 def _useless(tool: ServedTool, needed: Requirement, request: Request) -> CallToolResult:

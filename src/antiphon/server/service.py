@@ -24,6 +24,7 @@ from antiphon.server.core import Core
 from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
 from antiphon.server.listing import Pages
+from antiphon.server.middleware import Middleware, Stack
 from antiphon.server.subscriptions import Changes, Subscriptions
 
 __all__ = ["Service"]
@@ -60,12 +61,19 @@ class Service:
         self.rounds = Rounds(core, seal, rounds, is_shared=is_shared)
         self._offer = offer
         self._lifespan = lifespan
-        self._handlers = Handlers(core, Pages(core, page_size), self.subscriptions, self.rounds).table()
+        self._middleware = Stack()
+        self._functions = Handlers(core, Pages(core, page_size), self.subscriptions, self.rounds, self._middleware)
+        self._handlers = self._functions.table()
         self._held: Held | None = None
         self._is_open = False
         self._users = 0
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
         self._watch()
+
+    def use(self, middleware: Middleware) -> None:
+        """Put a function around the requests of every connection that is opened from now on."""
+        self._middleware.add(middleware)
+        self._handlers = self._functions.table()
 
     def _watch(self) -> None:
         features, changes = self.core.features, self.changes

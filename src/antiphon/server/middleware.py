@@ -1,0 +1,119 @@
+"""Middleware: functions around every request that a server serves, each able to change, answer or refuse it.
+
+One that is added first is called first. Around a call that asks the client (2026-07-28 basic/patterns/mrtr) it runs
+once, however many requests the rounds take: from the first request to the result, as the handler itself does. What
+the session answers alone (the handshake, ``ping``, ``server/discover``) comes past no middleware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from msgspec import Raw, structs
+
+from antiphon.errors import ConfigError
+from antiphon.server.context import Context
+from antiphon.server.functions.code_digest import digest_code
+from antiphon.wire.envelope import decode
+from antiphon.wire.methods import METHODS
+from antiphon.wire.tools import CallToolRequestParams
+
+__all__ = ["CallNext", "Middleware", "ServerRequest", "Stack"]
+
+
+class ServerRequest:
+    """A request on its way to its handler.
+
+    ``method``: its name, such as ``tools/call``.
+    ``params``: the decoded params, of the method's type in ``antiphon.types``.
+    ``ctx``: the call it belongs to: who the client is (``ctx.request``), logging, progress, and every ask.
+    """
+
+    __slots__ = ("ctx", "method", "params")
+
+    def __init__(self, method: str, params: Any, ctx: Context) -> None:
+        self.method = method
+        self.params = params
+        self.ctx = ctx
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``tools/call`` or ``prompts/get``, as they came: not checked yet. Empty for all else."""
+        given = getattr(self.params, "arguments", None)
+        if isinstance(given, Raw):
+            given = decode(given, dict[str, Any]) if given else None
+        return dict(given or {})
+
+    def replace(self, **members: Any) -> ServerRequest:
+        """Return the same request with other params, to pass on: ``request.replace(arguments={...}, name="other")``.
+
+        ``members``: those of ``params`` that change.
+
+        Raises:
+            TypeError: the params have no such member.
+        """
+        if isinstance(self.params, CallToolRequestParams) and "arguments" in members:
+            members["arguments"] = CallToolRequestParams.of("", members["arguments"]).arguments
+        return ServerRequest(self.method, structs.replace(self.params, **members), self.ctx)
+
+
+CallNext = Callable[[ServerRequest], Awaitable[Any]]
+"""Passes a request on: to the middleware added after this one, at last to the handler. Returns the result."""
+
+Middleware = Callable[[ServerRequest, CallNext], Awaitable[Any]]
+"""``async (request, call_next) -> result``. The result is of the method's result type in ``antiphon.types``."""
+
+
+class Stack:
+    """The middleware of one server, in the order in which it was added."""
+
+    def __init__(self) -> None:
+        self._functions: list[Middleware] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._functions)
+
+    def add(self, function: Middleware) -> None:
+        """Add a function behind all others.
+
+        Raises:
+            ConfigError: it cannot be called.
+        """
+        if not callable(function):
+            raise ConfigError(f"middleware is a function, async (request, call_next) -> result, not {function!r}")
+        self._functions.append(function)
+
+    def code(self) -> bytes:
+        """Return a digest of the code: after a deployment that changed it, no call goes on that began before."""
+        return b"".join(digest_code(function) for function in self._functions)
+
+    async def run(self, request: ServerRequest, handler: CallNext) -> Any:
+        """Pass a request through all functions to its handler; return what comes back.
+
+        Raises:
+            TypeError: a function returned what is no result of the method; the message names the function.
+        """
+        functions = tuple(self._functions)
+
+        async def enter(at: int, request: ServerRequest) -> Any:
+            if at == len(functions):
+                return await handler(request)
+            result = await functions[at](request, partial(enter, at + 1))
+            _check(functions[at], request.method, result)
+            return result
+
+        return await enter(0, request)
+
+
+def _check(function: Middleware, method: str, result: object) -> None:
+    expected = METHODS[method].result
+    # A subscription has no result before its end: what is passed back of one is None, from the handler on.
+    is_open = result is None and method == "subscriptions/listen"
+    if expected is not None and not is_open and not isinstance(result, expected):
+        name = getattr(function, "__qualname__", repr(function))
+        raise TypeError(
+            f"the middleware {name} returned {type(result).__name__} for {method}: return what call_next returned, "
+            f"or a {expected.__name__}"
+        )
