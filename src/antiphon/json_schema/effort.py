@@ -51,6 +51,8 @@ class _NotCountable(Exception):
 class Effort:
     """The work that one schema asks for."""
 
+    __slots__ = ("_known", "_root", "_steps", "_totals")
+
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._root = cast("_Schema", schema)
         self._known: dict[tuple[int, int], int] = {}

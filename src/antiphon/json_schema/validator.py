@@ -58,7 +58,7 @@ _MAX_PATTERN = 100_000
 _RECURS = MAX_EFFORT + 1
 """Stands for the work of a schema that depends on the depth of the value."""
 
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 class SchemaValidator:
@@ -70,7 +70,7 @@ class SchemaValidator:
     with it is raised by the first ``check``.
     """
 
-    __slots__ = ("_compiled", "_constant", "_document", "_effort", "_place", "_schema")
+    __slots__ = ("_compiled", "_constant", "_countable", "_document", "_effort", "_place", "_schema")
 
     def __init__(self, schema: Mapping[str, Any], *, place: str, lazy: bool = False) -> None:
         self._schema: dict[str, Any] = schema if isinstance(schema, dict) else dict(schema)
@@ -79,14 +79,12 @@ class SchemaValidator:
         self._constant: int | None = None
         self._document = b""
         self._effort: Effort | None = None
-        if count_members(self._schema, MAX_MEMBERS) <= MAX_MEMBERS:
-            _refuse_unbounded(self._schema, place)
-            self._effort = Effort(self._schema)
-        elif not lazy:
+        self._countable = count_members(self._schema, MAX_MEMBERS) <= MAX_MEMBERS
+        if self._countable or not lazy:
             _refuse_unbounded(self._schema, place)
         if not lazy:
             # What is compiled for the event loop lacks some regular expressions: then it is compiled to see if it can.
-            self._compiled = _compiled_here(self._schema, place) if self._effort else None
+            self._compiled = _compiled_here(self._schema, place) if self._countable else None
             if self._compiled is None:
                 _compiled(self._schema, place)
 
@@ -105,9 +103,10 @@ class SchemaValidator:
 
     def _is_little(self, instance: Any) -> bool:
         """Tell whether a check is little work, and the schema is compiled for it."""
-        if self._effort is None:
+        if not self._countable:
             return False
-        if self._constant is None:
+        if self._effort is None or self._constant is None:
+            self._effort = Effort(self._schema)
             self._constant = self._effort.constant() or _RECURS
         # No place of a value is written in less than one byte: mostly this is enough to know.
         if self._constant * len(msgspec.json.encode(instance)) > MAX_EFFORT and not self._is_light(instance):
@@ -245,13 +244,13 @@ def _refuse_unbounded(schema: Mapping[str, Any], place: str) -> None:
         if depth > MAX_DEPTH or count > MAX_NODES:
             limit = f"deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else f"larger than {MAX_NODES} nodes"
             raise ConfigError(f"{place}: JSON Schema {limit}")
-        if isinstance(node, dict):
+        if isinstance(node, dict) and not _REFERENCES.isdisjoint(node):
             _refuse_remote(node, place)
 
 
 def _refuse_remote(node: dict[str, Any], place: str) -> None:
-    for keyword in _REFERENCES:
-        target: Any = node.get(keyword)
+    for keyword in sorted(_REFERENCES & node.keys()):
+        target: Any = node[keyword]
         if isinstance(target, str) and _is_remote(target):
             raise ConfigError(f"{place}: {keyword} {target!r} leaves the schema; put the definition under $defs")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 from typing import Annotated
 
 import jsonschema_rs
@@ -276,3 +279,48 @@ def test_a_raw_tool_that_cannot_work_is_refused(schema, handler, problem):
     """When it is made."""
     with pytest.raises(ConfigError, match=f'tool "shown" .*{problem}'):
         ServedTool.raw("shown", schema, handler)
+
+
+def counted(work: Callable[[], object]) -> Counter[str]:
+    """Count the calls of functions of ours, by their names, while something is done."""
+    calls: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and "/antiphon/" in frame.f_code.co_filename:
+            calls[frame.f_code.co_name] += 1
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def functions(count: int) -> list[Callable[..., object]]:
+    """Make functions of which no two have the same parameters."""
+    made: dict[str, Callable[..., object]] = {}
+    for number in range(count):
+        exec(f"async def f{number}(sku_{number}: str, limit: int = {number}) -> str: ...", made)
+    return [made[f"f{number}"] for number in range(count)]
+
+
+def test_a_hundred_functions_are_added_without_a_schema_of_each() -> None:
+    """With 100,000 tools a server has to start in seconds: a type is looked at once, the rest when it is listed."""
+    many = functions(100)
+    ServedTool.from_function(many[0])
+    calls = counted(lambda: [ServedTool.from_function(function) for function in many])
+    assert not calls["input_schema"] + calls["schemas_of"] + calls["_made_decoder"]
+    assert calls.total() <= 100 * 40
+
+
+def test_definitions_are_counted_when_a_value_is_checked_and_not_before() -> None:
+    """A schema written by hand is checked and compiled when it is added; what a value costs is asked with the value."""
+
+    async def handler(arguments: dict[str, object]) -> str: ...
+
+    schema = {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
+    calls = counted(lambda: [ServedTool.raw(f"t{number}", schema, handler) for number in range(100)])
+    assert calls["_compiled"] == 100
+    assert not calls["total"]
+    assert calls.total() <= 100 * 40

@@ -279,3 +279,56 @@ def test_a_parameter_may_begin_with_two_underscores() -> None:
     """Python mangles such names in classes, and there is one behind the arguments."""
     made = Arguments([Parameter(name="__y", annotation=int, default=REQUIRED)], "f")
     assert made.decode(b'{"__y": 3}') == {"__y": 3}
+
+
+def test_functions_of_the_same_parameters_share_what_is_made_of_them() -> None:
+    """A hundred thousand tools of an interface that somebody generated have mostly a few signatures."""
+
+    async def one(sku: str, count: int = 3, note: str | None = None) -> None: ...
+
+    async def other(sku: str, count: int = 3, note: str | None = None) -> None: ...
+
+    first, second = arguments_of(one), arguments_of(other)
+    assert first.schema is second.schema
+    assert first.decode(b'{"sku": "a"}') == second.decode(b'{"sku": "a"}') == {"sku": "a", "count": 3, "note": None}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Parameter(name="a", annotation=int, default=1), Parameter(name="a", annotation=int, default=True)),
+        (Parameter(name="a", annotation=int, default=0), Parameter(name="a", annotation=int, default=0.0)),
+        (Parameter(name="a", annotation=float, default=0.0), Parameter(name="a", annotation=float, default=-0.0)),
+        (Parameter(name="a", annotation=int, default=REQUIRED), Parameter(name="a", annotation=int, default=None)),
+        (Parameter(name="a", annotation=int, default=REQUIRED), Parameter(name="b", annotation=int, default=REQUIRED)),
+        (
+            Parameter(name="a", annotation=int | str, default=REQUIRED),
+            Parameter(name="a", annotation=str | int, default=REQUIRED),
+        ),
+    ],
+)
+def test_parameters_that_are_only_equal_to_python_share_nothing(one: Parameter, other: Parameter) -> None:
+    """1 is True, and int | str is str | int; on the wire they differ."""
+    first, second = Arguments([one], "f"), Arguments([other], "g")
+    assert first.schema is not second.schema
+
+
+def test_what_is_shared_ends_with_those_who_share_it() -> None:
+    """A server whose tools come and go keeps nothing of those that went."""
+    parameter = Parameter(name="a", annotation=int, default=REQUIRED)
+    made = Arguments([parameter], "f")
+    schema = made.schema
+    del made
+    assert Arguments([parameter], "f").schema is not schema
+
+
+def test_a_type_without_json_fails_when_it_is_added_however_many_others_are_lazy() -> None:
+    """The error names the function that has it, and not the one that had it first."""
+
+    def first(good: int, bad: complex) -> None: ...
+
+    def second(good: int, bad: complex) -> None: ...
+
+    for function in (first, second):
+        with pytest.raises(ConfigError, match=f'{function.__name__}.*parameter "bad"'):
+            arguments_of(function)

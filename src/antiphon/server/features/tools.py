@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
@@ -45,7 +47,7 @@ class ServedTool:
     """
 
     __slots__ = (
-        "_arguments", "_build", "_definition", "_function", "_read", "_results", "name", "once", "requires", "timeout",
+        "_arguments", "_build", "_function", "_read", "_results", "name", "once", "requires", "timeout",
         "wants_context",
     )  # fmt: skip
 
@@ -56,7 +58,7 @@ class ServedTool:
         function: UserFunction,
         read: _Reader,
         results: ResultConverter,
-        build: Callable[[], wire.Tool],
+        build: Callable[[], wire.Tool] | wire.Tool,
         timeout: float | None,
         requires: Requirement | None,
         once: bool = False,
@@ -75,7 +77,6 @@ class ServedTool:
         """Validates the arguments of a tool whose schema was written by hand."""
         self._results = results
         self._build = build
-        self._definition: wire.Tool | None = None
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -83,9 +84,10 @@ class ServedTool:
     @property
     def definition(self) -> wire.Tool:
         """The tool as it is listed. Made on first use, since parsing docstrings takes time."""
-        if self._definition is None:
-            self._definition = self._build()
-        return self._definition
+        build = self._build
+        if not isinstance(build, wire.Tool):
+            build = self._build = build()
+        return build
 
     @property
     def may_ask(self) -> bool:
@@ -174,19 +176,16 @@ class ServedTool:
         arguments = Arguments(signature.parameters, signature.place)
         shape, validator, listed = _output(signature, output_schema, structured)
 
-        def build() -> wire.Tool:
-            docs = read_docstring(signature.docstring)
-            return wire.Tool(
-                name=given,
-                title=title,
-                description=docs.description if description is None else description,
-                input_schema=described(arguments.schema, docs.arguments),
-                output_schema=listed,
-                annotations=annotations,
-                icons=icons,
-                meta=meta,
-            )
-
+        bare = wire.Tool(
+            name=given,
+            title=title,
+            description=description,
+            input_schema={},
+            output_schema=listed,
+            annotations=annotations,
+            icons=icons,
+            meta=meta,
+        )
         return cls(
             name=given,
             function=UserFunction(function, signature, inline=inline),
@@ -194,7 +193,7 @@ class ServedTool:
             results=ResultConverter(
                 signature.place, shape=shape, validator=validator, structured=structured is not False
             ),
-            build=build,
+            build=partial(_documented, bare, arguments, signature.docstring),
             timeout=timeout,
             requires=requires,
             once=once,
@@ -293,15 +292,12 @@ class ServedTool:
             place = f"{signature.place}: output schema"
             outgoing = SchemaValidator(definition.output_schema, place=place, lazy=lazy)
 
-        def read(raw: bytes | Raw) -> dict[str, Any]:
-            return {parameter.name: _decoded(raw)}
-
         return cls(
             name=name,
             function=UserFunction(handler, signature, inline=inline),
-            read=read,
+            read=partial(_read, parameter.name),
             results=ResultConverter(signature.place, shape=None, validator=outgoing),
-            build=lambda: definition,
+            build=definition,
             timeout=timeout,
             requires=requires,
             arguments=validator,
@@ -316,6 +312,13 @@ def _checked_name(name: str, place: str) -> str:
             'as in name="describe_product"'
         )
     return name
+
+
+def _documented(tool: wire.Tool, arguments: Arguments, docstring: str | None) -> wire.Tool:
+    """Complete the definition of a function by its arguments and its docstring."""
+    docs = read_docstring(docstring)
+    described_tool = replace(tool, input_schema=described(arguments.schema, docs.arguments))
+    return described_tool if tool.description is not None else replace(described_tool, description=docs.description)
 
 
 def _output(
@@ -333,6 +336,10 @@ def _only_parameter(signature: Signature) -> Parameter:
     if len(signature.parameters) != 1:
         raise ConfigError(f"{signature.place}: a raw tool's handler takes (arguments) or (arguments, ctx: Context)")
     return signature.parameters[0]
+
+
+def _read(name: str, raw: bytes | Raw) -> dict[str, Any]:
+    return {name: _decoded(raw)}
 
 
 def _decoded(raw: bytes | Raw) -> Any:

@@ -2,26 +2,38 @@
 
 Owns decoding and its errors. One decode by msgspec turns the JSON object into typed values; arguments whose type is
 pydantic's are left as bytes by it and read by pydantic.
+
+A server may have 100,000 tools. So a type is looked at once, however many functions have it; the schema and the
+decoder are made when they are first wanted, wherever the types alone tell that they can be made; and functions with
+the same parameters share them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw, structs
 
 from antiphon.errors import InvalidParams
 from antiphon.json_schema.mismatch import Mismatch, MismatchError, describe, suggest, within
-from antiphon.server.functions.pydantic_types import Adapter, field_default
+from antiphon.server.functions.pydantic_types import Adapter, field_default, is_pydantic
 from antiphon.server.functions.schema import choices, input_schema
-from antiphon.server.functions.shape import adapted, decode_with, with_text_metadata
+from antiphon.server.functions.shape import Schema, adapted, decode_with, schemas_of, with_text_metadata
 from antiphon.server.functions.signature import REQUIRED, Parameter
 
 __all__ = ["ArgumentError", "Arguments"]
 
 _as_dict = structs.asdict
+
+_PLAIN = (type(None), bool, int, float, str)
+"""Types of defaults that any struct takes, and that say by their text which one they are."""
+
+_MAX_TYPES = 1_000
+"""Types that were looked at and are remembered; of those in use by a server there are mostly some dozens."""
 
 
 class ArgumentError(InvalidParams):
@@ -41,18 +53,30 @@ class Arguments:
     Raises ``ConfigError``, which begins with ``place`` and names the parameter, for types that have no JSON form.
     """
 
-    __slots__ = ("_decode", "_foreign", "names", "parameters", "place", "schema")
+    __slots__ = ("_foreign", "_form", "_place", "names", "parameters")
 
     def __init__(self, parameters: Sequence[Parameter], place: str) -> None:
-        self.place = place
-        self.parameters = tuple(_normal(parameter, place) for parameter in parameters)
+        self._place = place
+        known = [_native_parameter(parameter) for parameter in parameters]
+        self.parameters = tuple(
+            found or _normal(parameter, place) for found, parameter in zip(known, parameters, strict=True)
+        )
         self.names = tuple(parameter.name for parameter in self.parameters)
-        self.schema = input_schema(self.parameters, place)
         self._foreign = {p.name: p.annotation for p in self.parameters if isinstance(p.annotation, Adapter)}
-        fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _field(p)) for p in self.parameters]
-        # Of a class that is named so, Python mangles no name: a parameter may begin with two underscores.
-        struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
-        self._decode = msgspec.json.Decoder(struct)
+        self._form: _Form | None = None
+        if None in known:
+            # Whether it can be had is found out by making it, so that what cannot be had fails now.
+            self._form = _Form()
+            self._form.schema = input_schema(self.parameters, place)
+            self._form.decoder = self._made_decoder()
+
+    @property
+    def schema(self) -> Schema:
+        """The JSON Schema of the object that holds them."""
+        form = self._form or self._known_form()
+        if form.schema is None:
+            form.schema = input_schema(self.parameters, self._place)
+        return form.schema
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -65,10 +89,14 @@ class Arguments:
         Raises ``ArgumentError``. A number is never taken for a string, nor a string for a number.
         """
         raw = raw or b"{}"
+        form = self._form or self._known_form()
+        decoder = form.decoder
+        if decoder is None:
+            decoder = form.decoder = self._made_decoder()
         try:
-            values = _as_dict(self._decode.decode(raw))
+            values = _as_dict(decoder.decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            values = self._decode_again(raw)
+            values = self._decode_again(decoder, raw)
         if self._foreign:
             self._read_foreign(values)
         return values
@@ -97,10 +125,26 @@ class Arguments:
         except (MismatchError, msgspec.ValidationError) as error:
             raise self._error(within(parameter.name, describe(error))) from None
 
-    def _decode_again(self, raw: bytes | Raw) -> dict[str, Any]:
+    def _known_form(self) -> _Form:
+        """Find the form of these parameters, if a function that has the same is in use."""
+        try:
+            key = tuple(part for parameter in self.parameters for part in _identity(parameter))
+        except _Unlike:
+            self._form = _Form()
+        else:
+            self._form = _forms.setdefault(key, _Form())
+        return self._form
+
+    def _made_decoder(self) -> msgspec.json.Decoder[Any]:
+        fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _field(p)) for p in self.parameters]
+        # Of a class that is named so, Python mangles no name: a parameter may begin with two underscores.
+        struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
+        return msgspec.json.Decoder(struct)
+
+    def _decode_again(self, decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> dict[str, Any]:
         """Find out why the first try failed; it may have been a whole number written as ``1.0``, or ``null``."""
         try:
-            return _as_dict(decode_with(self._decode, b"{}" if bytes(raw).strip() == b"null" else raw))
+            return _as_dict(decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))
         except MismatchError as error:
             raise self._error(error.mismatch) from None
 
@@ -123,6 +167,68 @@ class Arguments:
         elif kind == "invalid" and not place:
             return ArgumentError(f"arguments: {problem}")
         return ArgumentError(Mismatch(place, problem, kind).sentence("argument"), argument=place)
+
+
+class _Unlike(Exception):
+    """A parameter cannot be compared with others: its type has no hash, or its default is an object of some kind."""
+
+
+class _Form:
+    """The schema and the decoder of some parameters, each made when it is first wanted."""
+
+    __slots__ = ("__weakref__", "decoder", "schema")
+
+    def __init__(self) -> None:
+        self.schema: Schema | None = None
+        self.decoder: msgspec.json.Decoder[Any] | None = None
+
+
+_forms: WeakValueDictionary[tuple[object, ...], _Form] = WeakValueDictionary()
+"""The forms in use, by the identity of their parameters."""
+
+
+def _identity(parameter: Parameter) -> tuple[object, ...]:
+    """Return what is the same for parameters that are the same. Raises ``_Unlike``."""
+    name, annotation, default = parameter.name, parameter.annotation, parameter.default
+    if not _is_plain(default):
+        raise _Unlike
+    try:
+        hash(annotation)
+    except TypeError:
+        raise _Unlike from None
+    # The text tells apart what Python calls equal: 1 and True, int | str and str | int.
+    return name, annotation, repr(annotation), default is REQUIRED, repr(default)
+
+
+def _is_plain(default: object) -> bool:
+    return default is REQUIRED or default.__class__ in _PLAIN
+
+
+def _native_parameter(parameter: Parameter) -> Parameter | None:
+    """Return a parameter that can be part of any schema and any decoder, as both take it; ``None`` for another one."""
+    if not _is_plain(parameter.default) or parameter.name.startswith("__"):
+        return None
+    try:
+        kind = _native(parameter.annotation, repr(parameter.annotation))
+    except TypeError:
+        return None
+    if kind is None or kind[0] is parameter.annotation:
+        return parameter if kind else None
+    return Parameter(name=parameter.name, annotation=kind[0], default=parameter.default)
+
+
+@lru_cache(maxsize=_MAX_TYPES)
+def _native(annotation: Any, _text: str) -> tuple[Any] | None:
+    """Return a type of msgspec's with its text metadata resolved, once its schema and its decoder could be made."""
+    if is_pydantic(annotation):
+        return None
+    kind = with_text_metadata(annotation)
+    try:
+        schemas_of([("", kind)], mode="validation")
+        msgspec.json.Decoder(kind)
+    except Exception:
+        return None
+    return (kind,)
 
 
 def _normal(parameter: Parameter, place: str) -> Parameter:

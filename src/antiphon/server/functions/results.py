@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Sequence
 from typing import Annotated, Any, Literal, Never, NoReturn, cast, get_args, get_origin
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw
@@ -153,7 +154,24 @@ def output_shape(annotation: Any, place: str, *, structured: bool | None = None)
         raise ConfigError(f"{place}: structured=True needs a return annotation")
     if not structured and not _promises(annotation):
         return None
-    return Shape(annotation, place=f"{place}: return type", mode="serialization")
+    return _shape(annotation, f"{place}: return type")
+
+
+_shared: WeakValueDictionary[tuple[object, str], Shape] = WeakValueDictionary()
+"""The shapes in use, by their type and its text, which tells apart what Python calls equal."""
+
+
+def _shape(annotation: Any, place: str) -> Shape:
+    """Return the shape of a type: that of another function, if it returns the same."""
+    try:
+        hash(annotation)
+    except TypeError:
+        return Shape(annotation, place=place, mode="serialization")
+    key = (annotation, repr(annotation))
+    found = _shared.get(key)
+    if found is None:
+        found = _shared[key] = Shape(annotation, place=place, mode="serialization")
+    return found
 
 
 def _promises(annotation: Any) -> bool:

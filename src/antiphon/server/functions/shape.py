@@ -33,7 +33,7 @@ class Shape:
     Raises ``ConfigError``, which begins with ``place``, for a type that has no JSON form.
     """
 
-    __slots__ = ("_adapter", "_decoder", "annotation", "schema", "wrapped")
+    __slots__ = ("__weakref__", "_adapter", "_decoder", "annotation", "schema", "wrapped")
 
     def __init__(self, annotation: Any, *, place: str, mode: Mode = "validation") -> None:
         self.annotation = with_text_metadata(annotation)
