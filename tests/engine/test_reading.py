@@ -147,7 +147,7 @@ async def test_what_is_no_reply_is_read_once(monkeypatch):
 async def test_a_fault_where_a_reply_arrives_ends_the_connection(monkeypatch, errors):
     """As one in the task that reads does; the transport, which has handed it over, is not troubled."""
     async with linked(echo) as link:
-        monkeypatch.setattr(link.client, "act", lambda _event: 1 / 0)
+        monkeypatch.setattr(link.client.waiting, "replied", lambda _event: 1 / 0)
         with pytest.raises(ConnectionClosed, match="the log says why"):
             await link.call()
     assert "division by zero" in str(errors.records[0].exc_info)

@@ -22,7 +22,7 @@ async def test_a_request_after_the_end_is_not_sent():
         outgoing = link.open()
         await link.client.close()
         with pytest.raises(ConnectionClosed):
-            await link.client.asking.request(outgoing, None, None)
+            await link.client.request(outgoing)
         link.check_empty()
 
 
@@ -38,7 +38,7 @@ async def test_a_request_that_is_given_up_fails_with_the_reason():
     async with linked(tool) as link:
         call = link.started()
         await settle()
-        link.client.asking.abandon(next(iter(link.client.session.outgoing)), LocalProtocolError("enough"))
+        link.client.abandon(next(iter(link.client.session.outgoing)), LocalProtocolError("enough"))
         with pytest.raises(LocalProtocolError, match="enough"):
             await call
         await settle()

@@ -128,8 +128,8 @@ class Linked:
         for connection in (self.server, self.client):
             assert connection.session.incoming == {}
             assert connection.session.outgoing == {}
-            assert len(connection.asking.waiting) == 0
-            assert connection.serving.suspended == {}
+            assert len(connection.waiting) == 0
+            assert connection.suspended == {}
 
 
 @asynccontextmanager

@@ -1,11 +1,9 @@
 """A running session: one channel, one session, the tasks between them.
 
-Owns its life, the reading, and what is done about each message. Serving requests is ``serving``'s business, making them
-``requests``'s, the rules are the session's. Closing works from any task, in any order, any number of times.
-
-One frame is read after another, in one task at a time. Most are requests whose handler never waits, and the task that
-reads serves them itself. If it comes to belong to a handler that does, what arrived with that request is looked at in
-tasks of its own, and another goes on with the reading (``Reading``).
+Owns its life, what is done about each message, the peer's requests, with the limit on how many may be open, and the
+boundary at which whatever a handler raises becomes an error reply. Frames are read by ``reading``; who waits for which
+reply to a request of ours is in ``requests``; the rules are the session's. Closing works from any task, in any order,
+any number of times.
 """
 
 from __future__ import annotations
@@ -13,24 +11,33 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from types import CoroutineType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from msgspec import Raw
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Offers, Oversized, Related
+from antiphon.channel import MAX_FRAME, Channel, Frame
 from antiphon.engine.callbacks import awaited, called
 from antiphon.engine.flag import Flag
-from antiphon.engine.requests import Asking, OnProgress, Waiter
-from antiphon.engine.serving import LATER, Handler, Later, Serving
+from antiphon.engine.reading import LATER, Handler, Later, Reading, drive, run_alone
+from antiphon.engine.requests import OnProgress, Waiter, Waiting
 from antiphon.engine.tasks import Tasks
 from antiphon.engine.telemetry import Watch
-from antiphon.errors import AntiphonError, ConnectionClosed, LocalProtocolError
+from antiphon.errors import (
+    AntiphonError,
+    ConnectionClosed,
+    InternalError,
+    InvalidRequest,
+    LocalProtocolError,
+    NotInRevision,
+    PeerError,
+)
 from antiphon.protocol.events import (
     Answered,
     Batch,
+    BatchReplies,
     Cancelled,
     Event,
     Ignored,
@@ -42,6 +49,7 @@ from antiphon.protocol.events import (
 from antiphon.protocol.session import Session
 from antiphon.wire.common import RequestParams, Wire
 from antiphon.wire.envelope import Envelope
+from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.lifecycle import ProgressNotificationParams
 
 __all__ = ["LATER", "Connection", "Handler", "Later"]
@@ -108,8 +116,12 @@ class Connection(Generic[S]):
         self._max_frame = max_frame
         self._loop = asyncio.get_running_loop()
         self.tasks = Tasks(self._loop)
-        self.serving = Serving(self, session, handlers, max_served)
-        self.asking = Asking(self, session, self._loop)
+        self.waiting = Waiting(self._loop, self._expired)
+        """Our requests that wait for their reply."""
+        self.suspended: dict[Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
+        """Requests whose handler waits, each with its task and those of our own whose clock stands still for it."""
+        self._handlers = handlers
+        self._idle: Flag | None = None
         self._reading: Reading | None = None
         """Made by ``start``: a connection that is handed its messages has none."""
         self.gone: Callable[[], ConnectionClosed] | None = None
@@ -122,7 +134,15 @@ class Connection(Generic[S]):
 
     def start(self) -> None:
         """Begin to read."""
-        self._reading = Reading(self, self.session, self._max_frame)
+        self._reading = Reading(
+            self.channel,
+            self.session,
+            self.tasks,
+            self._max_frame,
+            take=self._take,
+            ended=self._peer_ended,
+            failed=self._failed,
+        )
 
     async def wait_ended(self) -> None:
         """Wait until the peer has ended or ``close`` was called."""
@@ -158,14 +178,14 @@ class Connection(Generic[S]):
         self.gone = self._over = error
         if self._reading is not None:
             self._reading.end()
-        self.asking.waiting.fail_all(error)
+        self.waiting.fail_all(error)
         for request in list(self.session.incoming.values()):
-            if request not in self.serving.suspended and request.on_cancel is not None:
+            if request not in self.suspended and request.on_cancel is not None:
                 called("a cancellation", request.on_cancel, "the connection has ended")
             if request.on_end is not None:
                 request.on_end(request, None)
         caller = asyncio.current_task()
-        for task, _ in list(self.serving.suspended.values()):
+        for task, _ in list(self.suspended.values()):
             # Not all of them are ours: ``handle`` runs in a task of the transport's.
             if task is not caller:
                 self.tasks.stop(task, "the connection has ended")
@@ -174,29 +194,39 @@ class Connection(Generic[S]):
         if self.on_end is not None:
             called("the end of a connection", self.on_end)
 
-    async def peer_ended(self) -> None:
+    async def _peer_ended(self) -> None:
         """Take note that nothing will be received any more: running handlers have the grace to finish."""
         gone = self.gone = self.channel.closed_error
-        self.asking.waiting.fail_all(gone)
+        self.waiting.fail_all(gone)
         if self._grace > 0:
             try:
                 async with asyncio.timeout(self._grace):
-                    await self.serving.wait_idle()
+                    await self.wait_idle()
             except TimeoutError:
                 log.warning("the peer has ended; its requests are given up after %g s", self._grace)
         self._end(gone)
 
-    def failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception) -> None:
         """End the connection for a fault of our own."""
         log.error("the connection failed", exc_info=error)
         self._end(lambda: ConnectionClosed("The connection failed; the log says why"))
 
     # --- what arrives -------------------------------------------------------------------------------------------
 
-    def act(self, event: Event) -> Awaitable[None] | None:
+    def _take(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
+        """Do what has to be done about a message; return what is left to wait for.
+
+        A request costs no coroutine but its handler's. ``has_task``: it is awaited in a task of its own.
+        """
+        if type(event) is Request:
+            return self._serve(event, has_task=has_task)
+        wait = self._act(event)
+        return None if wait is None else self._drained(wait)
+
+    def _act(self, event: Event) -> Awaitable[None] | None:
         """Do what has to be done about an event that is no request; return what sending an answer returned."""
         if isinstance(event, Replied):
-            self.asking.waiting.replied(event)
+            self.waiting.replied(event)
         elif isinstance(event, Notified):
             self._notice(event)
         elif isinstance(event, Answered):
@@ -212,7 +242,7 @@ class Connection(Generic[S]):
 
     def _notice(self, event: Notified) -> None:
         if isinstance(event.params, ProgressNotificationParams):
-            self._detach(called(event.method.name, self.asking.waiting.progressed, event.params))
+            self._detach(called(event.method.name, self.waiting.progressed, event.params))
         elif self.on_notified is not None:
             self._detach(called(event.method.name, self.on_notified, event))
 
@@ -233,20 +263,20 @@ class Connection(Generic[S]):
             called("a cancellation", request.on_cancel, event.reason)
         if request.on_end is not None:
             request.on_end(request, None)
-        self.end_children(request)
+        self._end_children(request)
         if request.batch is not None:
-            self.serving.send_reply(request, None)
+            self._send_reply(request, None)
 
     def _batch(self, batch: Batch) -> None:
         answers = [event for event in batch.events if isinstance(event, Answered)]
-        replies = self.serving.serve_batch(batch, len(answers))
+        replies = self._serve_batch(batch, len(answers))
         for event in batch.events:
             if isinstance(event, Answered):
                 frame = replies.add(event.reply)
                 if frame is not None:
                     self.channel.send(Frame(frame))
             elif not isinstance(event, Request):
-                self.act(event)
+                self._act(event)
 
     # --- one message at a time (``channel.Peer``) ---------------------------------------------------------------
 
@@ -260,23 +290,88 @@ class Connection(Generic[S]):
         event = self.session.take(message, params)
         if type(event) is Request:
             event.on_wait = waits
-            return self.serving.serve(event)
+            return self._serve(event)
         return self._acted(event)
 
     async def _acted(self, event: Event) -> None:
-        if (wait := self.act(event)) is not None:
-            await self.drained(wait)
+        if (wait := self._act(event)) is not None:
+            await self._drained(wait)
 
     def tell(self, message: Envelope) -> Awaitable[None] | None:
         """Take one message that is no request, as ``handle`` does. See ``channel.Peer``."""
-        wait = self.act(self.session.take(message))
-        return None if wait is None else self.drained(wait)
+        wait = self._act(self.session.take(message))
+        return None if wait is None else self._drained(wait)
 
     def withdraw(self, id: int | str, reason: str) -> None:
         """Cancel a request of the peer's whose stream was closed, as if it had been cancelled by a notification."""
         event = self.session.withdraw(id, reason)
         if event is not None:
             self._withdrawn(event)
+
+    # --- the peer's requests -------------------------------------------------------------------------------------
+
+    async def _serve(self, request: Request, *, has_task: bool = False) -> None:
+        """Run the handler of a request and send its reply. Whatever the handler raises becomes an error reply.
+
+        ``has_task``: this runs in a task that is the request's alone.
+        """
+        if request.cancelled:
+            # In a batch it may have been, before its turn came.
+            return
+        try:
+            if len(self.session.incoming) > self._max_served or len(self.suspended) >= self._max_served:
+                # A request that was cancelled is no longer open, but its handler may still be cleaning up.
+                raise InvalidRequest(f"Too many requests at once: {self._max_served} are open already; try again later")
+            outcome = self._handlers[request.method.name](request, self)
+            if isinstance(outcome, CoroutineType):
+                run, waits = (run_alone, self._note_task) if has_task else (drive, self._waits)
+                outcome = await run(outcome, waits, request)
+            if isinstance(outcome, Later):
+                return
+            wait = self.reply(request, outcome)
+        except asyncio.CancelledError:
+            wait = None if self.is_over else self.reply_error(request, InternalError("The request was abandoned"))
+            if self.tasks.is_stopped_by_others(asyncio.current_task()):
+                raise
+        except Exception as error:
+            wait = self.reply_error(request, error)
+        finally:
+            if request in self.suspended:
+                self._resumed(request)
+        if wait is not None:
+            await self._drained(wait)
+
+    def _serve_batch(self, batch: Batch, answered: int) -> BatchReplies:
+        """Serve the requests of a batch, each in a task; ``answered`` of its messages have their answers already."""
+        requests = [event for event in batch.events if isinstance(event, Request)]
+        replies = BatchReplies(len(requests) + answered)
+        for request in requests:
+            request.batch = replies
+            self.tasks.start(self._serve(request, has_task=True))
+        return replies
+
+    def _waits(self, request: Request) -> None:
+        task = self._note_task(request)
+        if request.on_wait is not None:
+            request.on_wait()
+        if self._reading is not None:
+            self._reading.hand_over(task)
+
+    def _note_task(self, request: Request) -> asyncio.Task[Any]:
+        """Let a request be cancelled by its task, which is this one."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a handler must run in a task")
+        request.on_cancel = partial(self.tasks.stop, task)
+        self.suspended[request] = task, self.waiting.pause() if self._stops_clock else ()
+        return task
+
+    def _resumed(self, request: Request) -> None:
+        task, paused = self.suspended.pop(request)
+        request.on_cancel = None
+        if paused:
+            self.waiting.resume(paused)
+        self.tasks.forgive(task)
 
     # --- replies ------------------------------------------------------------------------------------------------
 
@@ -285,20 +380,58 @@ class Connection(Generic[S]):
 
         A result that cannot be sent becomes an error reply. Returns what ``Channel.send`` returns.
         """
-        return self.serving.reply(request, result)
+        try:
+            data = self.session.reply(request, result)
+        except NotInRevision as error:
+            return self.reply_error(request, InternalError(f"The result cannot be sent: {error}"))
+        except Exception as error:
+            return self.reply_error(request, error)
+        if request.on_end is not None:
+            request.on_end(request, result)
+        return self._send_reply(request, data)
 
     def reply_error(self, request: Request, error: BaseException) -> Awaitable[None] | None:
         """Send an error as the reply to a request.
 
         An exception that is no ``PeerError``, or one that a peer of ours sent, is logged, and told to nobody.
         """
-        return self.serving.reply_error(request, error)
+        if isinstance(error, ExceptionGroup):
+            error = cause_of(cast("ExceptionGroup[Exception]", error))
+        if not request.cancelled and (not isinstance(error, PeerError) or error.remote):
+            log.error("%s failed", request.method.name, exc_info=error)
+        data = self.session.reply_error(request, error)
+        if request.on_end is not None:
+            request.on_end(request, error)
+        drop_frames(error)
+        return self._send_reply(request, data)
 
-    # --- sending ------------------------------------------------------------------------------------------------
+    def _send_reply(self, request: Request, data: bytes | None) -> Awaitable[None] | None:
+        """Send the encoded reply to a request, or ``None`` where there is to be none."""
+        if request.children:
+            self._end_children(request)
+        if request.batch is not None:
+            batch, request.batch = request.batch, None
+            data = batch.add(data)
+        wait = self.channel.send(Frame(data, request.id, True, request.code)) if data is not None else None
+        if self._idle is not None and not self.is_busy():
+            self._idle.set()
+        return wait
 
-    def request(
+    def is_busy(self) -> bool:
+        """Tell whether a reply is still to come. What only ends with the connection (a subscription) does not count."""
+        return any(each in self.suspended or each.method.rounds for each in self.session.incoming.values())
+
+    async def wait_idle(self) -> None:
+        """Wait until no reply is to come any more."""
+        if self.is_busy():
+            self._idle = Flag()
+            await self._idle.wait()
+
+    # --- our requests -------------------------------------------------------------------------------------------
+
+    async def request(
         self, outgoing: Outgoing, *, timeout: float | None = None, on_progress: OnProgress | None = None
-    ) -> CoroutineType[Any, Any, Raw]:
+    ) -> Raw:
         """Send a request the session has opened, and wait for its result, undecoded.
 
         Raises:
@@ -307,7 +440,25 @@ class Connection(Generic[S]):
             CallTimeout: no answer came within ``timeout`` seconds; the peer was told to stop.
             ConnectionClosed: the channel ended first.
         """
-        return self.asking.request(outgoing, timeout, on_progress)
+        if self.gone is not None:
+            self.session.cancel(outgoing.id)
+            raise self.gone()
+        waiter = self.waiting.add(outgoing, timeout, on_progress)
+        try:
+            parent = outgoing.parent
+            wait = self.channel.send(Frame(outgoing.data, parent.id if parent is not None else None))
+            if wait is not None:
+                await self._drained_before(wait, waiter.future)
+            return await waiter.future
+        except asyncio.CancelledError:
+            self._give_up(outgoing.id, "the caller no longer waits")
+            waiter.let_go()
+            raise
+        except ConnectionClosed:
+            self.session.cancel(outgoing.id)
+            raise
+        finally:
+            self.waiting.end(waiter)
 
     def send(self, data: bytes, request: Request | None = None) -> Awaitable[None] | None:
         """Send a notification the session has encoded; ``request`` is the peer's request it belongs to."""
@@ -315,132 +466,34 @@ class Connection(Generic[S]):
 
     def abandon(self, id: int | str, error: AntiphonError) -> None:
         """Give up a request of ours: the peer is told to stop, whoever waits gets ``error``."""
-        self.asking.abandon(id, error)
+        self._give_up(id, str(error))
+        self.waiting.fail(id, error)
 
-    # --- for ``Reading``, ``serving`` and ``requests`` ----------------------------------------------------------
+    def _expired(self, outgoing: Outgoing) -> None:
+        self._give_up(outgoing.id, "the deadline passed")
 
-    def hand_over(self, task: asyncio.Task[Any]) -> None:
-        """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
-        if self._reading is not None:
-            self._reading.hand_over(task)
+    def _give_up(self, id: int | str, reason: str) -> None:
+        frame = self.session.cancel(id, reason)
+        if frame is not None and not self.is_over:
+            self.channel.send(Frame(frame))
 
-    def stop_clocks(self) -> Sequence[Waiter]:
-        """Let the deadlines of our own requests stand still, where a waiting handler does that."""
-        return self.asking.waiting.pause() if self._stops_clock else ()
+    async def _drained_before(self, wait: Awaitable[None], future: asyncio.Future[Raw]) -> None:
+        """Wait until there is room, but no longer than for the reply: deadlines hold for a peer that reads nothing."""
+        room = self.tasks.start(self._drained(wait))
+        try:
+            await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            room.cancel()
 
-    def start_clocks(self, waiters: Sequence[Waiter]) -> None:
-        """Let those deadlines go on."""
-        self.asking.waiting.resume(waiters)
-
-    def end_children(self, request: Request) -> None:
+    def _end_children(self, request: Request) -> None:
         """Give up the asks that belong to a request."""
         for id in list(request.children or ()):
             self.abandon(id, LocalProtocolError("The request this ask belongs to has ended"))
 
-    async def drained(self, wait: Awaitable[None]) -> None:
+    async def _drained(self, wait: Awaitable[None]) -> None:
         """Wait until the peer has taken what it was sent; one that reads nothing for long is gone."""
         try:
             async with asyncio.timeout(_STALL):
                 await wait
         except TimeoutError:
             self._end(lambda: ConnectionClosed(f"The peer read nothing for {_STALL:g} s"))
-
-
-_TOGETHER = 64
-"""Most messages that are looked at each in a task, after one whose handler waits."""
-
-
-class Reading:
-    """Reads from one channel. ``limit``: bytes of the longest frame it takes, to tell a peer that sent a longer one."""
-
-    __slots__ = ("_arrived", "_known", "_limit", "_owner", "_reader", "_session")
-
-    def __init__(self, owner: Connection[Any], session: Session, limit: int) -> None:
-        self._owner = owner
-        self._session = session
-        self._limit = limit
-        self._arrived: deque[bytes | Oversized] = deque()
-        """What was received and not looked at yet."""
-        self._known: tuple[bytes | Oversized, Event] | None = None
-        """A frame that was looked at where it arrived and is to be received, and what it means."""
-        self._reader: asyncio.Task[None] | None = None
-        """The task that reads; ``None`` once nothing more is to be read."""
-        if isinstance(owner.channel, Offers):
-            owner.channel.offer_to(self._take_reply)
-        self._go_on()
-
-    def _go_on(self) -> None:
-        self._reader = self._owner.tasks.start(self._read())
-
-    def hand_over(self, task: asyncio.Task[Any]) -> None:
-        """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
-        if self._reader is task:
-            # What came with this one may wait as well: each in a task now, all of them begin in one pass of the loop.
-            for _ in range(min(len(self._arrived), _TOGETHER)):
-                self._owner.tasks.start(self._take(self._arrived.popleft()))
-            self._go_on()
-
-    def end(self) -> None:
-        """Read nothing more; the task that reads is not stopped."""
-        self._reader = None
-
-    def _take_reply(self, frame: bytes | Oversized) -> bool:
-        """Take a frame where it arrives, if it is a reply.
-
-        Whoever waits for it goes on a pass of the event loop sooner, and the task that reads does not wake for it.
-        """
-        if self._reader is None:
-            return False
-        try:
-            event = self._event(frame)
-            if isinstance(event, Replied):
-                self._owner.act(event)
-                return True
-        except Exception as error:
-            self._owner.failed(error)
-            return True
-        self._known = frame, event
-        return False
-
-    async def _read(self) -> None:
-        owner, me = self._owner, asyncio.current_task()
-        try:
-            while self._reader is me:
-                if self._arrived:
-                    if (work := self._begin(self._arrived.popleft())) is not None:
-                        await work
-                    continue
-                frames = await owner.channel.receive()
-                if not frames:
-                    await owner.peer_ended()
-                    return
-                self._arrived.extend(frames)
-        except Exception as error:
-            owner.failed(error)
-
-    async def _take(self, frame: bytes | Oversized) -> None:
-        try:
-            if (work := self._begin(frame, has_task=True)) is not None:
-                await work
-        except Exception as error:
-            self._owner.failed(error)
-
-    def _begin(self, frame: bytes | Oversized, *, has_task: bool = False) -> Awaitable[None] | None:
-        """Act on a frame; return what is left to wait for. A request costs no coroutine but its handler's.
-
-        ``has_task``: it is awaited in a task of its own.
-        """
-        known, self._known = self._known, None
-        event = known[1] if known is not None and known[0] is frame else self._event(frame)
-        if type(event) is Request:
-            return self._owner.serving.serve(event, has_task=has_task)
-        wait = self._owner.act(event)
-        return None if wait is None else self._owner.drained(wait)
-
-    def _event(self, frame: bytes | Oversized) -> Event:
-        if isinstance(frame, Oversized):
-            return self._session.oversized(frame.size, self._limit)
-        event = self._session.receive(frame)
-        if type(frame) is Related and isinstance(event, Request):
-            event.related_to = frame.related_to
-        return event

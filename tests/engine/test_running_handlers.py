@@ -1,4 +1,4 @@
-"""The peer's requests as a part of its own; what a connection does with it is in ``test_handlers``."""
+"""How handlers are run, driven by the task that reads or alone in one; what becomes of them is in ``test_handlers``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from antiphon.engine.serving import LATER, drive, run_alone
+from antiphon.engine.reading import LATER, drive, run_alone
 from antiphon.errors import InternalError
 from antiphon.protocol.events import Request
 from tests.support.linked import done, linked, settle
@@ -25,8 +25,8 @@ async def test_it_is_busy_as_long_as_a_reply_is_to_come():
     async with linked(tool) as link:
         call = link.started()
         await settle()
-        assert link.server.serving.is_busy()
-        waiting = asyncio.ensure_future(link.server.serving.wait_idle())
+        assert link.server.is_busy()
+        waiting = asyncio.ensure_future(link.server.wait_idle())
         await settle()
         assert not waiting.done()
         link.server.reply(held[0], done())
@@ -37,8 +37,8 @@ async def test_it_is_busy_as_long_as_a_reply_is_to_come():
 async def test_without_requests_nobody_waits_for_it_to_be_idle():
     """It is idle already."""
     async with linked(lambda _request, _peer: done()) as link:
-        await link.server.serving.wait_idle()
-        assert not link.server.serving.is_busy()
+        await link.server.wait_idle()
+        assert not link.server.is_busy()
 
 
 class Aside(BaseException):
