@@ -1,6 +1,7 @@
-"""May this server use my model? A host decides, with its user: validation, policy, review, provider, record.
+"""The host decides, with its user, whether a server may use the user's model.
 
-Knows neither sessions nor transports: it answers ``(params, origin)``, wherever those came from.
+It validates, applies the policy, asks for a review, calls the provider and records what happened. It knows neither
+sessions nor transports: it answers ``(params, origin)``, whatever they came by.
 """
 
 from __future__ import annotations

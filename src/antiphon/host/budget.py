@@ -1,7 +1,7 @@
-"""What a request may cost at most, and which accounts it is taken from. Whole numbers only.
+"""What a request may cost at most, and which accounts it is charged to. All amounts are integers.
 
-Owns prices, estimates, caps and the names of the accounts. Pure: the accounts themselves are in the ``store``, where a
-reservation is one conditional update, so that requests at the same time can never overspend together.
+Pure: owns prices, estimates, caps and the names of accounts. The accounts are in the ``store``, where a reservation is
+one conditional update, so that concurrent requests never overspend together.
 """
 
 from __future__ import annotations
@@ -40,26 +40,31 @@ __all__ = [
 ]
 
 DOLLAR = 1_000_000_000
-"""One dollar in the unit that money is counted in: nano-dollars."""
+"""One dollar in nano-dollars, the unit in which money is counted."""
 _PER_DOLLAR = Decimal(10) ** 12
 _TOKENS_PER_MESSAGE = 8
-"""Roles and separators: vendors count three to seven."""
+"""Roles and separators; vendors count three to seven tokens for them."""
 _TOKENS_PER_IMAGE = 2_000
-"""Vendors scale a picture down until it counts about 1,600 tokens."""
+"""Vendors scale a picture down until it takes about 1,600 tokens."""
 _BYTES_PER_SOUND_TOKEN = 100
-"""A second is at most 32 tokens, and at least 4,000 bytes even when it is well compressed."""
+"""A second of sound takes at most 32 tokens, and at least 4,000 bytes even when well compressed."""
 
 
 class Priced(Protocol):
-    """A price list, however it is made."""
+    """A price list."""
 
     def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """Compute what so many tokens cost, in dollars, exactly."""
+        """Compute the exact cost of some tokens, in dollars.
+
+        Args:
+            input_tokens: number of tokens read.
+            output_tokens: number of tokens generated.
+        """
         ...
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """A flat price, in pico-dollars per token: the same figure as micro-dollars per million tokens.
+    """A flat price, in pico-dollars per token, which equals micro-dollars per million tokens.
 
     Three dollars per million tokens are ``3_000_000``.
     """
@@ -68,66 +73,71 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     output_per_token: int
 
     def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """Compute what so many tokens cost, in dollars, exactly."""
+        """See ``Priced.cost``."""
         return (input_tokens * self.input_per_token + output_tokens * self.output_per_token) / _PER_DOLLAR
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """Money in nano-dollars (0 where there is no price), and tokens."""
+    """Money in nano-dollars (0 if there is no price), and tokens."""
 
     money: int = 0
     tokens: int = 0
 
     @classmethod
     def of(cls, usage: Usage, price: Priced | None) -> Amount:
-        """Compute what this usage costs."""
+        """Compute what a usage costs.
+
+        Args:
+            usage: the tokens.
+            price: the price list; ``None`` counts tokens only.
+        """
         money = 0 if price is None else nano(price.cost(usage.input_tokens, usage.output_tokens))
         return cls(money=money, tokens=usage.input_tokens + usage.output_tokens)
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request may cost, for whoever decides; what is left is the least of what its accounts have left."""
+    """What a request may cost, for whoever decides; ``left`` is the smallest remainder of its accounts."""
 
     low: Amount
-    """Its input alone."""
+    """The cost of its input alone."""
     likely: Amount
-    """Its input, and half of the answer it may get."""
+    """The cost of its input, and of half of the longest answer."""
     worst: Amount
     left: int | None = None
-    """Nano-dollars before this request; ``None`` where no cap bounds them."""
+    """Nano-dollars left before this request; ``None`` if no cap applies."""
 
 
 class Cap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most that may be spent: money in nano-dollars, tokens; ``None`` for no bound."""
+    """The most that may be spent: money in nano-dollars, tokens; ``None`` for no limit."""
 
     money: int | None = None
     tokens: int | None = None
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much may be spent, by whom and when. What has no price counts in tokens only."""
+    """How much may be spent, by whom and when. Requests without a price count in tokens only."""
 
     call: Cap = Cap(money=DOLLAR)
-    """By all asks of one call of ours together."""
+    """By all asks of one call together."""
     server: Cap = Cap()
-    """By one server, ever; by all that differ in folder, version or variables only, together."""
+    """By one server, ever; servers that differ only in folder, version or variables share it."""
     day: Cap = Cap(money=10 * DOLLAR)
-    """By all in one day (UTC)."""
+    """By all servers on one day (UTC)."""
     total: Cap = Cap()
-    """By all, ever."""
+    """By all servers, ever."""
     together: bool = True
-    """Whether ``server`` bounds what servers alike spend together; false where this one is configured by itself."""
+    """Whether similar servers share ``server``; false for a server with a configuration of its own."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """One sum that a request counts towards: ``call:...``, ``server:...``, ``day:...``, ``total`` or ``grant:...``."""
+    """One sum that a request is charged to: ``call:...``, ``server:...``, ``day:...``, ``total`` or ``grant:...``."""
 
     key: str
     cap: Cap
 
 
 def input_estimate(params: CreateMessageRequestParams) -> int:
-    """Estimate the tokens a request is, rather too many than too few."""
+    """Estimate the number of tokens in a request, too many rather than too few."""
     total = estimate(_sent(params)) + _TOKENS_PER_MESSAGE * (len(params.messages) + 1)
     for binary in binaries(params):
         is_image = binary.mime_type.startswith("image/")
@@ -136,7 +146,7 @@ def input_estimate(params: CreateMessageRequestParams) -> int:
 
 
 def _sent(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[str]:
-    """Yield all texts that a vendor counts: what a model reads, and the ids that say which result is of which use."""
+    """Yield all texts that a vendor counts: what the model reads, and the ids that connect tool uses and results."""
     yield from (text for _, text in texts(asked))
     for _, block in blocks(asked):
         if isinstance(block, ToolUseContent):
@@ -146,24 +156,24 @@ def _sent(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[s
 
 
 def worst_case(params: CreateMessageRequestParams) -> Usage:
-    """Say what a request takes at most: all of its input, and an answer as long as it may be."""
+    """Return the most that a request can take: all of its input, and the longest answer allowed."""
     return Usage(input_tokens=input_estimate(params), output_tokens=params.max_tokens)
 
 
 def estimated_usage(params: CreateMessageRequestParams, result: CreateMessageResult) -> Usage:
-    """Estimate what was used where the provider did not say."""
+    """Estimate the usage where the provider did not report it."""
     output = min(estimate(_sent(result)) + 1, params.max_tokens)
     return Usage(input_tokens=input_estimate(params), output_tokens=output)
 
 
 def dearest(usage: Usage, prices: Iterable[Priced | None]) -> Amount:
-    """Compute what this usage costs at most, whichever of the prices holds."""
+    """Compute the highest cost of a usage over several prices."""
     amounts = [Amount.of(usage, price) for price in prices]
     return max(amounts, key=lambda amount: amount.money, default=Amount.of(usage, None))
 
 
 def estimate_costs(params: CreateMessageRequestParams, price: Priced | None, left: int | None) -> Costs:
-    """Say what a request may cost."""
+    """Estimate what a request may cost."""
     worst = worst_case(params)
     likely = Usage(input_tokens=worst.input_tokens, output_tokens=-(-worst.output_tokens // 2))
     return Costs(
@@ -175,9 +185,9 @@ def estimate_costs(params: CreateMessageRequestParams, price: Priced | None, lef
 
 
 def accounts_for(budget: Budget, origin: Origin, *, host: str, day: str) -> tuple[Account, ...]:
-    """Name the accounts a request counts towards, always in the same order.
+    """Return the accounts a request is charged to, always in the same order.
 
-    ``host`` is the process: the ids of calls are its own. ``day`` is ``"2026-11-21"``.
+    ``host`` is the process, because ids of calls are unique only within it. ``day`` is such as ``"2026-11-21"``.
     """
     call = origin.call.id if origin.call else f"ask:{origin.id}"
     return (
@@ -189,7 +199,7 @@ def accounts_for(budget: Budget, origin: Origin, *, host: str, day: str) -> tupl
 
 
 def _of_server(budget: Budget, origin: Origin) -> tuple[Account, ...]:
-    """Name a server's own account, and the one it shares with servers alike; the cap is on one of them."""
+    """Return a server's own account, and the one it shares with similar servers; the cap applies to one of them."""
     own = f"server:{origin.identity}"
     if origin.alike == origin.identity:
         return (Account(key=own, cap=budget.server),)
@@ -203,14 +213,14 @@ def nano(amount: Decimal) -> int:
 
 
 def dollars(money: int) -> str:
-    """Write nano-dollars for people: ``"$0.0042"``, with as many digits as it takes, two at least."""
+    """Format nano-dollars for people: ``"$0.0042"``, with as many digits as needed, at least two."""
     whole, rest = divmod(abs(money), DOLLAR)
     digits = f"{rest:09d}".rstrip("0").ljust(2, "0")
     return f"{'-' if money < 0 else ''}${whole}.{digits}"
 
 
 def brief_dollars(money: int) -> str:
-    """Write nano-dollars with the digits that matter: cents from one dollar on, below it two digits, ``"$0.0042"``."""
+    """Format nano-dollars for people: with cents from one dollar on, below that with two digits, ``"$0.0042"``."""
     amount = Decimal(abs(money)) / DOLLAR
     last = min(-2, amount.adjusted() - 1) if 0 < amount < 1 else -2
     text = f"{amount.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP):,f}"

@@ -1,6 +1,6 @@
-"""``Configured``: the host that ``antiphon.toml`` describes, with for each server what is configured for it.
+"""``Configured``: the host that ``antiphon.toml`` describes, with settings per server.
 
-Owns how settings become the parts of a ``Host``. What happens to a request is in ``sampling``, as ever.
+Owns how settings become the parts of a ``Host``; requests go through ``pipeline.sampling`` as usual.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Configured"]
 
 
 class _CountedHost(Host):
-    """A host that may count its asks together with another."""
+    """A host whose server may share its count of asks with another host."""
 
     def __init__(self, provider: Provider, *, gate: Gate, audit: Audit, **parts: Any) -> None:
         super().__init__(provider, **parts)
@@ -42,23 +42,23 @@ class _CountedHost(Host):
 
 
 class Configured:
-    """An answerer made of a configuration: one ``Host`` for each configured server, one for all others.
+    """An answerer made from a configuration: one ``Host`` for each configured server, one for all others.
 
-    They share the provider, the reviewer and the store, so that a budget for the day is one for all of them.
+    They share the provider, the reviewer and the store, so that a budget for the day covers all of them.
     """
 
     provider: Provider
-    """Who completes."""
+    """Completes requests."""
     reviewer: Reviewer | None
-    """Who is asked; ``None`` for nobody."""
+    """Asks the person; ``None`` if nobody can be asked."""
     store: Store
-    """What is remembered."""
+    """Keeps reservations, grants, reviews and the audit."""
     policy: Policy
-    """The rules in force for servers that are not configured by themselves; ``host(identity).policy`` for one."""
+    """The rules for servers without a configuration of their own; for one server see ``host(identity).policy``."""
     grants: Grants
     """What a person allowed for more than one request."""
     audit: Audit
-    """What happened, with all servers; metadata and hashes only."""
+    """The record of what happened, for all servers: metadata and hashes, and content only if configured."""
 
     def __init__(
         self,
@@ -71,13 +71,19 @@ class Configured:
         store: Store | None = None,
         closes_store: bool = False,
     ) -> None:
-        """Put the parts together; ``environ`` is where keys are looked up.
+        """Combine the parts.
 
-        ``provider``: instead of the configured models. ``review``: instead of what is configured, for every server that
-        is not refused. ``closes_store``: close the store with this; by default it is whoever's who made it.
+        Args:
+            config: the configuration.
+            environ: environment variables, where API keys are looked up.
+            provider: used instead of the configured models.
+            reviewer: asks the person; ``None`` if nobody can be asked. By default the terminal.
+            review: replaces the configured review mode of every server that is not configured to be refused.
+            store: keeps reservations, grants, reviews and the audit; in memory by default.
+            closes_store: let ``aclose`` close the store too; by default its maker has to.
 
         Raises:
-            ConfigError: what is configured contradicts itself.
+            ConfigError: the configuration contradicts itself.
         """
         self.config = config
         self.provider = provider or Models(config.catalogue(), environ, patience=_patience(config))
@@ -91,38 +97,43 @@ class Configured:
         self.policy = self._others.policy
         self._hosts: dict[str, Host] = {}
         self._alike: dict[str, Host] = {}
-        """For servers that are alike to a configured one: what is denied and bounded there is so for them, too."""
+        """For servers that share a coarser identity with a configured one: its denials and limits apply to them as
+        well."""
         for entry in (*config.servers, *config.tightened_servers):
             self._add(entry)
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What a client with this host can declare."""
+        """The capabilities that a client with this host can declare."""
         return self._others.capabilities
 
     def host(self, *identities: str) -> Host:
-        """Return the host that answers a server: ``origin.identities``, or its identity alone."""
+        """Return the host that answers a server.
+
+        Args:
+            identities: ``origin.identities``, or the server's identity alone.
+        """
         found = self._hosts.get(identities[0])
         return found or next((self._alike[name] for name in identities if name in self._alike), self._others)
 
     async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
-        """Answer a sampling request; see ``Host``."""
+        """Answer a sampling request. See ``Host``."""
         return await self.host(*origin.identities)(params, origin)
 
     async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
-        """Answer an elicitation; see ``Host.elicit``."""
+        """See ``Host.elicit``."""
         return await self.host(*origin.identities).elicit(params, origin)
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
-        """Decide whether a tool may be called; see ``Host.confirm``."""
+        """See ``Host.confirm``."""
         return await self.host(*origin.identities).confirm(params, origin)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
-        """Learn what became of an answer; see ``Host.handed_over``."""
+        """See ``Host.handed_over``."""
         return self.host(origin.identity).handed_over(origin, why)
 
     async def __aenter__(self) -> Self:
-        """Use it for a block; it is closed at the end."""
+        """Return itself; it is closed at the end of the block."""
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -130,7 +141,7 @@ class Configured:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Hang up on vendors, close the review page if there is one, and the store if it was handed over."""
+        """Close the connections to vendors, the review page if there is one, and the store if it was handed over."""
         if isinstance(self.provider, Models):
             await self.provider.aclose()
         if isinstance(self.reviewer, PageReviewer):
@@ -139,11 +150,11 @@ class Configured:
             await self.store.aclose()
 
     def _add(self, entry: ServerEntry) -> None:
-        """Make the host of an entry, and that of the servers alike; they count as one."""
+        """Make the host of an entry and that of its coarser identities; they share one count of asks."""
         own = self.config.for_server(entry.known_as)
         gate = Gate(own.limits())
         self._hosts[entry.known_as] = self._made(own, self.reviewer, gate, together=False)
-        # An entry may also name a server by what it has in common with others, or as earlier releases did.
+        # An entry may also name a server by a coarser identity, or by one in the form of an earlier release.
         for name in (entry.known_as, *entry.coarser):
             if name not in self._alike:
                 bounds = self.config.for_server("", name)
@@ -157,7 +168,7 @@ class Configured:
         *,
         together: bool = True,
     ) -> Host:
-        # Whoever answers without asking (``--yes``) does not thereby answer whom they refuse.
+        # ``--yes`` must not allow a server that is configured to be refused.
         review = "refuse" if settings.review == "refuse" else self._review or settings.review or "ask"
         return _CountedHost(
             self.provider,

@@ -1,6 +1,6 @@
-"""``Host``: the answerer with policy, review and a provider behind it. Hand it to ``Client(sampling=host)``.
+"""``Host``: an answerer with a policy, a review and a provider. Pass it as ``Client(sampling=host)``.
 
-Owns the choice of parts and their defaults; what happens to a request is in ``sampling``.
+Owns the choice of parts and their defaults; ``pipeline.sampling`` handles a request.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
 __all__ = ["Host"]
 
 REVIEW_TIMEOUT = 600.0
-"""Ten minutes: how long servers keep what they ask in input rounds (``requestState``) by default."""
+"""Ten minutes: servers keep the state of an input round (``requestState``) this long by default."""
 GENERATE_TIMEOUT = 300.0
-"""Five minutes: longer than the slowest answer of a model, shorter than the patience of the tools around us."""
+"""Five minutes: longer than the slowest model takes, shorter than the timeouts of programs that wait for it."""
 
 
 class Host:
     """Answers the asks of servers: sampling through a provider, elicitation through a person.
 
-    By default a person is asked for everything, at the terminal; where there is none, everything is refused.
-    A ``Host`` is an answerer: ``Client(target, sampling=host, elicitation=host.elicit)``. It may serve many clients.
+    By default a person is asked about everything, at the terminal; without a terminal everything is refused. A ``Host``
+    is an answerer: ``Client(target, sampling=host, elicitation=host.elicit)``. It may serve many clients.
     """
 
     provider: Provider
-    """Who completes."""
+    """Completes requests."""
     policy: Policy
     """The rules in force."""
     reviewer: Reviewer | None
-    """Who is asked; ``None`` for nobody."""
+    """Asks the person; ``None`` if nobody can be asked."""
     store: Store
-    """What is remembered: reservations, grants, reviews, audit."""
+    """Keeps reservations, grants, reviews and the audit."""
     grants: Grants
     """What a person allowed for more than one request."""
     audit: Audit
-    """What happened; metadata and hashes only, unless content was asked for."""
+    """The record of what happened: metadata and hashes, and content only with ``keep_content``."""
 
     def __init__(
         self,
@@ -85,20 +85,29 @@ class Host:
     ) -> None:
         """Choose the parts.
 
-        ``provider`` is ``"echo"``, ``"manual"`` or a ``Provider``. ``policy`` defaults to asking for everything.
-        ``review="never"`` allows what the policy would ask about: use it for servers that are your own.
-        ``review_response="always"`` shows each answer as well before it goes to the server, ``"flagged"`` those with a
-        warning. Timeouts are in seconds, ``None`` for none; a review that expires is a refusal.
-        ``store`` is what outlives the process (``antiphon.host.store.open_store``); without one nothing does.
-        ``limits``, ``budget`` and ``redaction`` have their own defaults. ``choose`` picks a model and its price;
-        where the provider is a catalogue of models, ``select`` does.
-        ``keep_content`` keeps what was asked and answered in the audit as well, for whoever can read the store.
-        ``web=True`` asks in the browser instead: a review page is served on this machine as soon as there is a
-        question, its address printed to standard error and opened; ``aclose`` ends it. Needs ``antiphon[host]``.
-        ``notify`` is a web address that is told when a question waits on that page: never what is asked, nor by whom.
+        Args:
+            provider: ``"echo"``, ``"manual"`` (a person answers), or a ``Provider``.
+            policy: rules that allow, ask or deny; by default everything is asked.
+            reviewer: asks the person; ``None`` if nobody can be asked. By default the terminal.
+            review: ``"never"`` allows what the policy would ask about; use it for servers that are your own.
+            review_response: ``"always"`` also shows each answer before it goes to the server, ``"flagged"`` those with
+                a warning.
+            review_timeout: seconds a person has to decide, after which the request is refused; ``None`` means no limit.
+            generate_timeout: seconds a provider has to complete; ``None`` means no limit.
+            store: keeps state beyond the life of the process, see ``open_store``; by default state is in memory.
+            limits: bounds on size and frequency of requests.
+            budget: bounds on money and tokens.
+            redaction: patterns of secrets, and what happens when one is found.
+            choose: picks the model and its price; by default ``host.models.select`` does if the provider is a
+                catalogue.
+            keep_content: also keep requests and answers in the audit, readable by anyone who can read the store.
+            web: ask in the browser instead: a review page is served on this machine from the first question on, and its
+                address is printed to standard error and opened. ``aclose`` ends it. Needs ``antiphon[host]``.
+            notify: URL that is called when a question waits on that page. It learns neither the question nor who asks.
 
         Raises:
-            ConfigError: no such provider, reviewer or review mode; two reviewers; or ``notify`` without a page.
+            ConfigError: there is no such provider, reviewer or review mode; two reviewers are given; or ``notify`` is
+                given without a page.
         """
         self.provider = named(provider) if isinstance(provider, str) else provider
         self.policy = _with_review(policy or Policy(), review)
@@ -129,7 +138,7 @@ class Host:
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What a client with this host can declare. Context of other servers is never offered."""
+        """The capabilities that a client with this host can declare. Context of other servers is never offered."""
         return ClientCapabilities(
             sampling=SamplingCapability(tools={} if self.provider.tools else None),
             elicitation=None if self.reviewer is None else ElicitationCapability(form={}, url={}),
@@ -139,46 +148,60 @@ class Host:
         """Answer a sampling request.
 
         Raises:
-            InvalidParams: it is no valid request; the place is named.
+            InvalidParams: the request is not valid; the message names the place.
             Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed, limit, budget, secret or
                 no-model.
-            InternalError: the provider or the store failed; its text stays here.
+            InternalError: the provider or the store failed; the reason is not sent to the server.
         """
         return await pipeline.answer(self._desk, params, origin)
 
     async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
-        """Answer an elicitation: what the person did, or ``decline`` where nobody can be asked.
+        """Answer an elicitation: with what the person did, or with ``decline`` if nobody can be asked.
+
+        Args:
+            params: the request.
+            origin: who asks, and why.
 
         Raises:
-            InvalidParams: the form cannot be read; the place is named.
+            InvalidParams: the form cannot be read; the message names the place.
         """
         return await pipeline.answer_elicitation(self._desk, params, origin)
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
-        """Decide whether a tool may be called: what ``Client(target, confirm=host)`` asks before it sends anything.
+        """Decide whether a tool may be called: ``Client(target, confirm=host)`` asks this before each call.
 
-        Returns true, or raises.
+        Args:
+            params: the call.
+            origin: the server, and what it says about the tool.
+
+        Returns:
+            Always true; a refusal is an exception.
 
         Raises:
             Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed or limit.
-            InternalError: the reviewer or the store failed; its text stays here.
+            InternalError: the reviewer or the store failed; the reason is not sent to the server.
         """
         await consent.confirm(self._desk, params, origin)
         return True
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
-        """Learn what became of an answer: a client says so of each, by the origin of its ask.
+        """Record what became of an answer. A client reports this for each answer.
 
-        ``why`` it came too late: ``"cancelled"`` (nobody waited any more), ``"call-gone"`` (the server no longer knew
-        the call), ``"deadline"`` (the time of the call was up) or ``"closed"`` (the connection was gone). ``None``: it
-        was handed over to the server. Returns what to await, if anything is to be recorded.
+        Args:
+            origin: the origin of the ask.
+            why: why the answer came too late: ``"cancelled"`` (the ask was withdrawn), ``"call-gone"`` (the server no
+                longer knew the call), ``"deadline"`` (the call's time was over) or ``"closed"`` (the connection had
+                ended); ``None`` if it was handed over.
+
+        Returns:
+            An awaitable if there is something to record, else ``None``.
         """
         if isinstance(self.reviewer, Informed):
             self.reviewer.handed_over(origin, why)
         return self._desk.released.record(self.audit, self.store, origin, why)
 
     async def aclose(self) -> None:
-        """End the page that ``web=True`` has opened; without one there is nothing to end. The store stays open."""
+        """Close the review page that ``web=True`` opened, if there is one. The store stays open."""
         if self._page is not None:
             await self._page.aclose()
 
@@ -197,7 +220,7 @@ def _with_review(policy: Policy, review: str) -> Policy:
 def _page(reviewer: object, store: Store, notify: str | None) -> PageReviewer:
     if reviewer != "terminal":
         raise ConfigError("web=True asks in the browser: leave reviewer out")
-    # Imported here: it needs more than a host without a page does.
+    # Imported here, since only hosts with a review page need it.
     from antiphon.host.review.notify import Webhook
     from antiphon.host.review_page import PageReviewer
 
@@ -209,7 +232,7 @@ def _reviewer(name: str | Reviewer | None) -> Reviewer | None:
         return name
     if name != "terminal":
         raise ConfigError(f'reviewer is "terminal", a Reviewer or None, not {name!r}')
-    # Imported here: a program that never asks at a terminal does not pay for it.
+    # Imported here, so that programs that never ask at a terminal do not load it.
     from antiphon.host.terminal import TerminalReviewer
 
     return TerminalReviewer()

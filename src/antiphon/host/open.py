@@ -1,6 +1,6 @@
-"""``open_host``: the host that ``antiphon.toml`` describes, in one line, for whoever writes a client.
+"""``open_host``: make the host that ``antiphon.toml`` describes, for programs that are clients.
 
-Owns only the putting together: what the file may say is ``config``, what it makes of a host ``configured_host``.
+``config`` reads the file, ``configured_host`` makes the host from it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ def open_host(
 ) -> Configured:
     """Make the host that is configured: its models, policy, limits, budgets and store.
 
-    ``file`` is the only configuration to read; by default the user's ``antiphon.toml`` and the one in the current
-    folder hold, and without any the model is that of the key in the environment, or the echo. ``reviewer`` is asked
-    about what the policy does not settle: at the ``"terminal"``, on a review ``"page"`` in the browser, whoever looks
-    into the ``"queue"`` of the store (``antiphon review``), one of your own, or ``None`` for nobody, which refuses.
-    ``environ`` is where keys are looked up, by default that of the process.
+    Use it in ``async with``, or call ``aclose``: that closes the connections to vendors, the page and the store.
 
-    Use it in ``async with``, or close it: that hangs up on vendors, and closes the page and the store.
+    Args:
+        file: the only configuration file to read. By default the user's ``antiphon.toml`` and the one in the current
+            folder are read; if there is none, the model is that of an API key in the environment, or else the echo.
+        reviewer: who decides what the policy leaves open: ``"terminal"``; ``"page"``, a review page in the browser;
+            ``"queue"``, whoever runs ``antiphon review`` on the same store; a ``Reviewer``; or ``None``, which refuses.
+        environ: environment variables, where API keys are looked up; by default those of the process.
 
     Raises:
-        ConfigError: the configuration cannot be read or contradicts itself (file and line are named), packages of
-            ``antiphon[host]`` are missing, or there is to be a queue and no store that outlives the process.
+        ConfigError: the configuration cannot be read or contradicts itself (the message names file and line), packages
+            of ``antiphon[host]`` are missing, or ``"queue"`` is wanted and the store is in memory.
     """
     variables = os.environ if environ is None else environ
     config = load_config(variables, file=None if file is None else Path(file))
@@ -67,7 +68,7 @@ def _reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["te
 
 
 def queue_in(store: Store, notify: Notify) -> Queue:
-    """Make the queue of a store, which tells of arrivals where that is configured."""
+    """Make the queue of a store, which sends notifications if that is configured."""
     return Queue(store, notify=_webhook(notify))
 
 

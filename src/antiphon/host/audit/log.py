@@ -1,7 +1,7 @@
-"""What happened to each ask: who, when, which step, how it ended. Hashes and metadata; content only if asked for.
+"""The audit: what happened to each ask, by whom, at which step, with which outcome. Hashes and metadata by default.
 
-Owns making, reading, checking and summing up the records. How they are linked is ``chain``, where they stay is the
-``store``, how they are written for other programs is ``export``.
+Owns making, reading, verifying and summing up records. ``chain`` links them, the ``store`` keeps them, and ``export``
+writes them for other programs.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = ["Audit", "Facts", "Proof", "Record", "Step", "day_of"]
 _KEPT = 10_000
 """Records of this process kept in memory: some thousand requests, about 5 MB."""
 MAX_OUTCOME = 200
-"""Characters of an outcome: words of ours, and the place of what is invalid, which a server has named."""
+"""Most characters of an outcome: our own words, and the place of an error, whose name comes from the server."""
 _PAGE = 1_000
-"""Records read at once: a second process can write in between."""
+"""Records read at once, so that another process can write in between."""
 
 
 class Facts(TypedDict, total=False):
-    """What a record may say beside the step; see ``chain.Record``."""
+    """What a record may hold beside the step. See ``chain.Record``."""
 
     server: str | None
     tool: str | None
@@ -60,12 +60,12 @@ class Facts(TypedDict, total=False):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """What checking the chain found."""
+    """The result of verifying the chain."""
 
     records: int
-    """How many were found in order."""
+    """Number of records found in order."""
     head: Head
-    """The end of the chain: note its hash elsewhere to notice later if the whole store was exchanged."""
+    """The end of the chain. Keep its hash elsewhere, to find out later whether the whole store was replaced."""
     fault: Fault | None = None
 
     @property
@@ -75,10 +75,15 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit:
-    """The records of one host: those of this process at hand, all of them in the store."""
+    """The records of one host: the latest ones of this process in memory, all of them in the store."""
 
     def __init__(self, store: Store | None = None, *, content: bool = False) -> None:
-        """Read from ``store``. ``content`` keeps what was asked and answered as well, for all who can read it."""
+        """Use a store.
+
+        Args:
+            store: where the records are; by default only those of this process are known.
+            content: also keep requests and answers, readable by anyone who can read the store.
+        """
         self.content = content
         self._store = store or MemoryStore()
         self._recent: deque[Record] = deque(maxlen=_KEPT)
@@ -92,7 +97,16 @@ class Audit:
         digest: str | None = None,
         **facts: Unpack[Facts],
     ) -> Record:
-        """Make a record, and have it at hand. It is kept when the transaction is that carries it."""
+        """Make a record and keep it in memory. The store keeps it once the transaction that carries it is committed.
+
+        Args:
+            origin: who asked, and why.
+            method: method of the ask.
+            step: stage of the pipeline.
+            outcome: what the stage decided.
+            digest: hash of the content.
+            facts: further members of the record.
+        """
         record = self.draft(origin, method, step, outcome, digest, **facts)
         self.keep(record)
         return record
@@ -106,7 +120,16 @@ class Audit:
         digest: str | None = None,
         **facts: Unpack[Facts],
     ) -> Record:
-        """Make a record of what may still not happen."""
+        """Make a record of something that may not happen.
+
+        Args:
+            origin: who asked, and why.
+            method: method of the ask.
+            step: stage of the pipeline.
+            outcome: what the stage decided.
+            digest: hash of the content.
+            facts: further members of the record.
+        """
         return Record(
             at=time.time(),
             ask=origin.id,
@@ -121,26 +144,41 @@ class Audit:
         )
 
     def keep(self, record: Record) -> None:
-        """Have a draft at hand: it happened."""
+        """Keep a draft in memory, because it has happened.
+
+        Args:
+            record: the draft.
+        """
         self._recent.append(record)
 
     def records(self, ask: str | None = None) -> list[Record]:
-        """Return the latest records of this process, of one ask or of all, oldest first."""
+        """Return the latest records of this process, oldest first.
+
+        Args:
+            ask: id of one ask; all asks by default.
+        """
         return [record for record in self._recent if ask is None or record.ask == ask]
 
     async def entries(self, after: int = 0) -> AsyncIterator[Entry]:
-        """Yield all records that are kept, with their numbers and hashes, oldest first."""
+        """Yield the stored records with their numbers and hashes, oldest first.
+
+        Args:
+            after: yield only records with a higher number.
+        """
         while page := await self._store.entries(after, _PAGE):
             for entry in page:
                 yield entry
             after = page[-1].seq
 
     async def verify(self, known: Head | Iterable[Head] | None = None) -> Proof:
-        """Check the whole chain against its hashes and against the end that is kept beside it.
+        """Verify the whole chain against its hashes and against the end that is stored beside it.
 
-        Finds any changed byte, any record left out, put in or moved, and records cut off at the end. Cannot find that
-        somebody who can write the whole store computed a new chain, or cut off its end and lowered the end beside it,
-        unless ``known`` are ends noted before: the chain must contain each of them.
+        Finds any byte that was changed, and any record that was removed, inserted or moved, at the end as well. Someone
+        who can write the whole store can still compute a new chain, or cut off the end and adjust the stored end; only
+        ``known`` reveals that.
+
+        Args:
+            known: ends of the chain that were noted earlier; the chain must contain each of them.
         """
         noted = _noted(known)
         kept = await self._store.head()
@@ -153,7 +191,7 @@ class Audit:
             if fault is not None:
                 return Proof(records=head.seq, head=head, fault=fault)
             after = page[-1].seq
-        # Records that came while we read are after what was the end then.
+        # Records added while we read come after the end that we started from.
         if head.seq < kept.seq or (head.seq == kept.seq and head.hash != kept.hash):
             return Proof(records=head.seq, head=head, fault=_cut(head, kept))
         return Proof(records=head.seq, head=head, fault=missing(noted, head))
@@ -162,7 +200,7 @@ class Audit:
         """Sum up what was spent, by day, server and model."""
         rows, after = await self._store.spending()
         sums = {SpentKey(row.day, row.identity, row.model): row for row in rows}
-        # What nobody has gathered yet is added here: this also works where the store can only be read.
+        # Add the records that are not gathered yet here, because the store may be read-only.
         async for entry in self.entries(after):
             spend(sums, entry.record)
         return [sums[key] for key in sorted(sums)]
@@ -177,7 +215,7 @@ def _bounded(outcome: str) -> str:
 
 
 def day_of(at: float) -> str:
-    """Name the day (UTC) of a moment: ``"2026-11-21"``."""
+    """Return the day (UTC) of a time: ``"2026-11-21"``."""
     return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 

@@ -1,6 +1,6 @@
-"""May this server ask at all: allow, ask a person, or deny, by rules, with the reason.
+"""The policy: rules that allow an ask, deny it or leave it to a person, with the reason.
 
-Pure: no person, no clock, no I/O. Owns rules and how they are weighed. Remembered permissions are ``grants``.
+Pure: no person, no clock, no I/O. Remembered permissions are in ``grants``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ _ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of a policy: it matches when all of its conditions hold."""
+    """One line of a policy; it matches when all of its conditions hold."""
 
     effect: Effect
     server: str = "*"
-    """Glob over the server's *identity* (``url:<sha256>``, ``command:2.<sha256>``), never over what it calls itself. A
-    deny or an ask also matches by a coarser identity (``coarse:<sha256>``), so that no change of folder escapes it."""
+    """Glob over the server's *identity* (``url:<sha256>``, ``command:2.<sha256>``), never over the name it declares. A
+    deny or an ask also matches a coarser identity (``coarse:<sha256>``), so that starting the server in another folder
+    does not evade it."""
     kind: Kind | None = None
-    """Only sampling, only elicitation, or only calls of tools (where the client has them confirmed)."""
+    """Only sampling, only elicitation, or only tool calls (where the client has them confirmed)."""
     tools: bool | None = None
-    """Only requests that bring tools (true) or bring none (false)."""
+    """Only requests with tools (true) or without (false)."""
     max_tokens: int | None = None
     """Only requests for at most this many tokens."""
     over_tokens: int | None = None
@@ -44,26 +45,26 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     background: bool | None = None
     """Only asks that belong to no call of ours (true), or only those that do (false)."""
     name: str | None = None
-    """Only calls of tools whose name fits this glob."""
+    """Only calls of tools whose name matches this glob."""
     read_only: bool | None = None
-    """Only calls of tools that their server marks as read-only (true), or does not (false). That is the server's word:
-    name the ``server`` whose word you take."""
+    """Only calls of tools that their server marks as read-only (true), or does not (false). The server may lie: name
+    the ``server`` that you trust in this."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules, and what happens when none matches.
 
-    A deny outranks an ask, an ask outranks an allow; within one effect the first that matches is named.
+    A deny outranks an ask, an ask outranks an allow; among rules of one effect the first that matches is named.
     """
 
     rules: tuple[Rule, ...] = ()
     default: Effect = "ask"
     headless: Literal["deny", "allow"] = "deny"
-    """What "ask" becomes where no person can be asked."""
+    """What "ask" becomes if no person can be asked."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the policy says, and by which rule (``None``: no rule matched)."""
+    """The effect, and the rule it comes from (``None``: no rule matched)."""
 
     effect: Effect
     reason: Reason
@@ -71,11 +72,18 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALLOW_ALL = Policy(default="allow")
-"""Allows everything. For tests, demonstrations and servers that are one's own."""
+"""Allows everything. For tests, demonstrations and your own servers."""
 
 
 def decide(policy: Policy, params: Asked, origin: Origin, *, headless: bool = False) -> Verdict:
-    """Weigh the rules for one ask. ``headless`` says that no person can be asked."""
+    """Apply the rules to one ask.
+
+    Args:
+        policy: the rules.
+        params: the ask.
+        origin: who asks, and why.
+        headless: whether no person can be asked.
+    """
     matching = (rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None)
     rule = next(matching, None)
     verdict = Verdict(effect=rule.effect if rule else policy.default, reason="rule" if rule else "default", rule=rule)
@@ -85,7 +93,14 @@ def decide(policy: Policy, params: Asked, origin: Origin, *, headless: bool = Fa
 
 
 def explain(policy: Policy, params: Asked, origin: Origin, *, headless: bool = False) -> list[str]:
-    """Say, a line per rule in the order they are weighed, why it matches or not, and last what is decided."""
+    """Explain a decision: a line for each rule, in the order of evaluation, why it matches or not; then the decision.
+
+    Args:
+        policy: the rules.
+        params: the ask.
+        origin: who asks, and why.
+        headless: whether no person can be asked.
+    """
     lines = [f"{_name(rule)}: {mismatch(rule, params, origin) or 'matches'}" for rule in _ranked(policy)]
     verdict = decide(policy, params, origin, headless=headless)
     source = _name(verdict.rule) if verdict.rule else f"no rule matches, the default is {policy.default}"
@@ -94,7 +109,7 @@ def explain(policy: Policy, params: Asked, origin: Origin, *, headless: bool = F
 
 
 def mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
-    """Say which condition of the rule does not hold, or ``None`` if it matches."""
+    """Return the condition of the rule that does not hold, or ``None`` if the rule matches."""
     names = (origin.identity,) if rule.effect == "allow" else origin.identities
     if not any(fnmatchcase(name, rule.server) for name in names):
         return f"the server is {origin.identity}"

@@ -1,7 +1,7 @@
-"""Is this a sampling request at all: the protocol's rules, and bounds on what one request may hold.
+"""Validation of a sampling request: the protocol's rules, and bounds on its size.
 
-Pure. What is allowed by somebody's wish is ``policy``; what is suspicious but legal is ``risk``; who may use tools and
-answer uses is ``wire.sampling``. Sources: 2025-11-25 client/sampling ("Error Handling"), schema of that revision.
+Pure. ``policy`` has the user's rules; ``risk`` finds what is legal but suspicious; ``wire.sampling`` checks the use of
+tools. Source: 2025-11-25 client/sampling ("Error Handling"), and the schema of that revision.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = ["validate", "validate_result"]
 
 MAX_MESSAGES = 1_000
-"""Messages in one request. A long tool loop has some hundred; other hosts stop at 256."""
+"""Most messages in one request. A long tool loop has some hundred; other hosts stop at 256."""
 MAX_BLOCKS = 1_000
-"""Blocks in one message: a turn with more parallel tool results is an attack."""
+"""Most blocks in one message, far more than any real turn with parallel tool results has."""
 MAX_TEXT = 10 * 1024 * 1024
-"""Bytes of all text together. Ten times the context of the largest models of 2026, at four bytes a token."""
+"""Most bytes of all text together: ten times the context of the largest models of 2026, at four bytes a token."""
 MAX_MEDIA = 20 * 1024 * 1024
-"""Bytes of all media together, after base64: what vendors take in one request."""
+"""Most bytes of all media together, decoded: what vendors accept in one request."""
 MAX_TOOLS = 256
-"""Tools in one request; vendors take 128."""
+"""Most tools in one request; vendors accept 128."""
 MAX_LIST = 256
-"""Hints and stop sequences."""
+"""Most hints, and most stop sequences."""
 MAX_JSON_DEPTH = 64
-"""Nesting of one JSON value within a request (a schema, an input): half of what a whole frame may have."""
+"""Deepest nesting of one JSON value in a request (a schema, an input): half of what a whole frame may have."""
 
 _RESULT_BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 _TOP_BLOCKS = (TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent)
@@ -51,7 +51,7 @@ def validate(params: CreateMessageRequestParams) -> None:
     """Check a request.
 
     Raises:
-        InvalidParams: with the place named, in the message and as ``data.place``.
+        InvalidParams: the request is not valid; the message and ``data.place`` name the place.
     """
     _check_numbers(params)
     _check_counts(params)
@@ -63,10 +63,11 @@ def validate(params: CreateMessageRequestParams) -> None:
 
 
 def validate_result(result: CreateMessageResult, params: CreateMessageRequestParams) -> None:
-    """Check what a provider or a person answers before it is handed to the server.
+    """Check the answer of a provider or a person before it is handed to the server.
 
     Raises:
-        InvalidParams: with the place named; it is our side's mistake, never to be sent to the server as it is.
+        InvalidParams: the answer is not valid; the message names the place. The mistake is on our side, so this error
+            must not be sent to the server.
     """
     if result.role != "assistant":
         _refuse("role", 'an answer comes from the "assistant"')
@@ -99,7 +100,7 @@ def _check_numbers(params: CreateMessageRequestParams) -> None:
         ("intelligence", wishes.intelligence_priority),
     )
     for name, value in priorities:
-        # Schema: minimum 0, maximum 1. Not-a-number fails the comparison as well.
+        # Schema: minimum 0, maximum 1. The comparison is false for not-a-number as well.
         if value is not None and not 0 <= value <= 1:
             _refuse(f"modelPreferences.{name}Priority", "must be from 0 to 1")
 
@@ -164,13 +165,13 @@ def _check_tool_result(place: str, result: ToolResultContent) -> None:
 def _check_contents(asked: CreateMessageRequestParams | CreateMessageResult) -> None:
     size = 0
     for place, text in texts(asked):
-        # A text has at least as many bytes as characters: no need to encode what is too long anyway.
+        # A text has at least as many bytes as characters, so one that is too long need not be encoded.
         size += len(text) if len(text) > MAX_TEXT else len(text.encode("utf-8", "surrogatepass"))
         if size > MAX_TEXT:
             _refuse(place, f"more than {MAX_TEXT} bytes of text in one request")
     size = 0
     for place, data, mime_type, playable in binaries(asked):
-        # Four characters of base64 are three bytes: too much is refused before it is decoded.
+        # Four characters of base64 are three bytes, so what is too large is refused without decoding it.
         size += len(data) * 3 // 4
         if size > MAX_MEDIA:
             _refuse(place, f"more than {MAX_MEDIA} bytes of media in one request")

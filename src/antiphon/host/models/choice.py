@@ -1,6 +1,6 @@
-"""Which model a request goes to, and at what price: the seam between the pipeline and whatever chooses.
+"""Which model a request goes to, and at what price: the interface between the pipeline and a chooser of models.
 
-Owns the values that cross it, and the chooser for providers that are a catalogue of models. The rules are ``select``.
+Owns the values that cross it, and the chooser for providers that are a catalogue of models. ``select`` has the rules.
 """
 
 from __future__ import annotations
@@ -21,65 +21,72 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 __all__ = ["Choose", "Chosen", "NoModel", "chooser"]
 
 _MUCH = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
-"""What prices are compared by: prices are given per million, and steps for long requests count."""
+"""The usage at which prices are compared: prices are quoted per million tokens, and may rise for long requests."""
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """The model a request will go to."""
 
     model: str | None = None
-    """``None`` for the provider's own."""
+    """``None`` for the provider's own model."""
     fallbacks: tuple[str, ...] = ()
-    """Who may stand in, in turn."""
+    """Models to try in this order if it fails."""
     others: tuple[str, ...] = ()
-    """Further models that could answer, in the user's order: whoever reviews may choose one of them instead."""
+    """Further models that could answer, in the user's order; a reviewer may choose one of them instead."""
     prices: Mapping[str | None, Priced | None] = msgspec.field(default_factory=dict[str | None, Priced | None])
-    """Of all of these; ``None`` where nobody knows, or it is free: only tokens are counted then."""
+    """Prices of all these models; ``None`` if unknown or free: then only tokens are counted."""
     reaches: Mapping[str | None, str] = msgspec.field(default_factory=dict[str | None, str])
-    """How far a request to each of them travels, see ``Model.reach``; none where the model is the provider's own."""
+    """How far a request to each of them travels, see ``Model.reach``; empty if the model is the provider's own."""
     selection: Any = None
-    """The record of the choice, for whoever reviews: anything that can be encoded."""
+    """The record of the selection, for reviewers: anything that can be encoded."""
 
     @property
     def price(self) -> Priced | None:
-        """The price of the model that answers."""
+        """The price of the chosen model."""
         return self.prices.get(self.model)
 
     @property
     def at_stake(self) -> list[Priced | None]:
-        """The prices of those that may come to answer: the dearest of them is what is reserved."""
+        """The prices of all models that may answer. The highest is what gets reserved."""
         return [self.prices.get(name) for name in (self.model, *self.fallbacks)]
 
     @property
     def price_class(self) -> int:
-        """What a million tokens in and a million out cost at most, in nano-dollars; 0 where nobody knows."""
+        """The highest cost of a million tokens in and a million out, in nano-dollars; 0 if no price is known."""
         return dearest(_MUCH, self.at_stake).money
 
     @property
     def reached(self) -> tuple[str, ...]:
-        """How far a request may travel: to the model, or to one that stands in."""
+        """How far a request may travel: to the model, or to one of its fallbacks."""
         return tuple(sorted({self.reaches[name] for name in (self.model, *self.fallbacks) if name in self.reaches}))
 
     def without(self, fallbacks: Collection[str]) -> Chosen:
-        """Leave out some of those who may stand in."""
+        """Return this choice without some of its fallbacks.
+
+        Args:
+            fallbacks: names of the fallbacks to leave out.
+        """
         left = tuple(name for name in self.fallbacks if name not in fallbacks)
         return msgspec.structs.replace(self, fallbacks=left)
 
     def instead(self, model: str) -> Chosen:
-        """Choose another model, which one of ``others`` is; nobody stands in for what a person chose."""
+        """Return the choice of another model, without fallbacks, since a person chose it.
+
+        Args:
+            model: one of ``others``.
+        """
         others = tuple(name for name in (self.model, *self.others) if name is not None and name != model)
         prices = self.prices if model in self.prices else {**self.prices, model: self.price}
         return msgspec.structs.replace(self, model=model, fallbacks=(), others=others, prices=prices)
 
 
 class NoModel(Exception):
-    """None of the models may answer; the text says why of each, for the person on this side."""
+    """None of the models may answer; the text says why for each, and is for the person on this side."""
 
 
 Choose = Callable[[CreateMessageRequestParams, Origin, Decimal | None], Chosen | None]
-"""Chooses a model: request, origin, dollars that are left (``None`` for no bound).
-
-``None``, or ``NoModel`` raised: none may answer."""
+"""Chooses a model from the request, its origin, and the dollars that are left (``None`` for no limit). Returns ``None``
+or raises ``NoModel`` if no model may answer."""
 
 
 @runtime_checkable
@@ -100,7 +107,7 @@ class _Selecting(Protocol):
 def chooser(provider: Provider, allowed: Callable[[Origin], Collection[str] | None] | None = None) -> Choose | None:
     """Make the chooser for a provider; ``None`` if it has nothing to choose from.
 
-    ``allowed`` says which models a server may use, as globs; ``None`` for any.
+    ``allowed`` returns globs of the models that a server may use; ``None`` allows all.
     """
     if not isinstance(provider, _Selecting):
         return None

@@ -1,7 +1,7 @@
-"""``Models``: all of a user's models behind one provider. Which one answers is chosen per request, by ``select``.
+"""``Models``: all of a user's models as one provider. ``select`` chooses one for each request.
 
-Owns the clients, made when first needed or by ``warm``, and the turn from one that fails to its fallback. Nothing
-heavy is imported before that.
+Owns the vendors' clients, which are made on first use or by ``warm``, and the change to a fallback when a model fails.
+Vendors' libraries are not imported before that.
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ class Models:
         patience: Patience | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Take the models; ``environ`` is where their keys are looked up. Nothing is opened yet.
+        """Take the models; nothing is opened yet.
+
+        Args:
+            catalogue: the models.
+            environ: environment variables, where API keys are looked up.
+            patience: how often and how long to retry.
+            sleep: waits for some seconds; replaced in tests.
 
         Raises:
             ConfigError: the catalogue is empty.
@@ -58,7 +64,7 @@ class Models:
 
     @property
     def name(self) -> str:
-        """The name of the model that answers where nothing speaks for another."""
+        """The name of the model that answers if nothing favours another one."""
         return self.catalogue.default or next(iter(self.catalogue)).name
 
     @property
@@ -73,42 +79,45 @@ class Models:
         allowed: Collection[str] | None = None,
         left: Decimal | None = None,
     ) -> Selection:
-        """Choose the model for a request; see ``host.models.select``. A model without its key is not eligible."""
+        """Choose the model for a request; see ``host.models.select``.
+
+        A model whose API key is missing is not eligible.
+        """
         missing = {model.name: missing_key(model, self._environ) or _missing_package(model) for model in self.catalogue}
         unavailable = {name: reason for name, reason in missing.items() if reason}
         wishes = params.model_preferences
         return select(needs_of(params), wishes, self.catalogue, allowed=allowed, left=left, unavailable=unavailable)
 
     def cost(self, name: str, usage: Usage) -> Decimal | None:
-        """Return the dollars a completion took; ``None`` if the price of the model is not known."""
+        """Return the cost of a completion in dollars; ``None`` if the model's price is not known."""
         price = self.catalogue.get(name).price
         return price.cost(usage.input_tokens, usage.output_tokens) if price else None
 
     async def warm(self, model: str | None = None) -> None:
-        """Load what a model needs and make its client, so that its first completion does not wait for that.
+        """Load what a model needs and make its client, so that its first completion need not wait for that.
 
-        Best called while a person reviews: the libraries of a vendor take a second or two to load. Harmless to repeat.
+        Best called while a person reviews: a vendor's libraries take a second or two to load. May be repeated.
 
         Raises:
-            ConfigError: a package is missing or the provider not known; the remedy is named.
+            ConfigError: a package is missing or the provider is unknown; the message says what to do.
         """
         chosen = self.catalogue.get(model or self.name)
         if chosen.provider != Echo.name:
             await self._vendor(chosen)
 
     async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
-        """Complete with the model of this name, or with the one chosen here; see ``generate``."""
+        """Complete with the named model, or with one chosen here. See ``generate``."""
         return (await self.generate(params, model=model)).result
 
     async def generate(
         self, params: CreateMessageRequestParams, *, model: str | None = None, fallbacks: tuple[str, ...] = ()
     ) -> Completion:
-        """Complete, and say what it took. Tries again, then lets the fallbacks try; cancelling ends it at once.
+        """Complete, and return the usage as well. Retries, then tries the fallbacks; cancelling stops it at once.
 
-        Without ``model`` the choice is made here, without an allowlist or a budget.
+        Without ``model`` one is chosen here, without an allowlist or a budget.
 
         Raises:
-            ProviderFailure: all tries failed; the last failure.
+            ProviderFailure: all attempts failed; this is the last failure.
             ConfigError: there is no such model, or a package for it is missing.
         """
         if model is None:
@@ -147,23 +156,23 @@ class Models:
 
     async def _vendor(self, model: Model) -> Vendor:
         if model.name not in self._vendors:
-            # In a thread: the import takes long enough to be felt by everybody on this loop.
+            # In a thread, because the import takes long enough to delay other tasks on this loop.
             adapter = await asyncio.to_thread(_adapter)
             made = await asyncio.to_thread(adapter, model, find_key(model, self._environ))
-            # Whoever came first while we waited has made one as well, which is as good.
+            # Another task may have made one while we waited; either will do.
             self._vendors.setdefault(model.name, made)
         return self._vendors[model.name]
 
 
 def _missing_package(model: Model) -> str | None:
-    """Say, for people, that what a vendor's model needs is not installed; ``None`` if it is, or nothing is needed."""
+    """Return a message if a package that a vendor's model needs is not installed, else ``None``."""
     if model.provider == Echo.name or find_spec("pydantic_ai") is not None:
         return None
     return "models of vendors need more packages: pip install 'antiphon[host]' (or take --provider echo)"
 
 
 def _adapter() -> type[Vendor]:
-    """Import the adapter, on which all vendors' libraries hang."""
+    """Import the adapter, which imports all vendors' libraries."""
     if find_spec("pydantic_ai") is None:
         raise ConfigError("models of vendors need more packages: pip install 'antiphon[host]'")
     from antiphon.host.providers.vendor.adapter import Vendor

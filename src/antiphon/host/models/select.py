@@ -1,11 +1,11 @@
-"""Which of the user's models answers a request: the fourth stage of an answer, and the record of its decision.
+"""Which of the user's models answers a request, and the record of that decision.
 
-Pure, and the only file that knows the order of the rules: eligible, hints, then priorities or the user's order.
+Pure, and the only module that knows the order of the rules: eligibility, hints, then priorities or the user's order.
 
-* In which order the catalogue lists its models never matters; the user's order is a value of its own.
-* Taking away a model that did not win never changes who wins.
-* Raising one priority never picks a model that is worse in just that.
-* Hints never widen: what is not eligible stays so, whatever a server calls it.
+* The order in which the catalogue lists its models never matters; the user's order is a value of its own.
+* Removing a model that was not selected never changes the selection.
+* Raising one priority never selects a model that is worse in that respect.
+* Hints never widen the choice: a model that is not eligible stays so, whatever a server asks for.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def select(
 ) -> Selection:
     """Choose a model.
 
-    ``allowed``: globs over names, of which one must fit; ``None`` for any model. ``left``: the dollars the request may
-    cost at worst; ``None`` for no limit. ``unavailable``: why a model cannot be used now, by its name.
+    ``allowed``: globs over names, one of which must match; ``None`` for any model. ``left``: dollars the request may
+    cost in the worst case; ``None`` for no limit. ``unavailable``: why a model cannot be used now, by its name.
     """
     judged = [_judged(model, needs, allowed, left, unavailable or {}) for model in catalogue]
     eligible = [each.model for each in judged if not each.obstacles]
@@ -72,7 +72,8 @@ class _Scored(NamedTuple):
     judged: _Judged
     parts: Parts
     sum: Fraction
-    """Weighed by the priorities, and not yet divided by their sum: that is the same for all."""
+    """Sum of the scores weighted by the priorities. Not divided by the sum of the priorities, which is the same for
+    all."""
 
 
 def _judged(
@@ -89,10 +90,10 @@ def _scored(judged: _Judged, priorities: Priorities) -> _Scored:
 
 
 def _decide(models: list[_Scored], catalogue: Catalogue, *, weighed: bool) -> tuple[Model | None, SelectionRule]:
-    """Pick the winner among those that are left."""
+    """Choose among the models that are left."""
 
     def in_order(scored: _Scored) -> tuple[int, bool, Decimal, str]:
-        # The user's order, then cost, then name. The default comes first: see ``Catalogue.rank``.
+        # The user's order, then cost, then name. The default model comes first, see ``Catalogue.rank``.
         model, cost, _ = scored.judged
         return catalogue.rank(model), cost is None, cost or Decimal(0), model.name
 
@@ -101,7 +102,7 @@ def _decide(models: list[_Scored], catalogue: Catalogue, *, weighed: bool) -> tu
     if not weighed:
         first = min(models, key=in_order).judged.model
         return first, "default" if first.name == catalogue.default else "order"
-    # The least of equals by ``in_order`` wins: ``min`` over the negative sum does both at once.
+    # ``min`` over the negative sum takes the highest sum, and among equal ones the first by ``in_order``.
     return min(models, key=lambda scored: (-scored.sum, in_order(scored))).judged.model, "score"
 
 
@@ -125,7 +126,7 @@ def _obstacles(
     left: Decimal | None,
     unavailable: Mapping[str, str],
 ) -> Iterator[Obstacle]:
-    """Name everything that keeps a model from answering. What is not known of it keeps it as well."""
+    """Yield everything that keeps a model from answering. What is unknown about it counts as an obstacle."""
     if allowed is not None and not any(fnmatchcase(model.name, glob) for glob in allowed):
         yield Obstacle(code="not-allowed", detail="this server may not use it")
     if model.name in unavailable:

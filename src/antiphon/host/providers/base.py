@@ -1,4 +1,4 @@
-"""The seam between the host and whatever completes: what is called, what comes back, and how it fails."""
+"""The interface between the host and a provider: how it is called, what it returns, and how it fails."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ FailureKind = Literal[
     "unsupported",
     "invalid",
 ]
-"""What went wrong: ``refused`` is the model's or its filter's no, ``rejected`` a request the service cannot use,
-``invalid`` an answer that we cannot use."""
+"""What went wrong. ``refused``: the model or its filter declined. ``rejected``: the service cannot use the request.
+``invalid``: we cannot use the answer."""
 
 
 _AT_WORK: frozenset[FailureKind] = frozenset({"timeout", "connection", "refused", "invalid"})
@@ -48,38 +48,38 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a completion took, as the provider counts them."""
 
     input_tokens: int = 0
-    """Those read from or written to a cache included."""
+    """Including those read from or written to a cache."""
     output_tokens: int = 0
-    """Those of hidden reasoning included."""
+    """Including those of hidden reasoning."""
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer, and what it took."""
+    """An answer and its usage."""
 
     result: CreateMessageResult
     usage: Usage | None = None
-    """``None`` where the provider does not say."""
+    """``None`` if the provider does not say."""
     by: str | None = None
-    """The name of the model that answered, as the user calls it; a fallback, if the one chosen failed."""
+    """The user's name of the model that answered; a fallback if the chosen one failed."""
 
 
 class ProviderFailure(AntiphonError):
-    """A provider did not complete. The text is ours throughout: nothing that came over the wire, no key, no address."""
+    """A provider did not complete. The text is written here: it contains nothing received, no key and no address."""
 
     def __init__(
         self, kind: FailureKind, message: str, *, retry_after: float | None = None, charged: bool | None = None
     ) -> None:
-        """``charged`` is by default so for the kinds where a model may have been at work."""
+        """Describe a failure. ``charged`` is true by default for kinds of failure in which a model may have worked."""
         super().__init__(message)
         self.kind: FailureKind = kind
         self.charged = kind in _AT_WORK if charged is None else charged
-        """Whether the service may want money for it all the same: it then counts as spent, and is not tried again."""
+        """Whether the service may charge for it nevertheless: it then counts as spent, and is not retried."""
         self.retry_after = retry_after
         """Seconds the service asks us to wait."""
 
 
 class Provider(Protocol):
-    """Something that completes: a model service, a person, a script."""
+    """Something that completes requests: a model service, a person, a script."""
 
     @property
     def name(self) -> str:
@@ -88,39 +88,43 @@ class Provider(Protocol):
 
     @property
     def tools(self) -> bool:
-        """Whether it can be offered tools. A tool use goes back to the server; nobody here executes it."""
+        """Whether it can be offered tools. A tool use goes back to the server; the host executes none."""
         ...
 
     @property
     def personal(self) -> bool:
-        """Whether only a person can answer: every request is then reviewed, and answered there."""
+        """Whether only a person can answer: every request is then reviewed, and answered in the review."""
         ...
 
     async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
-        """Complete. ``max_tokens`` is always obeyed; ``model`` is the one chosen, ``None`` for the provider's default.
+        """Complete a request, obeying its ``max_tokens``.
 
-        Any exception is a failure of the provider; its text never reaches the server.
+        Any exception counts as a failure of the provider; its text is never sent to the server.
+
+        Args:
+            params: the request.
+            model: the model that was chosen; ``None`` for the provider's default.
         """
         ...
 
 
 @runtime_checkable
 class Metered(Protocol):
-    """A provider that also says what a completion took."""
+    """A provider that also reports usage."""
 
     async def generate(
         self, params: CreateMessageRequestParams, *, model: str | None = None, fallbacks: tuple[str, ...] = ()
     ) -> Completion:
-        """Complete as ``complete`` does; ``fallbacks`` name the models that may stand in, in turn."""
+        """Complete as ``complete`` does; ``fallbacks`` names the models to try next, in order."""
         ...
 
 
 @runtime_checkable
 class Warming(Protocol):
-    """A provider that can get ready before it is needed."""
+    """A provider that can prepare itself before it is needed."""
 
     async def warm(self, model: str | None = None) -> None:
-        """Load what the model needs. Harmless to repeat, and to cancel."""
+        """Load what the model needs. May be repeated, and cancelled."""
         ...
 
 
@@ -131,7 +135,7 @@ async def completion_of(
     model: str | None = None,
     fallbacks: tuple[str, ...] = (),
 ) -> Completion:
-    """Have any provider complete, with its usage where it is one that says it."""
+    """Complete with any provider, including the usage if the provider reports it."""
     if _is_metered(type(provider)) and isinstance(provider, Metered):
         return await provider.generate(params, model=model, fallbacks=fallbacks)
     return Completion(result=await provider.complete(params, model=model), by=model)
@@ -139,10 +143,10 @@ async def completion_of(
 
 @lru_cache(64)
 def _is_metered(kind: type) -> bool:
-    # To look this up takes longer than all else that a provider such as the echo does.
+    # Cached, because this check takes longer than everything else that a provider like the echo does.
     return issubclass(kind, Metered)
 
 
 def text_answer(text: str, model: str) -> CreateMessageResult:
-    """Make a plain answer out of a text."""
+    """Make an answer of plain text."""
     return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model, stop_reason="endTurn")

@@ -1,4 +1,4 @@
-"""A provider without a model: it repeats, offline and always alike. For first steps, demonstrations and tests."""
+"""A provider without a model that repeats its input, offline. For first steps, demonstrations and tests."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = ["Echo"]
 
 _CHARACTERS_PER_TOKEN = 4
-"""A rule of thumb for English text; errs towards fewer tokens for others, which ``max_tokens`` allows."""
+"""An estimate for English text. For other languages it yields fewer tokens than counted, which ``max_tokens``
+allows."""
 
 
 class Echo:
-    """Answers with the last text of the user, labelled as an echo, as model ``"echo"``."""
+    """Answers with the last text of the user, marked as an echo, as model ``"echo"``."""
 
     name = "echo"
     tools = True
     personal = False
 
     async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
-        """Repeat the last text of the user, cut to ``max_tokens``.
+        """Repeat the last text of the user, cut to ``max_tokens``. Uses no tool, and says so if one is required.
 
-        Never uses a tool, and says so when one is required.
+        Args:
+            params: the request.
+            model: not used.
         """
         text = f"[echo] {self._last_text(params)}"
         if params.tool_choice is not None and params.tool_choice.mode == "required":

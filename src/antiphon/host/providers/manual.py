@@ -1,4 +1,4 @@
-"""The provider that is a person: whoever reviews a request also writes its answer."""
+"""The provider that is a person: the reviewer of a request also writes its answer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["Manual"]
 
 
 class Manual:
-    """A person. The host takes the answer from the review, so that nothing is left to complete here."""
+    """A person. The host takes the answer from the review, so ``complete`` is never needed."""
 
     name = "manual"
     tools = False
     personal = True
 
     async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
-        """Fail: a reviewer approved where only an answer in person can be one."""
+        """Fail, because a reviewer approved a request that only a person can answer. See ``Provider.complete``."""
         raise SamplingFailed("the request was approved, but nobody wrote an answer")

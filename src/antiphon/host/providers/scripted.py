@@ -12,9 +12,10 @@ __all__ = ["Scripted"]
 
 
 class Scripted:
-    """Gives prepared answers, one per request, in order, as model ``"scripted"``.
+    """Gives prepared answers, one per request, in order, as model ``"scripted"``. ``requests`` keeps the requests.
 
-    A string is a text answer, an exception is raised, a result is given as it is. ``requests`` keeps what was asked.
+    Args:
+        answers: one for each request: a string is a text answer, an exception is raised, a result is returned as it is.
     """
 
     name = "scripted"
@@ -28,8 +29,12 @@ class Scripted:
     async def complete(self, params: CreateMessageRequestParams, *, model: str | None = None) -> CreateMessageResult:
         """Give the next answer.
 
+        Args:
+            params: the request, which is added to ``requests``.
+            model: not used.
+
         Raises:
-            LookupError: there is none left.
+            LookupError: there is no answer left.
         """
         self.requests.append(params)
         if not self._answers:

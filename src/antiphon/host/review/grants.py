@@ -1,7 +1,6 @@
-"""Permissions a person gave to more than one request, and what they cover.
+"""Grants: permissions that a person gave for more than one request, and which requests they cover.
 
-Owns what a grant is and which request it covers; counting, and what outlives the process, is the ``store``. Rules
-written beforehand are ``policy``.
+The ``store`` counts uses and keeps grants beyond the process. Rules written in advance are in ``policy``.
 """
 
 from __future__ import annotations
@@ -32,34 +31,32 @@ Asked = CreateMessageRequestParams | CallToolRequestParams
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """One remembered permission.
 
-    It covers a request of the same server with the same tools and system prompt, for no more tokens and of no larger
-    size class than the one that was approved, to a model that costs no more and reaches no further; or calls of the
-    same tool, as long as the server says the same of it.
+    It covers requests of the same server with the same tools and system prompt, for no more tokens and of no larger
+    size class than the one that was approved, to a model that costs no more and reaches no further. Or it covers calls
+    of one tool, as long as the server's description of it stays the same.
     """
 
     identity: str
     scope: GrantScope
     call: str | None
-    """The call it is for (``origin.call.id``); ``None`` for all of them."""
+    """The call it is for (``origin.call.id``); ``None`` for all calls."""
     tools: str
-    """Digest of tools and tool choice; where a tool may be called, of what the server says of that tool."""
+    """Digest of the tools and the tool choice; for a tool call, of the server's description of that tool."""
     system_prompt: str
     """Digest of the system prompt."""
     max_tokens: int
     size_class: int
-    """Number of times the size in bytes doubles from 4 KiB: 0 up to 4 KiB, 1 up to 8 KiB, ..."""
+    """How many times the size in bytes doubles from 4 KiB: 0 up to 4 KiB, 1 up to 8 KiB, ..."""
     terms: Terms = Terms()
     tool: str | None = None
-    """The tool that may be called; ``None`` where it is sampling that is allowed."""
+    """The tool that may be called; ``None`` if sampling is allowed."""
     models: tuple[str, ...] = ()
-    """The models it was given for, by the user's names: the one that was chosen, and its fallbacks."""
+    """The models it was given for, by the user's names: the chosen one and its fallbacks."""
     reaches: tuple[str, ...] | None = None
-    """How far the request went that was approved, fallbacks included: ``"local"``, or vendors (see ``Model.reach``).
-
-    Empty where the model was the provider's own; ``None`` of a grant that does not say so.
-    """
+    """How far the approved request could travel, fallbacks included: ``"local"``, or vendors (see ``Model.reach``).
+    Empty if the model was the provider's own; ``None`` in grants of releases that did not record it."""
     price_class: int = 0
-    """The dearest of what was approved; see ``Chosen.price_class``."""
+    """The highest cost of what was approved; see ``Chosen.price_class``."""
 
     @classmethod
     def give(
@@ -76,7 +73,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         """
         is_tool = isinstance(params, CallToolRequestParams)
         if scope == "always" and not origin.pinned:
-            # Whichever version is fetched next may be another program: no permission outlasts the process.
+            # The next version that is fetched may be another program, so no permission outlasts the
+            # process.
             scope = "session"
         return cls(
             identity=origin.identity,
@@ -95,16 +93,20 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asks_again(self) -> bool:
-        """Whether it does not say what it was given for: it then holds for local models alone, and else is asked."""
+        """Whether it does not record how far it reaches: it then covers local models only, all else is asked again."""
         return self.tool is None and self.reaches is None
 
     def reduced(self, chosen: Chosen) -> Chosen | None:
-        """Return the choice as far as this grant goes: without the fallbacks beyond it; ``None`` if the model is.
+        """Return the part of a choice that this grant covers: without fallbacks beyond it; ``None`` if the model is.
 
-        What goes no further and costs no more than what was approved is within it.
+        A model that reaches no further and costs no more than what was approved is covered.
+
+        Args:
+            chosen: the choice.
         """
         if chosen.model is None and not chosen.reaches:
-            # The provider's own model, chosen by nobody: for that it was given, or for less.
+            # The provider's own model: covered if the grant was given for it, or for models of an unknown
+            # reach.
             return chosen if not self.reaches else None
         beyond = [name for name in (chosen.model, *chosen.fallbacks) if not self._goes_to(name, chosen)]
         return None if chosen.model in beyond else chosen.without([name for name in beyond if name is not None])
@@ -114,7 +116,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         reach = chosen.reaches.get(name)
         if self.reaches is None:
             return reach == LOCAL
-        # Of a chooser that does not say where its models are, their names are all there is to go by.
+        # If the chooser does not say where its models are, only their names can be compared.
         near = name in self.models if reach is None else reach in (*self.reaches, LOCAL)
         return near and alone.price_class <= self.price_class
 
@@ -122,7 +124,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         """Tell whether the request may go without asking again, as long as the terms hold."""
         wanted = Grant.give(params, origin, self.scope)
         within = wanted.max_tokens <= self.max_tokens and wanted.size_class <= self.size_class
-        # Everything else must be the same: whoever adds a member to a grant narrows it.
+        # Everything else must be equal, so that a member added to ``Grant`` narrows it by default.
         return within and self == msgspec.structs.replace(
             wanted,
             max_tokens=self.max_tokens,
@@ -147,25 +149,33 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asks_again(self) -> bool:
-        """Whether it covers nothing any more: it is from a release that knew a server by the words typed."""
+        """Whether it covers nothing any more: it is of a release that identified servers by the words typed."""
         return is_former(self.grant.identity)
 
     @property
     def accounts(self) -> tuple[Account, ...]:
-        """The account that what it allows counts towards, if it is for a sum."""
+        """The account that counts what it allows, if it is limited to an amount of money."""
         if self.grant.terms.money is None:
             return ()
         return (Account(key=f"grant:{self.id}", cap=Cap(money=self.grant.terms.money)),)
 
 
 class Grants:
-    """The grants of one host."""
+    """The grants of one host.
+
+    Args:
+        store: where they are kept.
+    """
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = store or MemoryStore()
 
     async def add(self, grant: Grant) -> Given:
-        """Remember a grant; one for a call or a session ends with this process."""
+        """Store a grant; one for a call or a session ends with this process.
+
+        Args:
+            grant: the grant.
+        """
         given = time.time()
         # A sum or a count given a second time is a second one; without bounds, the same grant is kept once.
         salt = "" if grant.terms in (Terms(), UNBOUNDED) else str(given)
@@ -184,7 +194,12 @@ class Grants:
         return _given(row)
 
     async def covering(self, params: Asked, origin: Origin) -> list[Given]:
-        """Return the grants in force that cover this request, oldest first."""
+        """Return the grants in force that cover a request, oldest first.
+
+        Args:
+            params: the request.
+            origin: who asks, and why.
+        """
         rows = await self._store.grants(origin.identity)
         grants = (_given(row) for row in rows if row.host in (None, self._store.host))
         return [given for given in grants if given.grant.covers(params, origin)]
@@ -194,7 +209,11 @@ class Grants:
         return [_given(row) for row in await self._store.grants()]
 
     async def revoke(self, grant: str | Given) -> bool:
-        """Forget a grant, by itself or by its id; the next request asks again. Returns whether there was one."""
+        """Delete a grant, so that the next request is asked about. Returns whether there was one.
+
+        Args:
+            grant: the grant, or its id.
+        """
         return await self._store.revoke(grant if isinstance(grant, str) else grant.id)
 
 
@@ -203,7 +222,7 @@ def _given(row: GrantRow) -> Given:
 
 
 def _call(origin: Origin) -> str:
-    # An ask without a call is a chain of its own: a grant for it covers nothing else.
+    # An ask without a call is treated as a call of its own, so that a grant for it covers nothing else.
     return origin.call.id if origin.call else f"ask:{origin.id}"
 
 

@@ -1,8 +1,8 @@
-"""Questions to people, kept until somebody decides: a reviewer with any number of people, in any number of processes.
+"""Questions to people, stored until somebody decides: a reviewer for any number of people and processes.
 
-Owns what a question is in the store, who may decide what about it, and waiting for a decision. It shows nothing: a
-terminal, a page or a script lists the questions, and decides. A question belongs to no reviewer: whoever disconnects
-leaves it as it was.
+Owns how a question is stored, who may decide it, and waiting for the decision. It shows nothing itself: a terminal, a
+page or a script lists the questions and decides. A question belongs to no reviewer, so one that disconnects leaves it
+unchanged.
 """
 
 from __future__ import annotations
@@ -50,22 +50,23 @@ from antiphon.wire.origin import Origin
 __all__ = ["UNDO", "AlreadyDecided", "Mismatch", "NotShown", "Outcome", "Question", "QuestionState", "Queue"]
 
 QuestionState = ReviewState | Literal["held"]
-"""``"held"``: decided, and still to be undone until ``Question.release``."""
+"""``"held"``: decided, and it can be undone until ``Question.release``."""
 UNDO = 5.0
-"""Seconds in which a person can take back a permission, by default where people decide on a page or a screen."""
+"""Default seconds in which a person can take back a permission given on a page or a screen."""
 _SHARE = 4
-"""A permission is held for at most this part of the time that is left: the server must not lose its patience."""
+"""A permission is held for at most this fraction of the time left, because the server waits only so long."""
 MAX_DRAFT = 4 * 1024 * 1024
-"""Bytes of a draft: the longest request that a server may make, edited."""
+"""Most bytes of a draft: enough for the longest request a server may make, edited."""
 
 _SOON, _LATER = 0.02, 0.5
-"""Seconds between two looks at the store: at first, and when nobody has decided for long. People take seconds."""
+"""Seconds between two reads of the store: at first, and when nobody has decided for a while. People take seconds."""
 _SLOWER = 1.3
 _HISTORY: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 _ENDING = 1.0
-"""Seconds that whoever stops waiting for a question waits until that is kept."""
+"""Seconds that a caller that stops waiting for a question waits for this to be stored."""
 _AT_ONCE = 1.0
-"""Seconds: whoever waits began to count a little before the question was kept, and stops a little before it expires."""
+"""Seconds of tolerance: the caller's deadline starts a little before the question is stored, and so ends a little
+before the question expires."""
 
 
 _log = logging.getLogger("antiphon.host")
@@ -74,53 +75,57 @@ _ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": ElicitItem, "tool": To
 
 
 class AlreadyDecided(Exception):
-    """Somebody was faster, or nobody waits any more."""
+    """Somebody else decided, or nobody waits any more.
+
+    Args:
+        question: the question, as it is now.
+    """
 
     def __init__(self, question: Question) -> None:
         super().__init__(f"{question.id} is {question.state}" + (f" by {question.by}" if question.by else ""))
         self.question = question
-        """As it is now."""
+        """The question, as it is now."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a question after it was decided."""
 
     became: Literal["handed-over", "late", "failed", "blocked"]
-    """The answer was handed over to the server; it came too late; it could not be made, or was refused later on; or
-    the question was withdrawn because its server was blocked."""
+    """The answer was handed over to the server; it came too late; it could not be made, or was refused later; or the
+    question was withdrawn because its server was blocked."""
     why: str = ""
-    """Of ``"late"``: cancelled, call-gone, deadline or closed. Of ``"failed"``: a reason as refusals have it."""
+    """For ``"late"``: cancelled, call-gone, deadline or closed. For ``"failed"``: the reason of the refusal."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One question, as it is in the store."""
+    """One question, as stored."""
 
     id: str
     kind: ReviewKind
     group: str
-    """The same for all asks of one round of a call: they are shown and decided together."""
+    """The same for all asks of one round of a call, which are shown and decided together."""
     identity: str
     created: float
-    """Seconds since the epoch, as all moments here."""
+    """Seconds since the epoch, like all times here."""
     expires: float | None
     state: QuestionState
     waited_for: bool
-    """Whether a process waits; ``False`` where it was killed: the decision is kept for when it is asked again."""
+    """Whether a process waits; ``False`` if it was killed: the decision is then kept for when the ask is repeated."""
     item: AnyItem | None = None
     """What to show; ``None`` once it is over."""
     decision: AnyDecision | None = None
     by: str | None = None
     decided: float | None = None
     hash: str = ""
-    """Of what is shown (see ``review.hash_of``): a decision must name it."""
+    """Hash of what is shown (see ``review.hash_of``); a decision must name it."""
     release: float | None = None
-    """When a decision that is held counts; until then it can be undone."""
+    """When a decision that is held takes effect; until then it can be undone."""
     outcome: Outcome | None = None
-    """What became of the decision; ``None`` while nobody knows."""
+    """What became of the decision; ``None`` while that is unknown."""
 
 
 class Queue:
-    """A ``Reviewer``, and what those who review need."""
+    """A ``Reviewer`` that stores questions, with the operations that people need to decide them."""
 
     def __init__(
         self,
@@ -132,9 +137,12 @@ class Queue:
     ) -> None:
         """Use a store.
 
-        ``notify`` is told the kind and the id of each question that is put here, and must return at once.
-        ``undo``: seconds for which a permission that is given through this queue can be undone before it counts, at
-        most a quarter of the time that is left. Refusals count at once.
+        Args:
+            store: where questions are kept.
+            clock: returns seconds since the epoch.
+            notify: called with the kind and the id of each new question; must return at once.
+            undo: seconds for which a permission given through this queue can be undone before it takes effect, at most
+                a quarter of the time left. Refusals take effect at once.
         """
         self._store = store
         self.undo_seconds = undo
@@ -142,38 +150,47 @@ class Queue:
         self._notify = notify
         self._news = asyncio.Event()
         self._unreached = False
-        """Whether the store could not be reached the last time: said once, not twice a second."""
+        """Whether the store could not be reached the last time, so that this is logged once and not twice a second."""
         self._endings: set[asyncio.Task[None]] = set()
 
     @property
     def available(self) -> bool:
-        """Always: somebody may come, until the question expires."""
+        """Always true: somebody may come before the question expires."""
         return True
 
     async def review(self, item: ReviewItem) -> Decision:
-        """Keep the question, and wait until somebody has decided.
+        """Store the question, and wait until somebody has decided.
+
+        Args:
+            item: the request, or the answer, to decide about.
 
         Raises:
-            NoReviewer: it was closed from outside.
+            NoReviewer: the question was ended from outside.
         """
         kind = "request" if item.result is None else "response"
         digests = [digest(item.params), "" if item.result is None else digest(item.result)]
         return await self._decision(await self._put(kind, item, item.origin, digests, item.expires_in))
 
     async def confirm(self, item: ToolItem) -> Decision:
-        """Keep the question whether a tool may be called, and wait until somebody has decided.
+        """Store the question whether a tool may be called, and wait until somebody has decided.
+
+        Args:
+            item: the call to decide about.
 
         Raises:
-            NoReviewer: it was closed from outside.
+            NoReviewer: the question was ended from outside.
         """
         digests = [digest(item.params), "" if item.origin.tool is None else digest(item.origin.tool)]
         return await self._decision(await self._put("tool", item, item.origin, digests, item.expires_in))
 
     async def elicit(self, item: ElicitItem) -> Filled | Deny:
-        """Keep the question, and wait until somebody has filled in the form or refused.
+        """Store the question, and wait until somebody has filled in the form or refused.
+
+        Args:
+            item: the elicitation.
 
         Raises:
-            NoReviewer: it was closed from outside.
+            NoReviewer: the question was ended from outside.
         """
         row = await self._put("elicitation", item, item.origin, [digest(item.params)], item.expires_in)
         decided = await self._decided(row)
@@ -195,17 +212,21 @@ class Queue:
         return [_question(row) for row in rows if row.expires is None or row.expires > now]
 
     async def history(self, limit: int = 1000) -> list[Question]:
-        """Return the latest questions that nobody need decide any more, newest first.
+        """Return the latest questions that are over, newest first. Their content is gone, unless the store keeps it.
 
-        What was asked is gone once a question is over, unless the store keeps it.
+        Args:
+            limit: most questions to return.
         """
         return [_question(row) for row in await self._store.reviews(_HISTORY, limit, latest=True)]
 
     async def get(self, id: str) -> Question:
         """Return one question.
 
+        Args:
+            id: id of the question.
+
         Raises:
-            LookupError: there is none of this id.
+            LookupError: there is no question with this id.
         """
         row = await self._store.review(id)
         if row is None:
@@ -215,22 +236,31 @@ class Queue:
     async def decide(self, id: str, decision: AnyDecision, *, hash: str, by: str | None = None) -> None:
         """Decide a question.
 
-        ``hash`` is ``Question.hash`` of what was shown to whoever decides. ``by`` says who, for the record.
+        Args:
+            id: id of the question.
+            decision: the decision.
+            hash: ``Question.hash`` of what was shown to the person who decides.
+            by: who decides, for the record.
 
         Raises:
-            LookupError: there is none of this id.
-            NotShown: the question is not the one of this hash (any more); nothing was decided.
-            Mismatch: the decision does not fit what is kept.
-            AlreadyDecided: somebody was faster, or nobody waits any more.
+            LookupError: there is no question with this id.
+            NotShown: the question does not have this hash (any more); nothing was decided.
+            Mismatch: the decision does not fit the question.
+            AlreadyDecided: somebody else decided, or nobody waits any more.
         """
         await self.decide_all({id: decision}, {id: hash}, by=by)
 
     async def decide_all(
         self, decisions: Mapping[str, AnyDecision], hashes: Mapping[str, str], *, by: str | None = None
     ) -> None:
-        """Decide several questions, such as those of one group: all or none. ``hashes`` are by id. See ``decide``.
+        """Decide several questions, such as those of one group: all or none. See ``decide`` for what it raises.
 
-        A denial that reaches the server blocks it, and withdraws all that waits from it, in the same transaction.
+        A denial of the whole server blocks it, and withdraws everything that waits from it, in the same transaction.
+
+        Args:
+            decisions: decisions by id of the question.
+            hashes: by id of the question, ``Question.hash`` of what was shown.
+            by: who decides, for the record.
         """
         now = self._clock()
         kept: list[Decided] = []
@@ -242,7 +272,8 @@ class Queue:
             shown = hashes.get(id, "")
             if question.state == "pending" and shown != question.hash:
                 raise NotShown("what was shown is not what waits now: look at it again")
-            # The hash that was shown goes to the store: a decision that is held may be undone before this one is kept.
+            # Store the hash that was shown, because a decision that is held may be undone before this one
+            # is stored.
             kept.append(self._kept(question, decision, by, now, hash=shown))
         late = await self._store.decide(kept)
         self._tell()
@@ -268,7 +299,7 @@ class Queue:
         )
 
     def _release(self, question: Question, decision: AnyDecision, now: float) -> float | None:
-        """Say when a decision counts: refusals at once."""
+        """Return when a decision takes effect; refusals do so at once (``None``)."""
         refuses = isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
         seconds = self.undo_seconds
         if question.expires is not None:
@@ -276,11 +307,14 @@ class Queue:
         return None if refuses or seconds <= 0 else now + seconds
 
     async def undo(self, id: str) -> None:
-        """Take back a permission that is held: the question waits again. Whoever reviews may undo it.
+        """Take back a permission that is held, so that the question waits again. Any reviewer may do so.
+
+        Args:
+            id: id of the question.
 
         Raises:
-            LookupError: there is none of this id.
-            AlreadyDecided: it counts already, or there is nothing to undo.
+            LookupError: there is no question with this id.
+            AlreadyDecided: the decision has taken effect, or there is nothing to undo.
         """
         undone = await self._store.undo(id)
         self._tell()
@@ -288,20 +322,28 @@ class Queue:
             raise AlreadyDecided(await self.get(id))
 
     async def block(self, identity: str, target: str, *, by: str | None = None, coarse: str | None = None) -> None:
-        """Block a server, and withdraw at once all that waits from it, in every process that shares the store.
+        """Block a server, and withdraw at once everything that waits from it, in all processes that share the store.
 
-        ``target`` is its command line or address, for display. ``coarse``: the first of ``Origin.coarser``, so that
-        it also holds for servers alike, such as the same one started in another folder; by default for this one alone.
+        Args:
+            identity: identity of the server.
+            target: its command line or URL, for display.
+            by: who blocks it, for the record.
+            coarse: the first of ``Origin.coarser``, to block similar servers as well, such as the same one started in
+                another folder; by default only this server is blocked.
         """
         row = BlockRow(identity=identity, target=target, since=self._clock(), by=by, coarse=coarse)
         await self._store.block(row)
         self._tell()
 
     async def keep_draft(self, id: str, fields: Sequence[tuple[str, str]] | None) -> bool:
-        """Keep what somebody has begun to type about a pending question, as the fields of its form.
+        """Store what somebody has begun to type about a pending question. Returns whether it is stored.
 
-        ``None`` forgets it. It lasts until the question is over, whoever looks, whatever restarts. Returns whether it
-        is kept: of a question that is over it is not.
+        It is kept until the question is over, and shown to every reviewer. For a question that is over, nothing is
+        stored.
+
+        Args:
+            id: id of the question.
+            fields: names and values of the form's fields; ``None`` deletes the draft.
 
         Raises:
             Mismatch: it is longer than ``MAX_DRAFT`` bytes.
@@ -312,12 +354,16 @@ class Queue:
         return await self._store.keep_draft(id, body)
 
     async def draft(self, id: str) -> list[tuple[str, str]] | None:
-        """Return what somebody has begun to type about a question; ``None`` if nothing."""
+        """Return what somebody has begun to type about a question, or ``None``.
+
+        Args:
+            id: id of the question.
+        """
         body = await self._store.draft(id)
         return None if body is None else msgspec.json.decode(body, type=list[tuple[str, str]])
 
     async def changes(self) -> AsyncIterator[int]:
-        """Yield a number now, and another one each time that any question has changed, here or elsewhere."""
+        """Yield a number now, and another one whenever any question has changed, in this process or another."""
         seen, wait = -1, _SOON
         while True:
             version = await self._store.reviews_version()
@@ -359,7 +405,7 @@ class Queue:
         return msgspec.structs.replace(decision, ticket=Ticket(id=row.id, by=decided.by))
 
     async def _decided(self, row: ReviewRow) -> ReviewRow:
-        """Wait for a decision. Whoever stops waiting withdraws the question."""
+        """Wait for a decision. A caller that stops waiting withdraws the question."""
         wait = _SOON
         try:
             while row.state == "pending":
@@ -376,7 +422,10 @@ class Queue:
         return row
 
     async def _ended(self, id: str, state: Literal["expired", "withdrawn"]) -> None:
-        """Say that nobody waits for a question any more. A store that stands still is not waited for, but told."""
+        """Store that nobody waits for a question any more.
+
+        If the store does not respond, this is logged and not waited for.
+        """
         ending = asyncio.create_task(self._store.close_review(id, state, keep_item=False))
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
@@ -384,10 +433,10 @@ class Queue:
         self._tell()
 
     async def _looked(self, row: ReviewRow) -> ReviewRow:
-        """Return a question as it is now; as it was, where the store cannot be reached.
+        """Return a question as it is now, or as it was if the store cannot be reached.
 
-        A database that is started again is there some seconds later, and people take longer. Whoever waits gives up
-        when the question expires, not before.
+        A database that restarts is back within seconds, and people take longer, so the wait ends only when the question
+        expires.
         """
         try:
             if row.held and row.release is not None and row.release <= self._clock():
@@ -395,7 +444,7 @@ class Queue:
                 self._tell()
             found = await self._store.review(row.id)
             if found is not None and found.host is None and found.state in OPEN:
-                # Another process took this one for dead while it stood still.
+                # Another process took this one for dead while it was suspended.
                 await self._store.claim_review(row.id)
         except Exception as error:
             if not self._unreached:
@@ -406,7 +455,10 @@ class Queue:
         return found or msgspec.structs.replace(row, state="withdrawn")
 
     async def _pause(self, seconds: float, *, until: float | None = None) -> float:
-        """Wait for news in this process, so many seconds, or until a moment. Returns how long to wait the next time."""
+        """Wait for a change in this process, for some seconds or until a time.
+
+        Returns how long to wait the next time.
+        """
         left = seconds if until is None else max(_SOON, until - self._clock())
         with suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, left)):
@@ -414,13 +466,13 @@ class Queue:
         return min(seconds * _SLOWER, _LATER)
 
     def _tell(self) -> None:
-        """Wake everybody who waits in this process."""
+        """Wake all tasks that wait in this process."""
         self._news.set()
         self._news = asyncio.Event()
 
 
 def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:
-    # The call is named by what it is: its id would be another after a restart.
+    # Identify the call by its content, because its id differs after a restart.
     call = [origin.call.method, origin.call.name, origin.call.arguments] if origin.call else None
     return hashlib.sha256(encode([kind, origin.identity, call, *digests])).hexdigest()
 
@@ -432,7 +484,7 @@ def _group(origin: Origin, host: str) -> str:
 
 
 def _decision_of(row: ReviewRow) -> AnyDecision:
-    """Read a decision: that of an elicitation is a result, or a denial, which has a tag."""
+    """Decode a decision. For an elicitation it is a result, or a denial, which has a tag."""
     body = row.decision or "null"
     if row.kind == "elicitation" and "type" not in msgspec.json.decode(body, type=dict[str, object]):
         return msgspec.json.decode(body, type=ElicitResult)

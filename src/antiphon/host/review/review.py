@@ -1,6 +1,6 @@
-"""What a person is shown, and what a person can decide: the seam between the pipeline and whoever reviews.
+"""What a person is shown and can decide: the interface between the pipeline and reviewers.
 
-Owns the values that cross it and the digest that ties a decision to what was shown. It shows nothing itself.
+Owns the values that cross it, and the digest that binds a decision to what was shown. It shows nothing itself.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ __all__ = [
 ]
 
 MAX_REASON = 2_000
-"""Characters of a reason that are kept: a paragraph or two."""
+"""Most characters of a reason that are kept: a paragraph or two."""
 MAX_TOLD = 500
-"""Characters of a reason that a server is told."""
+"""Most characters of a reason that a server is told."""
 Choice = Literal["approve", "edit", "deny", "answer", "grant", "regenerate"]
 Scope = Literal["once", "call", "session", "always"]
 Reach = Literal["once", "call", "server"]
-"""How far a denial reaches: this ask, whatever else its call asks, or the server, until it is unblocked."""
+"""How far a denial reaches: this ask, all asks of its call, or the server, until it is unblocked."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a grant reaches beyond its scope; the first bound that is reached ends it."""
+    """Bounds of a grant beyond its scope; the grant ends when the first of them is reached."""
 
     uses: int | None = None
-    """For this many requests more."""
+    """Number of further requests."""
     money: int | None = None
-    """For this much, in nano-dollars, the worst case of what is under way included."""
+    """Nano-dollars, including the worst case of requests in progress."""
     until: float | None = None
     """Up to this moment, in seconds since the epoch."""
     unbounded: bool = False
@@ -93,30 +93,30 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     params: CreateMessageRequestParams
     """Exactly what will be sent to the provider."""
     received: CreateMessageRequestParams
-    """What the server sent; differs from ``params`` where the host dropped or lowered something."""
+    """What the server sent; differs from ``params`` if the host dropped or lowered something."""
     provider: str
-    """Who will answer if this is approved."""
+    """The provider that will answer if this is approved."""
     choices: frozenset[Choice]
     """What may be decided. Without ``"approve"`` only a person can answer."""
     risks: tuple[Risk, ...] = ()
     result: CreateMessageResult | None = None
-    """The answer under review, or ``None`` while the request is."""
+    """The answer under review; ``None`` while the request is."""
     expires_in: float | None = None
     """Seconds until nobody waits any more."""
     model: str | None = None
-    """The model that was chosen; ``None`` for the provider's own."""
+    """The chosen model; ``None`` for the provider's own."""
     costs: Costs | None = None
-    """What it may cost, and what is left; ``None`` where only a person answers."""
+    """What it may cost, and what is left; ``None`` if only a person can answer."""
     selection: Any = None
-    """The record of how the model was chosen, as plain data: candidates, scores, and why others were not."""
+    """How the model was chosen, as plain data: candidates, scores, and why others were not chosen."""
     models: tuple[str, ...] = ()
     """Further models that may be chosen instead, by name, in the user's order."""
     fallbacks: tuple[str, ...] = ()
-    """The models that stand in, in turn, where the chosen one fails: to approve is to approve them too."""
+    """The models tried in this order if the chosen one fails. An approval covers them too."""
 
 
 class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of a tool that waits for a person; what the server says of the tool is ``origin.tool``."""
+    """One tool call that waits for a person; ``origin.tool`` has the server's description of the tool."""
 
     origin: Origin
     params: CallToolRequestParams
@@ -136,7 +136,7 @@ class ElicitItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a decision is kept until it is carried out; set by a reviewer that keeps them."""
+    """Where a decision is stored until it is carried out; set by a reviewer that stores decisions."""
 
     id: str
     by: str | None = None
@@ -144,24 +144,24 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
-    """Send it as shown (or hand it out, or call it), and, with a wider scope, its like without asking again."""
+    """Send it as shown (hand over the answer, call the tool); with a wider scope, let similar requests pass as well."""
 
     digest: str
-    """Of what was shown (``digest(item.params)``, or of ``item.result`` when an answer was reviewed)."""
+    """Digest of what was shown: ``digest(item.params)``, or of ``item.result`` when an answer was reviewed."""
     scope: Scope = "once"
     terms: Terms | None = None
     """Bounds of the grant that a wider scope gives: the usual ones where none is named, see ``Terms``."""
     model: str | None = None
-    """One of ``item.models``, to answer instead of the one that was chosen."""
+    """One of ``item.models``, to answer instead of the chosen one."""
     ticket: Ticket | None = None
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
-    """Send this instead."""
+    """Send these params instead."""
 
     params: CreateMessageRequestParams
     digest: str
-    """Of ``params`` as they were shown after the edit."""
+    """Digest of ``params`` as they were shown after the edit."""
     model: str | None = None
     """As for ``Approve``."""
     ticket: Ticket | None = None
@@ -174,7 +174,8 @@ class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
     """Why, for the record: at most ``MAX_REASON`` characters."""
     reach: Reach = "once"
     tell: bool = False
-    """Tell the server the reason, masked, its first ``MAX_TOLD`` characters; only where ``can_tell`` says so."""
+    """Send the reason to the server, with secrets masked, its first ``MAX_TOLD`` characters; only if ``can_tell``
+    allows."""
     ticket: Ticket | None = None
 
 
@@ -194,7 +195,7 @@ class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
 
 
 class Filled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person did with an elicitation, from a reviewer that keeps decisions."""
+    """What a person did with an elicitation, from a reviewer that stores decisions."""
 
     result: ElicitResult
     ticket: Ticket | None = None
@@ -204,15 +205,15 @@ Decision = Approve | Edit | Deny | Answer | Regenerate
 
 
 class NoReviewer(Exception):
-    """The person cannot be reached (any more): the terminal is gone."""
+    """The person cannot be reached, or not any more: the terminal is gone."""
 
 
 class Blocked(NoReviewer):
-    """A person has blocked the server meanwhile: what waited from it is withdrawn."""
+    """The server was blocked in the meantime, and its questions were withdrawn."""
 
 
 class Reviewer(Protocol):
-    """Someone who can be asked. Cancelling a ``review`` or ``elicit`` withdraws the question."""
+    """Asks a person. Cancelling a method withdraws the question."""
 
     @property
     def available(self) -> bool:
@@ -220,7 +221,10 @@ class Reviewer(Protocol):
         ...
 
     async def review(self, item: ReviewItem) -> Decision:
-        """Show the item and wait for the decision.
+        """Show a request, or an answer, and wait for the decision.
+
+        Args:
+            item: what to show.
 
         Raises:
             NoReviewer: the person cannot be reached any more.
@@ -228,7 +232,10 @@ class Reviewer(Protocol):
         ...
 
     async def confirm(self, item: ToolItem) -> Decision:
-        """Show the call of a tool and wait for the decision: approve or deny.
+        """Show a tool call and wait for the decision: approve or deny.
+
+        Args:
+            item: what to show.
 
         Raises:
             NoReviewer: the person cannot be reached any more.
@@ -236,9 +243,13 @@ class Reviewer(Protocol):
         ...
 
     async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
-        """Show the form or the address and wait for what the person does with it.
+        """Show a form or an address, and wait for what the person does with it.
 
-        ``Deny`` declines, and can reach further: to its call, or to all of its server.
+        Args:
+            item: what to show.
+
+        Returns:
+            The result. ``Deny`` declines, and can reach further: to the call, or to the whole server.
 
         Raises:
             NoReviewer: the person cannot be reached any more.
@@ -248,18 +259,18 @@ class Reviewer(Protocol):
 
 @runtime_checkable
 class Informed(Protocol):
-    """A reviewer that wants to know what became of the answers a person let pass."""
+    """A reviewer that is told what became of the answers a person let pass."""
 
     def handed_over(self, origin: Origin, why: str | None) -> None:
-        """Learn that an answer was handed over to the server, or ``why`` it came too late; see ``Host.handed_over``."""
+        """Note that an answer was handed over to the server, or ``why`` it came too late; see ``Host.handed_over``."""
         ...
 
 
 def hash_of(item: ReviewItem | ToolItem | ElicitItem) -> str:
-    """Compute the SHA-256 of all that an item shows, in hex: what a decision must name.
+    """Compute the SHA-256 of everything an item shows, in hex; a decision must name it.
 
-    Requests, risks, model, costs, choices, who asks and for which call. Not of it: the time that is left, what is left
-    of a budget, and the numbers of the ask and of its call, which are others when the same is asked again.
+    It covers requests, risks, model, costs, choices, who asks and for which call. It leaves out the time and the budget
+    left, and the ids of the ask and its call, because these differ when the same thing is asked again.
     """
     origin = msgspec.structs.replace(item.origin, id="", patience=None)
     if origin.call is not None:
@@ -280,13 +291,17 @@ def usual_terms(
 def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:
     """Tell whether the reason of a refusal can be sent to the server.
 
-    Only the error that answers a sampling request has room for it: a round of 2026-07-28 has no error member, an
-    elicitation is declined without a word, and a call that is not made says nothing.
+    Only the error reply to a sampling request can carry it: a round of 2026-07-28 has no error member, an elicitation
+    is declined without a reason, and a call that is not made sends nothing.
     """
     return isinstance(item, ReviewItem) and item.origin.round is None
 
 
 def digest(value: msgspec.Struct) -> str:
-    """Compute the SHA-256 of the canonical JSON (sorted keys, no spaces) of anything that travels, in hex."""
+    """Compute the SHA-256 of the canonical JSON (sorted keys, no spaces) of a message or a part of one, in hex.
+
+    Args:
+        value: any type of ``antiphon.types``, or one made of these.
+    """
     canonical = msgspec.json.encode(msgspec.json.decode(encode(value)), order="sorted")
     return hashlib.sha256(canonical).hexdigest()

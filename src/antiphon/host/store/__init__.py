@@ -1,7 +1,7 @@
-"""What a host remembers: in memory, in a file, or in a database.
+"""What a host stores: in memory, in a file, or in a database.
 
-Owns the names, the rows that cross the seam among them. What a store promises is ``base``; nothing of a database is
-imported before one is opened.
+Re-exports the names, including the rows. ``base`` has the interface. No database library is imported before a database
+is opened.
 """
 
 from __future__ import annotations

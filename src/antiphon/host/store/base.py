@@ -1,7 +1,7 @@
-"""The seam between the host and what it remembers, and the rows that cross it.
+"""The interface between the host and what it stores, and the rows that cross it.
 
-Owns what a store promises. Every change of a store is one transaction: it happens whole or not at all, whenever the
-process is killed, and whoever else uses the same store. How that is done is ``memory`` and ``sql``.
+Every change of a store is one transaction: it happens completely or not at all, whenever a process is killed, and
+whoever else uses the same store. ``memory`` and ``sql`` implement it.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ ReviewState = Literal["pending", "decided", "done", "expired", "withdrawn"]
 BLOCKED = '{"became":"blocked"}'
 """The outcome of a review that was withdrawn because its server was blocked."""
 OPEN: tuple[ReviewState, ...] = ("pending", "decided")
-"""The states of a review whose ask still waits."""
+"""The states of a review whose ask still waits for an answer."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """A reservation: the worst case of one request, taken from several accounts at once."""
+    """A reservation: the worst-case cost of one request, taken from several accounts at once."""
 
     id: str
     ask: str
@@ -56,13 +56,14 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     accounts: tuple[Account, ...]
     amount: Amount
     sent: bool
-    """Whether the provider may have been called: what a killed process had not sent is given back, the rest counts."""
+    """Whether the provider may have been called. What a killed process had not yet sent is released, all else is
+    charged."""
     coarser: tuple[str, ...] = ()
-    """The coarser identities of the server: a block of one of them stands in the way as well."""
+    """The coarser identities of the server: a block of one of them prevents the reservation, too."""
 
 
 class HoldRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A reservation as it is kept."""
+    """A reservation, as stored."""
 
     id: str
     host: str
@@ -74,11 +75,11 @@ class HoldRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a held request really cost.
+    """The actual cost of a request that was held.
 
-    Another process may have settled the hold meanwhile, because this one had been silent for too long. What it charged
-    less than the amount is charged now, and the record says that it came late. A hold that this process has settled
-    itself is left alone.
+    If this process was silent for too long, another one may have settled the hold. The difference to what that one
+    charged is then charged now, and the record says that it came late. A hold that this process has settled before is
+    left alone.
     """
 
     id: str
@@ -86,30 +87,30 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True):
-    """One account: what was spent, and what is held for requests under way."""
+    """One account: what was spent, and what is reserved for requests in progress."""
 
     key: str
     spent: Amount = Amount()
     held: Amount = Amount()
     cap: Cap = Cap()
-    """As the latest reservation had it; only where accounts are listed."""
+    """The cap of the latest reservation; set only in lists of accounts."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a decision, noted with each review that had a part in it."""
+    """What became of a decision, recorded with each review that contributed to it."""
 
     reviews: tuple[str, ...]
     outcome: str
-    """JSON; ``queue.Outcome`` is made of it."""
+    """JSON of a ``queue.Outcome``."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens in one transaction. It settles one hold or makes one, not both."""
+    """What is changed in one transaction. It either makes one hold or settles one."""
 
     settle: Settlement | None = None
     hold: Hold | None = None
     send: str | None = None
-    """The hold that the provider is now called for; it must still be there."""
+    """The hold whose request is now sent to the provider; it must still exist."""
     use: str | None = None
     """The grant that is used once more."""
     finish: str | None = None
@@ -120,7 +121,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def late(records: Sequence[Record], settlement: Settlement, charged: Amount) -> tuple[Record, ...]:
-    """Correct the figures of a settlement that came late: another process has settled the hold, this is the rest."""
+    """Correct the amounts in the records of a late settlement to the part that is charged now."""
     return tuple(_late(record, settlement, charged) if record.step == "settled" else record for record in records)
 
 
@@ -129,40 +130,44 @@ def _late(record: Record, settlement: Settlement, charged: Amount) -> Record:
         return msgspec.structs.replace(record, outcome="late", money=None, input_tokens=None, output_tokens=None)
     if charged == settlement.amount:
         return msgspec.structs.replace(record, outcome="late")
-    # What is left of the sum of both can no longer be told apart.
+    # Only the sum is known, so what remains cannot be split among the models.
     return msgspec.structs.replace(
         record, outcome="late", money=charged.money, input_tokens=charged.tokens, output_tokens=0
     )
 
 
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant as it is kept; ``body`` is what ``grants`` makes of it."""
+    """A grant, as stored; ``grants`` interprets ``body``."""
 
     id: str
     identity: str
     body: str
     given: float
     host: str | None = None
-    """The process it ends with; ``None`` if it outlives it."""
+    """The process with which it ends; ``None`` if it outlives the process."""
     max_uses: int | None = None
     until: float | None = None
     used: int = 0
 
 
 class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that a person has blocked: it may ask nothing, and no tool of it is called, until it is unblocked."""
+    """A server that a person blocked: it may ask nothing, and none of its tools is called, until it is unblocked."""
 
     identity: str
     target: str
-    """The command line or address, for display."""
+    """The command line or URL, for display."""
     since: float
     """Seconds since the epoch."""
     by: str | None = None
     coarse: str | None = None
-    """What it has in common with servers alike: they are blocked as well."""
+    """A coarser identity, which blocks similar servers as well; ``None`` to block this one only."""
 
     def covers(self, identities: Sequence[str]) -> bool:
-        """Tell whether a server with these identities is blocked by it."""
+        """Tell whether this block covers a server.
+
+        Args:
+            identities: ``origin.identities`` of the server.
+        """
         return self.identity in identities or (self.coarse is not None and self.coarse in identities)
 
 
@@ -176,7 +181,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 def identities_in(item: str | None) -> tuple[str, ...]:
-    """Return the identities of the server that asks, from what is kept of a question; none where that is gone."""
+    """Return the identities of the server that asks, from a stored question; none if its content is gone."""
     if item is None:
         return ()
     whose = msgspec.json.decode(item, type=_Asked).origin
@@ -184,12 +189,12 @@ def identities_in(item: str | None) -> tuple[str, ...]:
 
 
 class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A question to a person as it is kept; ``item`` and ``decision`` are JSON."""
+    """A question to a person, as stored; ``item`` and ``decision`` are JSON."""
 
     id: str
     kind: ReviewKind
     fingerprint: str
-    """The same for the same question of the same server: one that is asked again after a crash is found by it."""
+    """The same for the same question of the same server, so that a question that is repeated after a crash is found."""
     group: str
     """The same for all asks of one round."""
     identity: str
@@ -197,42 +202,42 @@ class ReviewRow(msgspec.Struct, frozen=True, kw_only=True):
     expires: float | None
     """Seconds since the epoch."""
     host: str | None
-    """The process that waits; ``None`` if it was killed and nobody has asked again yet."""
+    """The process that waits; ``None`` if it was killed and the question has not been repeated yet."""
     state: ReviewState = "pending"
     item: str | None = None
-    """What is shown; gone when the review is over, unless content is kept."""
+    """What is shown; removed when the review is over, unless content is kept."""
     decision: str | None = None
     by: str | None = None
     decided: float | None = None
     hash: str | None = None
-    """Of what is shown; ``None`` where an older process has asked."""
+    """Hash of what is shown; ``None`` if a process of an older release asked."""
     release: float | None = None
-    """When the decision counts: until then the state is ``"pending"``, and it may be undone."""
+    """Time at which the decision takes effect. Until then the state is ``"pending"``, and it can be undone."""
     outcome: str | None = None
     """What became of the decision, as JSON."""
 
     @property
     def held(self) -> bool:
-        """Whether it is decided, and may still be undone."""
+        """Whether it is decided and can still be undone."""
         return self.state == "pending" and self.decision is not None
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision to be kept for a review."""
+    """A decision to be stored for a review."""
 
     id: str
     decision: str
     by: str | None = None
     hash: str | None = None
-    """Of what was shown: where the review has another one, nothing is decided."""
+    """Hash of what was shown; nothing is decided if the review has another one."""
     release: float | None = None
-    """When it counts; ``None`` is at once. It may be undone until then."""
+    """Time at which it takes effect, until which it can be undone; ``None`` means at once."""
     block: BlockRow | None = None
-    """The server to be blocked with it; all that waits from that server is withdrawn."""
+    """The server to block together with this decision; everything that waits from it is withdrawn."""
 
 
 class PageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a review page is found, so that a restart serves it under the same address."""
+    """Where a review page is found, so that it has the same address after a restart."""
 
     name: str
     """The unguessable part of its host name: ``<name>.localhost``."""
@@ -242,23 +247,23 @@ class PageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrowserRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One browser that was let in to a review page."""
+    """One browser that has access to a review page."""
 
     digest: str
-    """SHA-256 of the secret in its cookie, in hex; the secret itself is kept by the browser only."""
+    """SHA-256 of the secret in its cookie, in hex; only the browser has the secret itself."""
     page: str
     """The name of the page."""
     number: int
-    """From 1, in the order in which they came."""
+    """From 1, in order of arrival."""
     opened: float
     """Seconds since the epoch."""
 
 
 class Store(Protocol):
-    """What a host remembers. All methods may be called from any task.
+    """What a host stores. All methods may be called from any task.
 
-    None waits for ever: what takes too long raises ``StoreStalled``. A lost connection raises that, or another
-    ``OSError``, or an error of the database. To stop waiting undoes nothing.
+    No method waits for ever: one that takes too long raises ``StoreStalled``. A lost connection raises that, another
+    ``OSError``, or an error of the database. Cancelling a method does not undo its change.
     """
 
     @property
@@ -268,27 +273,38 @@ class Store(Protocol):
 
     @property
     def bounded(self) -> bool:
-        """Whether old audit records are dropped, so that the chain may begin in the middle."""
+        """Whether old audit records are dropped, so that the chain need not begin with the first record."""
         ...
 
     async def commit(self, change: Change) -> str | None:
-        """Make a change, whole or not at all; to stop waiting for it does not undo it.
+        """Make a change, completely or not at all; cancelling the wait does not undo it.
 
         A settlement that fails because the store cannot be reached is made later.
 
-        Returns ``None`` when it is done, else the key of what does not allow it, and nothing has happened: the account
-        (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry out),
-        ``"block"`` (the server that a hold is for is blocked), ``"hold"`` (what was to be sent is not held any more:
-        another process has given it back).
+        Args:
+            change: what to change.
+
+        Returns:
+            ``None`` when done; else nothing was changed, and the key names what prevents it: the account
+            (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry
+            out), ``"block"`` (the server of a hold is blocked) or ``"hold"`` (another process has released the hold).
         """
         ...
 
     async def balances(self, prefix: str = "") -> list[Balance]:
-        """Return the accounts whose key starts with ``prefix``, by key."""
+        """Return accounts, ordered by key.
+
+        Args:
+            prefix: beginning of their keys; all accounts by default.
+        """
         ...
 
     async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
-        """Return the accounts with these keys that there are already."""
+        """Return those of the accounts that exist.
+
+        Args:
+            keys: keys of the accounts.
+        """
         ...
 
     async def holds(self) -> list[HoldRow]:
@@ -296,107 +312,195 @@ class Store(Protocol):
         ...
 
     async def entries(self, after: int = 0, limit: int = 1000) -> list[Entry]:
-        """Return the audit records numbered above ``after``, oldest first."""
+        """Return audit records, oldest first.
+
+        Args:
+            after: return only records with a higher number.
+            limit: most records to return.
+        """
         ...
 
     async def head(self) -> Head:
-        """Return the end of the audit chain as it is kept beside it."""
+        """Return the end of the audit chain, which is stored beside the chain."""
         ...
 
     async def entries_at(self, seqs: Sequence[int]) -> list[Entry]:
-        """Return the audit records with these numbers that there are, oldest first."""
+        """Return those of the audit records that exist, oldest first.
+
+        Args:
+            seqs: numbers of the records.
+        """
         ...
 
     async def gather(self, limit: int = 2000) -> int:
-        """Add so many more audit records to what ``asks``, ``ask`` and ``spending`` know. Returns how many are left."""
+        """Add audit records to the tables that ``asks``, ``ask`` and ``spending`` read.
+
+        Returns how many are left to add.
+
+        Args:
+            limit: most records to add.
+        """
         ...
 
     async def asks(self, sought: Sought) -> Found:
-        """Return a page of what became of asks, the latest first; of the records that were gathered."""
+        """Return a page of the history of asks, the latest first, from the records added by ``gather``.
+
+        Args:
+            sought: filters, and where the page begins.
+        """
         ...
 
     async def ask(self, seq: int) -> AskRow | None:
-        """Return the ask whose first record has this number, if it was gathered."""
+        """Return one ask, or ``None`` if ``gather`` has not added it.
+
+        Args:
+            seq: number of the ask's first audit record.
+        """
         ...
 
     async def spending(self) -> tuple[list[SpentRow], int]:
-        """Return what was spent by day, server and model, and the number of the last record that this is made of."""
+        """Return what was spent by day, server and model, and the number of the last record that is counted in."""
         ...
 
     async def add_grant(self, row: GrantRow) -> None:
-        """Remember a grant; the same one twice is one, with its count begun anew."""
+        """Store a grant; adding the same one again restarts its count.
+
+        Args:
+            row: the grant.
+        """
         ...
 
     async def grants(self, identity: str | None = None) -> list[GrantRow]:
-        """Return the grants in force, of one server or of all, oldest first."""
+        """Return the grants in force, oldest first.
+
+        Args:
+            identity: identity of one server; all servers by default.
+        """
         ...
 
     async def revoke(self, grant: str) -> bool:
-        """Forget a grant. Returns whether there was one."""
+        """Delete a grant. Returns whether there was one.
+
+        Args:
+            grant: id of the grant.
+        """
         ...
 
     async def block(self, row: BlockRow) -> None:
-        """Block a server, and withdraw all that waits from it; one that is blocked already stays so."""
+        """Block a server, and withdraw everything that waits from it. A server may be blocked already.
+
+        Args:
+            row: the block.
+        """
         ...
 
     async def unblock(self, identity: str) -> bool:
-        """Let a server ask again. Returns whether it was blocked."""
+        """Unblock a server. Returns whether it was blocked.
+
+        Args:
+            identity: identity of the server.
+        """
         ...
 
     async def blocks(self, *identities: str) -> list[BlockRow]:
-        """Return the blocks, oldest first: all, or those that cover a server with one of these identities."""
+        """Return blocks, oldest first.
+
+        Args:
+            identities: identities of one server, for the blocks that cover it; all blocks by default.
+        """
         ...
 
     async def put_review(self, row: ReviewRow) -> ReviewRow:
-        """Keep a question, or take over the open one of a killed process with the same fingerprint. Returns it."""
+        """Store a question, or take over the open one of a killed process with the same fingerprint. Returns the row.
+
+        Args:
+            row: the question.
+        """
         ...
 
     async def review(self, id: str) -> ReviewRow | None:
-        """Return one question."""
+        """Return one question, or ``None``.
+
+        Args:
+            id: id of the question.
+        """
         ...
 
     async def reviews(
         self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000, *, latest: bool = False
     ) -> list[ReviewRow]:
-        """Return so many questions in these states: the oldest, oldest first, or the ``latest``, newest first."""
+        """Return questions: the oldest ones, oldest first, or the latest ones, newest first.
+
+        Args:
+            states: states of the questions.
+            limit: most questions to return.
+            latest: return the latest ones.
+        """
         ...
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
-        """Keep decisions, all or none. Returns ``None``, or the first question that cannot be decided so.
+        """Store decisions, all of them or none. Returns ``None``, or the first question that cannot be decided.
 
-        That is one that is not pending, that is decided and may be undone, or whose hash is another.
+        That is one that is not pending, that is decided and can still be undone, or whose hash differs.
+
+        Args:
+            decisions: at most one for each question.
         """
         ...
 
     async def undo(self, id: str) -> bool:
-        """Take back a decision that does not count yet. Returns whether there was one."""
+        """Take back a decision that has not taken effect yet. Returns whether there was one.
+
+        Args:
+            id: id of the question.
+        """
         ...
 
     async def release(self, id: str) -> bool:
-        """Let a decision count whose time has come, unless the review has expired. Returns whether there was one."""
+        """Let a decision take effect whose time has come, unless the review has expired. Returns whether there was one.
+
+        Args:
+            id: id of the question.
+        """
         ...
 
     async def keep_draft(self, id: str, body: str | None) -> bool:
-        """Keep what somebody has begun to write about a pending review; ``None`` forgets it. Returns whether it is."""
+        """Store what somebody has begun to write about a pending review. Returns whether it is stored.
+
+        Args:
+            id: id of the question.
+            body: the text; ``None`` deletes it.
+        """
         ...
 
     async def draft(self, id: str) -> str | None:
-        """Return what somebody has begun to write about a review."""
+        """Return what somebody has begun to write about a review, or ``None``.
+
+        Args:
+            id: id of the question.
+        """
         ...
 
     async def close_review(self, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
-        """End a question that is open; its content is removed unless ``keep_item``.
+        """End an open question. If the store cannot be reached this is done later, since nobody waits any more.
 
-        Where the store cannot be reached, that is done later: nobody waits for the question any more.
+        Args:
+            id: id of the question.
+            state: why it ends.
+            keep_item: keep its content, which is removed otherwise.
         """
         ...
 
     async def claim_review(self, id: str) -> None:
-        """Say that this process waits for an open question for which another thought nobody does any more."""
+        """Declare that this process waits for a question that another process took for abandoned.
+
+        Args:
+            id: id of the question.
+        """
         ...
 
     async def reviews_version(self) -> int:
-        """Return a number that grows with every change of a question."""
+        """Return a number that increases with every change of a question."""
         ...
 
     async def pages(self) -> list[PageRow]:
@@ -404,21 +508,35 @@ class Store(Protocol):
         ...
 
     async def keep_page(self, row: PageRow, *, most: int) -> None:
-        """Remember a page, or that it is served again; of more than ``most`` the oldest go, with their browsers."""
+        """Store a page, or the fact that it is served again.
+
+        Args:
+            row: the page.
+            most: most pages to keep; beyond that the oldest are deleted, with their browsers.
+        """
         ...
 
     async def browsers(self, page: str) -> list[BrowserRow]:
-        """Return the browsers that were let in to a page, the first one first."""
+        """Return the browsers that have access to a page, the first one first.
+
+        Args:
+            page: name of the page.
+        """
         ...
 
     async def keep_browser(self, row: BrowserRow, *, most: int) -> None:
-        """Remember a browser; of more than ``most`` of its page the oldest go."""
+        """Store a browser.
+
+        Args:
+            row: the browser.
+            most: most browsers of its page to keep; beyond that the oldest are deleted.
+        """
         ...
 
     async def recover(self) -> int:
-        """Settle what killed processes left behind. Returns how many things there were."""
+        """Settle what killed processes left behind. Returns the number of things settled."""
         ...
 
     async def aclose(self) -> None:
-        """Give everything back; the store can not be used after it."""
+        """Release all resources; the store cannot be used afterwards."""
         ...

@@ -1,6 +1,6 @@
-"""Where a store is: from a path, an address, or nothing at all to the store itself.
+"""Where a store is: makes a store from a path, an address, or a default location.
 
-Owns reading addresses. The libraries of a database are imported only when one is opened.
+The libraries of a database are imported only when one is opened.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ __all__ = ["open_store", "state_folder", "usual_store"]
 
 
 def open_store(place: str | Path | None = None, *, keep_content: bool = False) -> Store:
-    """Make the store at this place; nothing is opened before it is first used.
+    """Make the store at a place; nothing is opened before its first use.
 
-    ``place`` is a path, ``"sqlite:///path"``, ``"postgresql://user@host/name"``, ``"memory"``, or ``"default"`` (as
-    ``None``) for ``host.db`` in the user's state folder. A file is made with mode 0600, its folder with 0700.
+    Args:
+        place: a path, ``"sqlite:///path"``, ``"postgresql://user@host/name"``, ``"memory"``, or ``"default"`` (as
+            ``None``) for ``host.db`` in the user's state folder. A new file gets mode 0600, its folder 0700.
+        keep_content: keep what was reviewed after the review is over.
 
     Raises:
         ConfigError: the address is of another kind, or the packages of ``antiphon[host]`` are missing.
@@ -44,23 +46,25 @@ def open_store(place: str | Path | None = None, *, keep_content: bool = False) -
 
 
 def usual_store(*, soon: bool = False) -> Store:
-    """Make the store of a program about which nothing was said: ``host.db`` in the user's state folder.
+    """Make the store of a program that was told nothing about it: ``host.db`` in the user's state folder.
 
-    It is in memory where that cannot be: without the packages of ``antiphon[host]``, or in a home that cannot be
-    written to. The libraries of a database are imported when something is kept for the first time; ``soon`` has that
-    begin in a thread at once, for whoever has to wait for something else meanwhile.
+    It is in memory if the packages of ``antiphon[host]`` are missing, or the folder cannot be written to.
+
+    Args:
+        soon: start importing the libraries of the database in a thread now; by default they are imported when something
+            is first stored.
     """
     folder = state_folder(os.environ)
     if find_spec("sqlalchemy") is None or find_spec("alembic") is None or not _can_be_written(folder):
         return MemoryStore()
     if soon:
-        # A daemon: a program that comes to its end before does not wait for it.
+        # A daemon thread, so that a program that ends earlier does not wait for it.
         Thread(target=_load, args=(folder / "host.db",), name="antiphon-store-load", daemon=True).start()
     return cast("Store", _Later(partial(open_store, "default")))
 
 
 def _load(file: Path) -> None:
-    """Import what opening a store will need. What fails here will fail again where it is told."""
+    """Import what opening a store needs. A failure here is ignored, since it is repeated and reported when opening."""
     with suppress(Exception):
         import_module("antiphon.host.store.sql")
         if not file.exists():
@@ -68,7 +72,7 @@ def _load(file: Path) -> None:
 
 
 class _Later:
-    """A store that is made when it is first used."""
+    """A store that is made on first use."""
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make
@@ -80,7 +84,7 @@ class _Later:
         return getattr(self._made, name)
 
     async def aclose(self) -> None:
-        """See ``base.Store.aclose``; what was never used has nothing to give back."""
+        """See ``base.Store.aclose``. A store that was never used has nothing to release."""
         if self._made is not None:
             await self._made.aclose()
 
@@ -91,7 +95,7 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def state_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Name the folder for what a program of this user remembers."""
+    """Return the folder for the state of this user's programs."""
     home = Path(environ.get("HOME") or Path.home())
     if platform == "win32":
         return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "antiphon"

@@ -1,6 +1,7 @@
-"""A store that lives and dies with the process: for hosts that need no other, and for tests.
+"""A store in memory, for hosts that need no other, and for tests.
 
-Keeps the promises of ``base.Store`` but one: nothing outlives it. The audit is bounded; the oldest records go first.
+It implements ``base.Store`` except that nothing outlives the process. The audit is bounded: the oldest records are
+dropped first.
 """
 
 from __future__ import annotations
@@ -38,22 +39,28 @@ from antiphon.host.store.chain import Entry, Head, extend
 __all__ = ["MemoryStore"]
 
 MAX_RECORDS = 10_000
-"""Audit records kept: some thousand requests, about 5 MB."""
+"""Most audit records: some thousand requests, about 5 MB."""
 MAX_GRANTS = 1_000
-"""A person gives a handful; the oldest go first, which only means that the person is asked again."""
+"""Most grants; a person gives a handful. The oldest are dropped first, so that the person is asked again."""
 MAX_ACCOUNTS = 10_000
-"""Accounts kept, most of them of calls: the oldest with nothing held goes first. What it had spent is in others too."""
+"""Most accounts, nearly all of them of calls. The oldest without a reservation is dropped first; its spending is
+counted in other accounts as well."""
 MAX_REVIEWS = 1_000
-"""Reviews kept that are over: a history for the page."""
+"""Most reviews that are over: a history for the review page."""
 
 
 class MemoryStore:
-    """See ``base.Store``. Nothing here waits, so that every method is whole by itself."""
+    """See ``base.Store``. No method awaits anything, so each is atomic.
+
+    Args:
+        clock: returns seconds since the epoch.
+        keep_content: keep what was reviewed after the review is over.
+    """
 
     bounded = True
 
     def __init__(self, *, clock: Callable[[], float] = time.time, keep_content: bool = False) -> None:
-        """``keep_content`` keeps what was reviewed when the review is over."""
+        """Make an empty store."""
         self._keep_content = keep_content
         self.host = token_hex(6)
         self._clock = clock
@@ -124,7 +131,7 @@ class MemoryStore:
         return [entry for entry in self._entries if entry.seq in wanted]
 
     async def gather(self, limit: int = 2000) -> int:
-        """See ``base.Store.gather``. All of them: there are not many, and those that were dropped are forgotten."""
+        """See ``base.Store.gather``. Adds all records, since there are few; dropped ones are left out."""
         if self._gathered != self._head.seq:
             self._asks, self._spent, self._gathered = {}, {}, self._head.seq
             gather(self._asks, self._spent, placed(self._entries))
@@ -172,7 +179,7 @@ class MemoryStore:
         return [row for row in self._blocks.values() if not identities or row.covers(identities)]
 
     async def put_review(self, row: ReviewRow) -> ReviewRow:
-        """See ``base.Store.put_review``. Nothing of a killed process is here to be taken over."""
+        """See ``base.Store.put_review``. There are no killed processes whose questions could be taken over."""
         self._keep(row)
         over = [id for id, kept in self._reviews.items() if kept.state not in OPEN]
         for id in over[: max(0, len(over) - MAX_REVIEWS)]:
@@ -244,7 +251,7 @@ class MemoryStore:
         self._keep(kept)
 
     async def claim_review(self, id: str) -> None:
-        """See ``base.Store.claim_review``: nobody else is here to think so."""
+        """See ``base.Store.claim_review``. No other process uses this store."""
 
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
@@ -273,11 +280,11 @@ class MemoryStore:
             del self._browsers[old.digest]
 
     async def recover(self) -> int:
-        """See ``base.Store.recover``: nothing is left behind by others here."""
+        """See ``base.Store.recover``. There are no other processes."""
         return 0
 
     async def aclose(self) -> None:
-        """See ``base.Store.aclose``: nothing to give back."""
+        """See ``base.Store.aclose``. There is nothing to release."""
 
     def _refusal(self, change: Change) -> str | None:
         if change.hold is not None:
@@ -320,7 +327,7 @@ class MemoryStore:
     def _take(self, hold: Hold) -> None:
         for account in hold.accounts:
             balance = self._accounts.pop(account.key, None) or Balance(key=account.key)
-            # Popped and put back: the one used for longest stands first.
+            # Remove and insert again, so that the account not used for longest comes first.
             self._accounts[account.key] = msgspec.structs.replace(
                 balance, held=_plus(balance.held, hold.amount), cap=account.cap
             )
