@@ -67,18 +67,20 @@ async def test_a_child_that_ends_with_its_input_gets_no_signal():
     release(started)
 
 
-async def test_a_child_that_stays_is_terminated():
+async def test_a_child_that_stays_is_terminated(patient_after):
     """SIGTERM is the second step."""
     started = child(HELD, grace=0.02)
+    patient_after(started, signal.SIGTERM)
     await started.end()
     assert started.returncode == -signal.SIGTERM
     release(started)
 
 
-async def test_a_child_that_ignores_that_is_killed():
+async def test_a_child_that_ignores_that_is_killed(patient_after):
     """SIGKILL is the third."""
     started = child(IGNORES, grace=0.05)
     assert await line(started) == b"ready\n"
+    patient_after(started, signal.SIGKILL)
     await started.end()
     assert started.returncode == -signal.SIGKILL
     release(started)
@@ -110,12 +112,13 @@ async def test_what_a_child_leaves_behind_is_ended_with_it():
     close_streams(started)
 
 
-async def test_without_pidfds_a_thread_watches(monkeypatch):
+async def test_without_pidfds_a_thread_watches(monkeypatch, patient_after):
     """Where the system has none the same holds."""
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     started = child("raise SystemExit(4)")
     assert await exit_of(started) == 4
     stays = child(HELD, grace=0.02)
+    patient_after(stays, signal.SIGTERM)
     await stays.end()
     assert stays.returncode == -signal.SIGTERM
     release(started)

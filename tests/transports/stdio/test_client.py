@@ -159,20 +159,22 @@ async def test_a_grandchild_that_holds_the_streams_does_not_hold_us(monkeypatch,
         assert await asyncio.to_thread(lifeline.read) == b""
 
 
-async def test_a_child_that_ignores_everything_is_killed():
+async def test_a_child_that_ignores_everything_is_killed(patient_after):
     """Neither the end of input nor SIGTERM ends it; the ladder does."""
     channel = await spawn(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('[]', flush=True)\nwhile True: signal.pause()", grace=0.05
     )
+    patient_after(channel._child, signal.SIGKILL)
     await receive(channel, 1)
     await channel.close()
     assert channel.returncode == -signal.SIGKILL
     assert_gone(channel)
 
 
-async def test_a_child_that_never_reads_makes_us_wait_and_does_not_hold_us():
+async def test_a_child_that_never_reads_makes_us_wait_and_does_not_hold_us(patient_after):
     """Senders are asked to wait; closing frees them, and drops what was not read."""
     channel = await spawn("print('[]', flush=True); signal.pause()", grace=0.05)
+    patient_after(channel._child, signal.SIGTERM)
     await receive(channel, 1)
     while (room := channel.send(Frame(b"[" + b"1" * 9999 + b"]"))) is None:
         pass
