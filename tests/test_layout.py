@@ -94,9 +94,14 @@ def prose(path: Path) -> set[int]:
     return {id(value) for value in alone if isinstance(value, ast.Constant)}
 
 
+def described(path: Path) -> int:
+    """Count the lines of a file that are docstrings of its functions."""
+    return sum((f.end_lineno or f.lineno) - f.lineno + 1 - length(f) for f in functions(path))
+
+
 def test_no_file_is_longer_than_500_lines():
-    """A file that grows past the limit holds more than one thing."""
-    counted = {named(path): len(path.read_text(encoding="utf-8").splitlines()) for path in programs()}
+    """A file that grows past the limit holds more than one thing. Docstrings of functions do not count."""
+    counted = {named(path): len(path.read_text(encoding="utf-8").splitlines()) - described(path) for path in programs()}
     assert {name: lines for name, lines in counted.items() if lines > MAX_FILE} == {}
 
 

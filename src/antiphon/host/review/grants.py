@@ -67,9 +67,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         terms: Terms | None = None,
         chosen: Chosen | None = None,
     ) -> Grant:
-        """Make the grant that a person gives who approves this request, for this model, for more than once.
+        """Make the grant for an approval of this request, for this model, beyond this one time.
 
-        Whoever decides, a person or a program: terms that name no bound are the usual ones.
+        Args:
+            params: the request.
+            origin: who asked, and why.
+            scope: the call, the session, or for ever.
+            terms: bounds of the grant; the usual ones if it names none.
+            chosen: the model that was approved.
         """
         is_tool = isinstance(params, CallToolRequestParams)
         if scope == "always" and not origin.pinned:
@@ -121,7 +126,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return near and alone.price_class <= self.price_class
 
     def covers(self, params: Asked, origin: Origin) -> bool:
-        """Tell whether the request may go without asking again, as long as the terms hold."""
+        """Tell whether a request may pass without asking again, as long as the terms hold.
+
+        Args:
+            params: the request.
+            origin: who asks, and why.
+        """
         wanted = Grant.give(params, origin, self.scope)
         within = wanted.max_tokens <= self.max_tokens and wanted.size_class <= self.size_class
         # Everything else must be equal, so that a member added to ``Grant`` narrows it by default.
@@ -129,9 +139,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             wanted,
             max_tokens=self.max_tokens,
             size_class=self.size_class,
-            # Of an earlier release, which gave grants without a bound to whoever named none: they stay what they were.
+            # Grants of earlier releases may have no terms: these stay as they are.
             terms=self.terms,
-            # Of the model, ``reduced`` decides.
+            # ``reduced`` decides about the model.
             models=self.models,
             reaches=self.reaches,
             price_class=self.price_class,
@@ -177,7 +187,7 @@ class Grants:
             grant: the grant.
         """
         given = time.time()
-        # A sum or a count given a second time is a second one; without bounds, the same grant is kept once.
+        # A second grant with bounds is an additional one; a second grant without bounds is the same one.
         salt = "" if grant.terms in (Terms(), UNBOUNDED) else str(given)
         bound = grant.scope != "always"
         host = self._store.host if bound else None

@@ -66,9 +66,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     money: int | None = None
     """Nano-dollars, including the worst case of requests in progress."""
     until: float | None = None
-    """Up to this moment, in seconds since the epoch."""
+    """Time in seconds since the epoch."""
     unbounded: bool = False
-    """Without any of these bounds. Terms that name none, and do not say so, are the usual ones."""
+    """Whether there are no bounds. Without this, terms that name no bound become the usual ones."""
 
     def __post_init__(self) -> None:
         if self.unbounded and (self.uses, self.money, self.until) != (None, None, None):
@@ -76,14 +76,14 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> bool:
-        """Whether they say how far the grant reaches: by a bound, or by the word that there is none."""
+        """Whether they name a bound, or say that there is none."""
         return self != Terms()
 
 
 USUAL = Terms(uses=10, money=500_000_000)
-"""The bounds of a grant that was given without any: ten requests and half a dollar. To have none is to say so."""
+"""The bounds of a grant whose terms name none: ten requests and half a dollar."""
 UNBOUNDED = Terms(unbounded=True)
-"""No bounds: a person has said so."""
+"""No bounds, by explicit choice."""
 
 
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """Digest of what was shown: ``digest(item.params)``, or of ``item.result`` when an answer was reviewed."""
     scope: Scope = "once"
     terms: Terms | None = None
-    """Bounds of the grant that a wider scope gives: the usual ones where none is named, see ``Terms``."""
+    """Bounds of the grant that a wider scope creates; the usual ones if it names none, see ``Terms``."""
     model: str | None = None
     """One of ``item.models``, to answer instead of the chosen one."""
     ticket: Ticket | None = None
