@@ -73,12 +73,15 @@ class AntiphonError(Exception):
 class PeerError(AntiphonError):
     """An error reply: what the peer answered, or what a handler wants the peer to be told.
 
-    ``code`` is the JSON-RPC error code, ``message`` one sentence, ``data`` anything JSON can carry or ``None``.
+    Args:
+        message: one sentence.
+        code: the JSON-RPC error code; by default that of the class.
+        data: anything JSON can carry, or ``None``.
     """
 
     CODE: ClassVar[int] = -32603
     told: str | None = None
-    """What the peer is told in place of the message, which is for this side alone: a cause and its remedy."""
+    """Sent to the peer instead of ``message``, if that is for this side only (a cause and its remedy)."""
 
     def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
         super().__init__(message)
@@ -86,7 +89,7 @@ class PeerError(AntiphonError):
         self.code = self.CODE if code is None else code
         self.data = data
         self.remote = False
-        """True if the peer sent it to us; such an error is never passed on as our own reply."""
+        """True if the peer sent this error to us; it is then never passed on as our own reply."""
 
     def __str__(self) -> str:
         return f"{self.message} (code {self.code})"
@@ -99,7 +102,7 @@ class ParseError(PeerError):
 
 
 class InvalidRequest(PeerError):
-    """The message is not a valid request, or is not allowed in this state."""
+    """The message is not a valid request, or is not allowed in the current state."""
 
     CODE = -32600
 
@@ -117,7 +120,7 @@ class InvalidParams(PeerError):
 
 
 class InternalError(PeerError):
-    """The peer failed; the text never carries more than that."""
+    """The peer failed; the message never contains more than that."""
 
     CODE = -32603
 
@@ -144,11 +147,11 @@ class MissingCapability(PeerError):
 
 
 class SamplingUnavailable(MissingCapability):
-    """The client offers no sampling (or not with tools), so nobody can complete."""
+    """The client offers no sampling (or none with tools), and nothing else can complete."""
 
 
 class ElicitationUnavailable(MissingCapability):
-    """The client offers no elicitation, or not this mode of it."""
+    """The client offers no elicitation, or not in this mode."""
 
 
 class UnsupportedVersion(PeerError):
@@ -164,7 +167,7 @@ class UrlElicitationRequired(PeerError):
 
 
 class Rejected(PeerError):
-    """A person, a policy, a limit or a budget refused; ``data.reason`` says which, never why in detail."""
+    """A person, a policy, a limit or a budget refused; ``data.reason`` says which of these, without details."""
 
     CODE = -1
 
@@ -174,29 +177,32 @@ class ProtocolError(AntiphonError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our caller asked for what the protocol forbids; nothing was sent."""
+    """This program asked for something that the protocol forbids; nothing was sent."""
 
 
 class NotInRevision(LocalProtocolError):
-    """The agreed protocol revision has no such thing; the message names both."""
+    """The agreed protocol revision lacks something; the message names both."""
 
 
 class CallDiverged(LocalProtocolError):
     """A handler that was run again asked for something else than before; the message says what.
 
-    Answers are never mixed up: the call fails. A handler that is run again must ask the same again: what differs from
-    run to run (the time, random numbers, the state of the world) belongs in ``ctx.step``.
+    The call fails, so that no answer is given to the wrong question. A handler must ask the same in every run: whatever
+    differs between runs (the time, random numbers, outside state) belongs in ``ctx.step``.
     """
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent what cannot be used."""
+    """The peer sent something that cannot be used."""
 
 
 class ConnectionClosed(AntiphonError):
-    """The channel has ended; calls that were in flight will never be answered.
+    """The channel has ended; calls in flight will not be answered.
 
-    ``exit_code`` and ``stderr`` (the last lines) are set when the peer was a child process of ours.
+    Args:
+        message: why it ended.
+        exit_code: exit code of the peer, if it was a child process.
+        stderr: the last lines of its standard error, if it was a child process.
     """
 
     def __init__(self, message: str, *, exit_code: int | None = None, stderr: str = "") -> None:
@@ -214,15 +220,20 @@ class ConnectionClosed(AntiphonError):
 
 
 class CallTimeout(AntiphonError, TimeoutError):
-    """The deadline of a call passed. Time in which an ask of that call was being answered does not count."""
+    """The deadline of a call passed. Time spent on answering the call's asks does not count."""
 
 
 class ToolError(AntiphonError):
-    """Raise in a tool to tell the model what went wrong: the text becomes a result with ``isError``."""
+    """Raise this in a tool to tell the model what went wrong: the text becomes a result with ``isError``."""
 
 
 class SamplingFailed(AntiphonError):
-    """An answer to a sampling request came, but cannot be used; the message says why, ``text`` is what was answered."""
+    """An answer to a sampling request cannot be used.
+
+    Args:
+        message: why.
+        text: the text of the answer.
+    """
 
     def __init__(self, message: str, *, text: str = "") -> None:
         super().__init__(message)
@@ -234,8 +245,8 @@ class ResultInvalid(AntiphonError):
 
 
 class TooCostly(AntiphonError):
-    """What a peer sent (a schema, a value, a text) takes more time or memory to check than it may; it is not used."""
+    """Checking what a peer sent (a schema, a value, a text) would exceed the limits of time or memory; it is unused."""
 
 
 class ConfigError(AntiphonError):
-    """A file, a command line or a decorated function is wrong; the message names the place and the remedy."""
+    """A file, a command line or a decorated function is wrong; the message names the place and says what to do."""

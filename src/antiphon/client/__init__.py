@@ -1,6 +1,6 @@
-"""Calls to a server, and the answers to what it asks back, on every revision.
+"""The client: calls to a server, and answers to what it asks, on every revision.
 
-Lists what authors of clients may name beside the classes of ``antiphon`` itself; each is loaded when it is first used.
+Lists what programs may import besides the classes of ``antiphon`` itself; each name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first used, and keep it."""
+    """Load a public name on first use, and keep it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'antiphon.client' has no attribute {name!r}")
     from importlib import import_module

@@ -1,8 +1,8 @@
-"""What goes around each call of a tool: consent before it, headers looked up if they lack, the result checked.
+"""Steps around each tool call: consent before it, a look-up of missing headers, and validation of the result.
 
-Owns who is asked for consent, before anything of the call is sent; who learns from a list of the server's tools, and
-who forgets when it changes. What is decided is the business of whoever is asked: a ``Host``, or any function of the
-same form. The call itself is made by whoever brings it: ``client`` as a whole, ``by_hand`` round by round.
+Owns who is asked for consent, before anything of the call is sent, and which parts learn from a list of the server's
+tools or forget it when it changes. A ``Host``, or any such function, decides. ``client`` and ``by_hand`` make the call
+itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListTools
 __all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls"]
 
 Confirmer = Callable[[CallToolRequestParams, Origin], Awaitable[bool | None]]
-"""Decides about the call of a tool: true to make it. Anything else, or to raise ``Rejected``, refuses it."""
+"""Decides about a tool call: true allows it. Anything else, or raising ``Rejected``, refuses it."""
 
 MAX_TOOLS = 10_000
 """Most tools whose definitions are remembered."""
@@ -33,15 +33,20 @@ MAX_TOOLS = 10_000
 
 @runtime_checkable
 class Confirming(Protocol):
-    """Something that decides about the calls of tools beside other things: a ``Host``."""
+    """An object that decides about tool calls, such as a ``Host``."""
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool | None:
-        """Decide about one call; see ``Confirmer``."""
+        """Decide about one call; see ``Confirmer``.
+
+        Args:
+            params: the call.
+            origin: the server, and what it says about the tool.
+        """
         ...
 
 
 class Consent:
-    """The consent to calls of tools of one client."""
+    """The consent to tool calls of one client."""
 
     def __init__(self, confirm: Confirmer | Confirming | None, timeout: float | None) -> None:
         if confirm is not None and not (callable(confirm) or hasattr(confirm, "confirm")):
@@ -57,13 +62,13 @@ class Consent:
         return self._confirm is not None
 
     def learn(self, tools: Sequence[Tool]) -> None:
-        """Remember what the server says of some tools."""
+        """Remember the definitions of some tools."""
         for tool in tools if self._confirm is not None else ():
             if tool.name in self._tools or len(self._tools) < MAX_TOOLS:
                 self._tools[tool.name] = tool
 
     def forget(self) -> None:
-        """Forget everything: the server's tools have changed."""
+        """Forget all definitions, because the server's tools have changed."""
         self._tools.clear()
         self._complete = False
 
@@ -73,12 +78,12 @@ class Consent:
         origin: Callable[[CallToolRequestParams, Tool | None], Origin],
         tools: Callable[[], AsyncIterator[Tool]],
     ) -> None:
-        """Return if the call may be made; without anybody to ask it always may.
+        """Return if the call may be made. Without anybody to ask, every call may.
 
-        The tools are listed once if this one is not known yet: whoever decides wants to see what it is.
+        If this tool is not known yet, the tools are listed first, so that its description can be shown.
 
         Raises:
-            Rejected: it may not, or whoever was asked took too long; nothing was sent.
+            Rejected: the call was refused, or the decision took too long; nothing was sent.
         """
         if self._confirm is None:
             return
@@ -104,7 +109,10 @@ T = TypeVar("T")
 
 
 class ToolCalls:
-    """The calls of one server's tools. ``tools`` lists them all within a time, and lets them be learnt."""
+    """The tool calls of one client.
+
+    ``tools`` lists all tools within a time limit, and calls ``learn`` for each page.
+    """
 
     def __init__(
         self,
@@ -122,7 +130,7 @@ class ToolCalls:
         self._tools = tools
 
     def learn(self, page: ListToolsResult) -> ListToolsResult:
-        """Learn from a page of the list; return it with the tools that may be used here."""
+        """Learn from a page of the list, and return it with the tools that can be used here."""
         if self._link.is_http and self._link.calls.is_modern:
             page = structs.replace(page, tools=self._headers.learn(page.tools))
         self._outputs.learn(page.tools)
@@ -130,31 +138,32 @@ class ToolCalls:
         return page
 
     def forget(self) -> None:
-        """Forget what was learnt: the server's tools have changed."""
+        """Forget what was learnt, because the server's tools have changed."""
         self._outputs.forget()
         self._consent.forget()
 
     @property
     def need_consent(self) -> bool:
-        """Whether somebody is to be asked; mostly nobody is, and a coroutine that says so is one too many."""
+        """Whether somebody must be asked. Checked first, to save creating a coroutine for each call of most clients."""
         return self._consent.is_needed
 
     async def ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> None:
-        """Return if a call may be made; see ``Consent.ask``. Listing the tools takes ``time``, deciding does not."""
+        """Return if a call may be made; see ``Consent.ask``. Listing the tools uses up ``time``, deciding does not."""
         await self._consent.ask(params, self._link.calls.origin_of, lambda: self._tools(time))
 
     async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
-        """Make a call, a second time if it lacked headers, and check the structured content of its result.
+        """Make a call, repeat it if headers were missing, and validate the structured content of its result.
 
-        ``time``: what is left for all of it; the call spends it as well.
+        ``time``: what is left for all of this, including the call.
 
         Raises:
-            ResultInvalid: that does not fit the tool's output schema.
+            ResultInvalid: the structured content does not fit the tool's output schema.
         """
         try:
             result = await call()
         except HeaderMismatch:
-            # The tool wants arguments in headers, and we did not know, or no longer: look it up, and try once more.
+            # The tool wants arguments in headers that we do not know (any more): look the tool up, and
+            # try once more.
             if not await self._look_up(name, time):
                 raise
             result = await call()
@@ -163,7 +172,7 @@ class ToolCalls:
         return result
 
     async def _look_up(self, name: str, time: TimeLeft) -> bool:
-        """List the tools anew; tell whether this one is there and its headers could matter."""
+        """List the tools again; tell whether this one exists and may need headers."""
         if not self._link.is_http:
             return False
         self._cache.drop("tools/list")

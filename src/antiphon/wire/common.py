@@ -1,7 +1,7 @@
-"""What many messages share: the base of every wire type, ``_meta``, who a peer is and what a client offers.
+"""Types that many messages share: the base of all wire types, ``_meta``, implementations and client capabilities.
 
-Owns nothing that belongs to one feature alone. ``ServerCapabilities`` is in ``lifecycle``, because only the handshake
-carries it; ``ClientCapabilities`` is here, because from 2026-07-28 every request does.
+A type of one feature is in the module of that feature. ``ServerCapabilities`` is in ``lifecycle``, because only the
+handshake carries it; ``ClientCapabilities`` is here, because from 2026-07-28 every request carries it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 ABSENT = Raw(b"")
-"""The one value of an undecoded member that is left out. Another empty ``Raw`` would be encoded, and break the JSON."""
+"""The only value for an undecoded member that is left out. Any other empty ``Raw`` would be encoded, and break the
+JSON."""
 
 Meta = dict[str, Any]
 """A ``_meta`` object, except that of a request, which is a ``RequestMeta``."""
@@ -70,10 +71,10 @@ LOGGING_LEVELS: tuple[str, ...] = get_args(LoggingLevel)
 
 
 class Wire(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Base of what travels: frozen, keyword-only, snake_case here and camelCase on the wire.
+    """Base of all wire types: frozen, keyword-only, snake_case here and camelCase on the wire.
 
-    A member that holds its default is left out, so an optional one is ``None`` when absent, and a required one never
-    has a default. A member that we do not know is ignored here and kept by ``wire.lossless``.
+    A member equal to its default is left out, so an optional member is ``None`` when absent, and a required one has no
+    default. Unknown members are ignored here; ``wire.lossless`` keeps them.
     """
 
 
@@ -102,33 +103,33 @@ class Annotations(Wire, frozen=True, kw_only=True):
 
     audience: Sequence[Role] | None = None
     priority: int | float | None = None
-    """0 is optional, 1 is required."""
+    """From 0 (optional) to 1 (required)."""
     last_modified: str | None = None
-    """ISO 8601."""
+    """Date and time in ISO 8601."""
 
 
 class RootsCapability(Wire, frozen=True, kw_only=True, gc=False):
-    """The client has roots; ``list_changed`` says that it tells when they change (legacy only)."""
+    """The client has roots; with ``list_changed`` it notifies the server when they change (legacy only)."""
 
     list_changed: bool | None = None
 
 
 class SamplingCapability(Wire, frozen=True, kw_only=True):
-    """The client can complete. A sub-capability is offered when it is not ``None``, however empty."""
+    """The client can complete. A sub-capability is declared when it is not ``None``, however empty."""
 
     context: Mapping[str, Any] | None = None
     tools: Mapping[str, Any] | None = None
 
 
 class ElicitationCapability(Wire, frozen=True, kw_only=True):
-    """The client can ask its user. Neither mode named means form."""
+    """The client can ask its user. If neither mode is named, it supports forms."""
 
     form: Mapping[str, Any] | None = None
     url: Mapping[str, Any] | None = None
 
 
 class ClientCapabilities(Wire, frozen=True, kw_only=True):
-    """What a client offers to a server. A capability is offered when it is not ``None``."""
+    """What a client can do for a server. A capability is declared when it is not ``None``."""
 
     experimental: Mapping[str, Any] | None = None
     extensions: Mapping[str, Any] | None = None
@@ -138,9 +139,9 @@ class ClientCapabilities(Wire, frozen=True, kw_only=True):
 
 
 class RequestMeta(Wire, frozen=True, kw_only=True):
-    """The ``_meta`` of a request (2026-07-28 basic, per-request metadata; before, only ``progress_token``).
+    """The ``_meta`` of a request (2026-07-28 basic, per-request metadata; before that, only ``progress_token``).
 
-    ``traceparent``, ``tracestate`` and ``baggage`` are W3C Trace Context; other keys are dropped by decoding.
+    ``traceparent``, ``tracestate`` and ``baggage`` are W3C Trace Context. Decoding drops unknown keys.
     """
 
     progress_token: ProgressToken | None = None
@@ -152,17 +153,18 @@ class RequestMeta(Wire, frozen=True, kw_only=True):
     tracestate: str | None = None
     baggage: str | None = None
     call_key: str | None = field(name=CALL_KEY, default=None)
-    """What a client of ours calls this call, the same when it sends the request again: not of the protocol."""
+    """A name of the call chosen by an Antiphon client, the same in all retries of a request. Not part of the
+    protocol."""
 
 
 class RequestParams(Wire, frozen=True, kw_only=True):
-    """Params every request may have, and all that ``ping``, ``server/discover`` and ``roots/list`` have."""
+    """Params that every request may have, and the only ones of ``ping``, ``server/discover`` and ``roots/list``."""
 
     meta: RequestMeta | None = field(name="_meta", default=None)
 
 
 class PaginatedParams(RequestParams, frozen=True, kw_only=True):
-    """Params of a request for a list: the page to begin at, or the first one."""
+    """Params of a request for a list: where the page begins, or nothing for the first page."""
 
     cursor: str | None = None
 
@@ -171,34 +173,34 @@ class RoundParams(RequestParams, frozen=True, kw_only=True):
     """Params of a request that may be retried with answers (2026-07-28 input rounds)."""
 
     input_responses: dict[str, Raw] | None = None
-    """The client's answers by the key of their ask, undecoded: their type is that of the ask."""
+    """The client's answers by the keys of their asks; not decoded, because their types are those of the asks."""
     request_state: str | None = None
-    """What the server gave with its asks, returned untouched. To a server this is input from a stranger."""
+    """The state that the server sent with its asks, returned unchanged. A server must treat it as untrusted input."""
 
 
 class NotificationParams(Wire, frozen=True, kw_only=True):
-    """Params every notification may have."""
+    """Params that every notification may have."""
 
     meta: Meta | None = field(name="_meta", default=None)
 
 
 class Result(Wire, frozen=True, kw_only=True):
-    """Members every result of a server may have."""
+    """Members that every result of a server may have."""
 
     meta: Meta | None = field(name="_meta", default=None)
     result_type: str | None = None
-    """"complete" or "input_required" (2026-07-28); absent is complete. The session writes it."""
+    """"complete" or "input_required" (2026-07-28); absent means complete. Set by the session."""
 
 
 class EmptyResult(Result, frozen=True, kw_only=True):
-    """A result that says nothing but that it was done."""
+    """A result without members of its own: the request succeeded."""
 
 
 class CacheableResult(Result, frozen=True, kw_only=True):
-    """A result that may be kept (2026-07-28 caching)."""
+    """A result that may be cached (2026-07-28 caching)."""
 
     ttl_ms: int | None = None
-    """Milliseconds for which the result may be used again; 0 or absent is not at all."""
+    """Milliseconds for which the result may be used again; with 0 or none it must not be."""
     cache_scope: CacheScope | None = None
 
 
@@ -206,4 +208,4 @@ class PaginatedResult(CacheableResult, frozen=True, kw_only=True):
     """One page of a list."""
 
     next_cursor: str | None = None
-    """Where the next page begins; ``None`` on the last one."""
+    """Cursor of the next page; ``None`` on the last page."""

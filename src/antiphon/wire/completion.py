@@ -22,27 +22,27 @@ MAX_VALUES = 100
 
 
 class PromptReference(Wire, frozen=True, kw_only=True, tag_field="type", tag="ref/prompt", gc=False):
-    """The prompt whose argument is typed."""
+    """The prompt whose argument is being typed."""
 
     name: str
     title: str | None = None
 
 
 class ResourceTemplateReference(Wire, frozen=True, kw_only=True, tag_field="type", tag="ref/resource", gc=False):
-    """The resource template whose gap is filled (``ResourceReference`` before 2025-06-18)."""
+    """The resource template whose variable is being typed (``ResourceReference`` before 2025-06-18)."""
 
     uri: str
 
 
 class CompletionArgument(Wire, frozen=True, kw_only=True, gc=False):
-    """The argument, and what of it has been typed."""
+    """The argument, and what has been typed of it."""
 
     name: str
     value: str
 
 
 class CompletionContext(Wire, frozen=True, kw_only=True):
-    """The arguments that are already settled (from 2025-06-18)."""
+    """Values of other arguments that are already known (from 2025-06-18)."""
 
     arguments: Mapping[str, str] | None = None
 
@@ -56,7 +56,7 @@ class CompleteRequestParams(RequestParams, frozen=True, kw_only=True):
 
 
 class Completion(Wire, frozen=True, kw_only=True):
-    """Values that fit, the best first, at most ``MAX_VALUES``; ``total`` counts also those left out."""
+    """Matching values, the best first, at most ``MAX_VALUES``; ``total`` also counts those left out."""
 
     values: Sequence[str]
     total: int | None = None

@@ -1,7 +1,7 @@
-"""Blocks of content: text, images, audio, resources, and the uses of tools in sampling.
+"""Blocks of content: text, images, audio, resources, and the tool uses and results of sampling.
 
-Binary data stays base64 text here, as on the wire; ``of`` encodes and ``.bytes`` decodes it. How a block of an unknown
-type gets into a decoded message is ``envelope``'s business.
+Binary data stays base64 text, as on the wire; ``of`` encodes and ``.bytes`` decodes it. ``envelope.decode`` puts blocks
+of unknown types into decoded messages.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 
 
 class Block(Wire, frozen=True, kw_only=True, tag_field="type"):
-    """Base of every block of content, told apart by its ``type`` member."""
+    """Base of all blocks of content; the ``type`` member tells them apart."""
 
 
 class TextContent(Block, frozen=True, kw_only=True, tag="text"):
-    """Text, written by or for a model."""
+    """Text, from or for a model."""
 
     text: str
     annotations: Annotations | None = None
@@ -44,7 +44,11 @@ class TextContent(Block, frozen=True, kw_only=True, tag="text"):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Make a block of plain text."""
+        """Make a block of plain text.
+
+        Args:
+            text: the text.
+        """
         return cls(text=text)
 
 
@@ -57,25 +61,30 @@ class _Binary(Block, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, data: bytes, mime_type: str) -> Self:
-        """Make a block of binary data."""
+        """Make a block of binary data.
+
+        Args:
+            data: the data, before any encoding.
+            mime_type: media type, such as ``"image/png"``.
+        """
         return cls(data=_to_base64(data), mime_type=mime_type)
 
     @property
     def bytes(self) -> bytes:
-        """The data, decoded; ``ValueError`` when it is not base64."""
+        """The decoded data. Raises ``ValueError`` if it is not base64."""
         return _from_base64(self.data)
 
 
 class ImageContent(_Binary, frozen=True, kw_only=True, tag="image"):
-    """A picture."""
+    """An image."""
 
 
 class AudioContent(_Binary, frozen=True, kw_only=True, tag="audio"):
-    """Sound (from 2025-03-26)."""
+    """Audio (from 2025-03-26)."""
 
 
 class ResourceLink(Block, frozen=True, kw_only=True, tag="resource_link"):
-    """A resource that the client may read, not necessarily one that is listed (from 2025-06-18)."""
+    """A resource that the client may read; it need not be in the server's list (from 2025-06-18)."""
 
     uri: str
     name: str
@@ -83,17 +92,17 @@ class ResourceLink(Block, frozen=True, kw_only=True, tag="resource_link"):
     description: str | None = None
     mime_type: str | None = None
     size: int | None = None
-    """Bytes, before any encoding."""
+    """Size in bytes, before any encoding."""
     annotations: Annotations | None = None
     icons: Sequence[Icon] | None = None
     meta: Meta | None = field(name="_meta", default=None)
 
 
 class ResourceContents(Wire, frozen=True, kw_only=True):
-    """What a resource holds: exactly one of ``text`` and ``blob``.
+    """The contents of a resource: either ``text`` or ``blob``.
 
-    The schema's ``TextResourceContents`` and ``BlobResourceContents`` in one type, since only their members tell them
-    apart.
+    This is ``TextResourceContents`` and ``BlobResourceContents`` of the schema in one type, since only their members
+    tell them apart.
     """
 
     uri: str
@@ -109,23 +118,33 @@ class ResourceContents(Wire, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, uri: str, data: str | bytes, mime_type: str | None = None) -> Self:
-        """Make the contents of a resource from text or from binary data."""
+        """Make the contents of a resource from text or binary data.
+
+        Args:
+            uri: URI of the resource.
+            data: text, or bytes before any encoding.
+            mime_type: media type; none by default.
+        """
         if isinstance(data, str):
             return cls(uri=uri, text=data, mime_type=mime_type)
         return cls(uri=uri, blob=_to_base64(data), mime_type=mime_type)
 
     @property
     def bytes(self) -> bytes:
-        """The contents as bytes (text as UTF-8); ``ValueError`` when a blob is not base64."""
+        """The contents as bytes (text as UTF-8). Raises ``ValueError`` if a blob is not base64."""
         if self.text is not None:
             return self.text.encode()
         return _from_base64(self.blob or "")
 
 
 class UnknownContent:
-    """A block of content whose ``type`` this library does not know. Written back as it came.
+    """A block of content of an unknown type, written back as received.
 
-    No ``Wire`` type: ``envelope.decode`` makes it, and ``envelope.encode`` writes what ``__wire__`` holds.
+    It is not a ``Wire`` type: ``envelope.decode`` makes it, and ``envelope.encode`` writes its ``__wire__``.
+
+    Args:
+        type: the block's ``type``.
+        fields: all other members, as plain JSON.
     """
 
     __slots__ = ("fields", "type")
@@ -133,7 +152,7 @@ class UnknownContent:
     def __init__(self, type: str, fields: dict[str, Any]) -> None:
         self.type = type
         self.fields = fields
-        """Every member but ``type``, as plain JSON."""
+        """All members except ``type``, as plain JSON."""
 
     @property
     def __wire__(self) -> dict[str, Any]:
@@ -160,12 +179,12 @@ class EmbeddedResource(Block, frozen=True, kw_only=True, tag="resource"):
 if TYPE_CHECKING:
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 else:
-    # A decoder takes only what it can tell apart by itself: ``envelope.decode`` puts the unknown blocks in.
+    # A decoder accepts only types that it can tell apart; ``envelope.decode`` puts unknown blocks in.
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
 
 class ToolUseContent(Block, frozen=True, kw_only=True, tag="tool_use"):
-    """The model wants a tool called (sampling from 2025-11-25; only in messages of the assistant)."""
+    """The model wants to call a tool (sampling from 2025-11-25; only in messages of the assistant)."""
 
     id: str
     name: str
@@ -174,7 +193,7 @@ class ToolUseContent(Block, frozen=True, kw_only=True, tag="tool_use"):
 
 
 class ToolResultContent(Block, frozen=True, kw_only=True, tag="tool_result"):
-    """What a tool gave (sampling from 2025-11-25; only in messages of the user, and then nothing else)."""
+    """What a tool returned (sampling from 2025-11-25; only in messages of the user, which then hold nothing else)."""
 
     tool_use_id: str
     content: Sequence[ContentBlock]
@@ -195,7 +214,7 @@ else:
 
 
 def text_of(blocks: Iterable[object]) -> str:
-    """Join the text of all blocks of text by newlines."""
+    """Join the text of all text blocks by newlines."""
     return "\n".join([block.text for block in blocks if isinstance(block, TextContent)])
 
 

@@ -1,4 +1,4 @@
-"""Elicitation: a server asks the client's user, by a form or by an address to visit (from 2025-06-18)."""
+"""Elicitation: a server asks the client's user to fill in a form or to visit an address (from 2025-06-18)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ElicitValue = str | int | float | bool | list[str]
 class ElicitRequestParams(RequestParams, frozen=True, kw_only=True):
     """Params of ``elicitation/create``.
 
-    The schema's ``ElicitRequestFormParams`` and ``ElicitRequestURLParams`` in one type, because "a missing mode means
-    form". A form has ``requested_schema``: an object with flat properties. A URL has ``url`` and, only at 2025-11-25,
-    ``elicitation_id``.
+    This is ``ElicitRequestFormParams`` and ``ElicitRequestURLParams`` of the schema in one type, because "a missing
+    mode means form". A form has ``requested_schema``, an object with flat properties. A visit has ``url`` and, at
+    2025-11-25 only, ``elicitation_id``.
     """
 
     message: str
@@ -42,17 +42,28 @@ class ElicitRequestParams(RequestParams, frozen=True, kw_only=True):
 
     @classmethod
     def form(cls, message: str, requested_schema: dict[str, Any]) -> Self:
-        """Ask for values that fit a schema."""
+        """Make a form.
+
+        Args:
+            message: what is asked and why, for the user.
+            requested_schema: JSON Schema of an object with flat properties.
+        """
         return cls(message=message, requested_schema=requested_schema)
 
     @classmethod
     def visit(cls, message: str, url: str, *, elicitation_id: str | None = None) -> Self:
-        """Ask for a visit to an address, where what happens stays between the user and the server."""
+        """Make a request to visit an address; what happens there does not pass through the client.
+
+        Args:
+            message: what the visit is for, for the user.
+            url: the address.
+            elicitation_id: names the visit (2025-11-25 only).
+        """
         return cls(message=message, mode="url", url=url, elicitation_id=elicitation_id)
 
 
 class ElicitResult(Wire, frozen=True, kw_only=True):
-    """What the user did. ``content`` holds the values of a form that was accepted."""
+    """What the user did. ``content`` has the values of a form that was accepted."""
 
     action: ElicitAction
     content: dict[str, ElicitValue] | None = None

@@ -1,9 +1,8 @@
-"""One JSON-RPC message as it travels: taken apart once, put together from parts that are encoded already.
+"""JSON-RPC messages: decoding the envelope, and framing parts that are already encoded.
 
-Owns the envelope and its limits, and ``decode``, by which every payload is decoded: at full speed when all content is
-known, and else a second time with the blocks of unknown types taken out before (``mending``) and put back after, so
-that they do not cost the message they are in. What ``params`` and ``result`` mean is the business of ``methods`` and
-the feature files.
+Owns the envelope with its limits, and ``decode``, which decodes every payload. If a payload contains blocks of unknown
+types, it is decoded again with these taken out (``mending``) and put back afterwards, so that they do not invalidate
+the message. ``methods`` and the modules of the features define ``params`` and ``result``.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ __all__ = [
 RequestId = int | str
 
 MAX_DEPTH = 128
-"""Deepest nesting of JSON taken. Real messages nest below 20; recursion in any consumer stays far from its limit."""
+"""Deepest nesting of JSON accepted. Real messages nest below 20, and no recursive consumer comes near its limit."""
 
 
 MAX_AROUND = 64 * 1024
-"""Most bytes of a request or notification beside its params: nothing is defined there but three short members, and
-whoever keeps the params keeps the whole frame."""
+"""Most bytes of a request or notification outside its params. Only three short members are defined there, and whoever
+keeps the params keeps the whole frame in memory."""
 
 
 class ErrorObject(Struct, omit_defaults=True, frozen=True):
@@ -59,7 +58,7 @@ class ErrorObject(Struct, omit_defaults=True, frozen=True):
 
 
 class Envelope(Struct, frozen=True):
-    """Any JSON-RPC 2.0 message. ``params`` and ``result`` stay undecoded bytes until the method is known."""
+    """Any JSON-RPC 2.0 message. ``params`` and ``result`` stay undecoded until the method is known."""
 
     jsonrpc: Literal["2.0"]
     id: RequestId | UnsetType | None = UNSET
@@ -76,16 +75,16 @@ class _Id(Struct):
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_id = msgspec.json.Decoder(_Id).decode
 _decode_batch = msgspec.json.Decoder(list[Raw]).decode
-# The closing quote is optional: a string that never ends must not be looked for again at every quote within it.
+# The closing quote is optional, so that an unterminated string is not searched again from every quote inside it.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _LARGE = 16 * 1024
-"""Bytes from which on a frame is not copied to look at it."""
+"""Size in bytes from which a frame is examined without copying it."""
 
 
 def _encode_foreign(value: object) -> object:
-    """Encode what is not ours: content of an unknown type as it came."""
+    """Encode values that are no wire types: content of an unknown type is written as received."""
     original = getattr(value, "__wire__", None)
     if original is None:
         raise TypeError(f"{type(value).__name__} cannot be sent: it is not JSON and not a wire type")
@@ -96,15 +95,15 @@ encode = msgspec.json.Encoder(enc_hook=_encode_foreign).encode
 """Encode any wire type to JSON bytes."""
 
 encode_canonical = msgspec.json.Encoder(enc_hook=_encode_foreign, order="deterministic").encode
-"""Encode any wire type to JSON bytes that are the same in every process: mappings and sets in a fixed order."""
+"""Encode any wire type to JSON bytes that are the same in every process: mappings and sets have a fixed order."""
 
 
 def decode_envelope(data: bytes) -> Envelope:
     """Decode one frame that is not a batch.
 
     Raises:
-        ParseError: it is not JSON.
-        InvalidRequest: it is JSON, but no JSON-RPC 2.0 message, or nested deeper than ``MAX_DEPTH``.
+        ParseError: the frame is not JSON.
+        InvalidRequest: it is JSON but no JSON-RPC 2.0 message, or nests deeper than ``MAX_DEPTH``.
     """
     if too_deep(data):
         raise InvalidRequest(f"Invalid request: JSON nested deeper than {MAX_DEPTH}")
@@ -120,7 +119,7 @@ def decode_envelope(data: bytes) -> Envelope:
 
 
 def recover_id(data: bytes) -> RequestId | None:
-    """Find the id of a message that could not be decoded as a whole, or ``None``."""
+    """Return the id of a message that cannot be decoded completely, or ``None``."""
     try:
         return _decode_id(data).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -142,11 +141,11 @@ def split_batch(data: bytes) -> list[Raw] | None:
 def too_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
     """Tell whether JSON nests deeper than ``limit``, without decoding it.
 
-    Nesting cannot exceed the number of opening brackets, so nearly every frame is decided by counting those. The rest
-    lose their strings and everything but brackets, whose running sum is the depth.
+    Nesting cannot exceed the number of opening brackets, so counting these decides nearly every frame. Otherwise
+    strings and everything but brackets are removed, and the running sum of the brackets is the depth.
     """
     if len(data) < _LARGE:
-        # By how much shorter it is without them: takes a tenth of the time of ``bytes.count``.
+        # Counts brackets by the length without them, in a tenth of the time that ``bytes.count`` takes.
         most = limit + 1
         if 2 * len(data) - len(data.replace(b"{", b"", most)) - len(data.replace(b"[", b"", most)) <= limit:
             return False
@@ -157,7 +156,7 @@ def too_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
 
 
 def _has_few_brackets(data: bytes, limit: int) -> bool:
-    # The search copies nothing: memory for copies of a large frame takes longer to find than the brackets (20 us).
+    # The search copies nothing: allocating copies of a large frame takes longer than the search itself (20 us).
     left = limit
     for bracket in (b"{", b"["):
         at = data.find(bracket)
@@ -170,7 +169,7 @@ def _has_few_brackets(data: bytes, limit: int) -> bool:
 
 
 _JOINED = 64 * 1024
-"""Bytes of a payload from which on it is joined: ``%`` makes room for half as much again (1 MiB: 800 us, not 30)."""
+"""Payload size in bytes from which ``join`` is used: ``%`` allocates half as much again (1 MiB: 800 us, not 30)."""
 
 
 def _id(id: RequestId) -> bytes:
@@ -178,7 +177,7 @@ def _id(id: RequestId) -> bytes:
 
 
 def request_frame(id: RequestId, method: str, params: bytes) -> bytes:
-    """Frame a request whose params are encoded already."""
+    """Frame a request from its encoded params."""
     if len(params) >= _JOINED:
         return b"".join(
             (b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":' % (_id(id), method.encode()), params, b"}")
@@ -187,14 +186,14 @@ def request_frame(id: RequestId, method: str, params: bytes) -> bytes:
 
 
 def notification_frame(method: str, params: bytes) -> bytes:
-    """Frame a notification; empty params are left out."""
+    """Frame a notification from its encoded params; empty params are left out."""
     if params == b"{}":
         return b'{"jsonrpc":"2.0","method":"%b"}' % method.encode()
     return b'{"jsonrpc":"2.0","method":"%b","params":%b}' % (method.encode(), params)
 
 
 def result_frame(id: RequestId, result: bytes) -> bytes:
-    """Frame a result that is encoded already."""
+    """Frame an encoded result."""
     if len(result) >= _JOINED:
         return b"".join((b'{"jsonrpc":"2.0","id":%b,"result":' % _id(id), result, b"}"))
     if type(id) is int:
@@ -203,7 +202,10 @@ def result_frame(id: RequestId, result: bytes) -> bytes:
 
 
 def error_frame(id: RequestId | None, error: ErrorObject, *, null_id: bool) -> bytes:
-    """Frame an error reply. Without an id, the member is ``null`` or left out, as the revision wants (``null_id``)."""
+    """Frame an error reply.
+
+    Without an id the member is ``null`` or left out, as the revision requires (``null_id``).
+    """
     if id is None and not null_id:
         return b'{"jsonrpc":"2.0","error":%b}' % encode(error)
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (b"null" if id is None else _id(id), encode(error))
@@ -212,8 +214,8 @@ def error_frame(id: RequestId | None, error: ErrorObject, *, null_id: bool) -> b
 def prepend(members: bytes, encoded: bytes) -> bytes:
     """Put constant members in front of those of an encoded object.
 
-    What every message of a connection repeats (``_meta`` with who we are) is so encoded once per connection.
-    ``members`` has no braces and no trailing comma.
+    Members that every message of a connection repeats (``_meta`` with our name) are thus encoded once. ``members`` has
+    neither braces nor a trailing comma.
     """
     if encoded == b"{}":
         return b"{%b}" % members
@@ -228,11 +230,11 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def decode(raw: bytes | Raw, kind: type[T]) -> T:
-    """Decode params or a result. Nothing at all (params left out) counts as an empty object.
+    """Decode params or a result. No data at all (params left out) counts as an empty object.
 
     Raises:
-        msgspec.ValidationError: the JSON does not fit; the message names the place.
-        msgspec.DecodeError: it is not JSON (inside of what ``envelope`` left undecoded).
+        msgspec.ValidationError: the JSON does not fit the type; the message names the place.
+        msgspec.DecodeError: the bytes that ``envelope`` left undecoded are not JSON.
     """
     decoder = _decoders.get(kind)
     if decoder is None:
@@ -247,7 +249,7 @@ def decode(raw: bytes | Raw, kind: type[T]) -> T:
 
 
 def _decode_around_unknown(raw: bytes | Raw, kind: type[T], first: msgspec.ValidationError) -> T:
-    """Decode once more with stand-ins for what is unknown, or raise the error that is not about unknown content."""
+    """Decode again with stand-ins for unknown content; raise the first error if there is no unknown content."""
     from antiphon.wire.mending import mend
 
     document, unknown = mend(msgspec.json.decode(raw), kind)
@@ -256,7 +258,8 @@ def _decode_around_unknown(raw: bytes | Raw, kind: type[T], first: msgspec.Valid
     except msgspec.ValidationError as error:
         raise (error if unknown else first) from None
     finally:
-        # The frame is in the traceback of the error it holds: a cycle, with a peer's whole message in it.
+        # The error's traceback holds this frame, which would hold the error: a cycle that keeps the whole
+        # message alive.
         del first
     for path, block in unknown:
         _put_back(values, (0, *path), block)
@@ -275,10 +278,10 @@ def _put_back(values: Any, path: tuple[str | int, ...], block: object) -> None:
 
 
 def problem_of(error: Exception) -> str:
-    """Return what an error of decoding says, and let go of the message.
+    """Return the text of a decoding error, and release the message.
 
-    The frames of its traceback hold the whole of it and lead back to the error: without this, megabytes would wait for
-    the garbage collector.
+    The frames of its traceback hold the message and lead back to the error. Without this, megabytes would stay until
+    the garbage collector runs.
     """
     error.__traceback__ = error.__context__ = None
     return str(error)

@@ -1,6 +1,6 @@
-"""Exceptions to error objects and back: the one place where the two meet.
+"""Conversion between exceptions and error objects, in both directions.
 
-``to_wire`` never lets the text of an unexpected exception out; ``from_wire`` never raises.
+``to_wire`` never sends the text of an unexpected exception; ``from_wire`` never raises.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BY_CODE: dict[int, type[PeerError]] = {
 
 
 def cause_of(error: Exception) -> Exception:
-    """Return the one error that a group consists of, as the ``TaskGroup`` of a handler makes it; else the error."""
+    """Return the only error in a group, as the ``TaskGroup`` of a handler raises it; without a group, the error."""
     cause = error
     while isinstance(cause, ExceptionGroup):
         members = cast("tuple[Exception, ...]", cause.exceptions)
@@ -55,10 +55,10 @@ def cause_of(error: Exception) -> Exception:
 
 
 def drop_frames(error: BaseException) -> None:
-    """Let go of what an exception keeps alive, now that it was told and logged: the frames it was raised through.
+    """Release what an exception keeps alive after it was reported and logged: the frames it was raised through.
 
-    They hold the request, its arguments and often the exception itself: garbage that only a collection finds, which
-    can be long in coming. The exceptions behind it and in it let go as well.
+    They hold the request, its arguments and often the exception itself, in cycles that only the garbage collector
+    frees, possibly much later. The causes and members of the exception are released as well.
     """
     waiting, seen = [error], set[int]()
     while waiting:
@@ -73,9 +73,10 @@ def drop_frames(error: BaseException) -> None:
 
 
 def to_wire(error: BaseException) -> ErrorObject:
-    """Turn an exception into what the peer is told.
+    """Convert an exception to the error object for the peer.
 
-    Anything but a ``PeerError``, and one that another peer has sent to us, is "Internal error" and no more.
+    Anything other than a ``PeerError`` becomes "Internal error" without further text; so does a ``PeerError`` that we
+    received from another peer.
     """
     if isinstance(error, ExceptionGroup):
         error = cause_of(cast("ExceptionGroup[Exception]", error))
@@ -85,7 +86,7 @@ def to_wire(error: BaseException) -> ErrorObject:
 
 
 def from_wire(error: ErrorObject) -> PeerError:
-    """Turn an error reply into the exception of its code, or a plain ``PeerError`` for a code we do not know."""
+    """Convert an error reply to the exception of its code, or to a plain ``PeerError`` if the code is unknown."""
     received = _BY_CODE.get(error.code, PeerError)(error.message, code=error.code, data=error.data)
     received.remote = True
     return received

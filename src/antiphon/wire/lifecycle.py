@@ -1,4 +1,4 @@
-"""How two peers meet and watch over requests: handshake, discovery, capabilities, ping, progress, cancellation."""
+"""Life of a session and its requests: handshake, discovery, capabilities, ping, progress, cancellation."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ __all__ = [
 
 
 class ListChangedCapability(Wire, frozen=True, kw_only=True, gc=False):
-    """The server has tools, or prompts; ``list_changed`` says that it tells when their list changes."""
+    """The server has tools, or prompts; with ``list_changed`` it notifies clients when their list changes."""
 
     list_changed: bool | None = None
 
 
 class ResourcesCapability(Wire, frozen=True, kw_only=True, gc=False):
-    """The server has resources; it tells when the list changes, or when one that is subscribed to does."""
+    """The server has resources; it can notify clients when the list, or a resource they subscribed to, changes."""
 
     list_changed: bool | None = None
     subscribe: bool | None = None
 
 
 class ServerCapabilities(Wire, frozen=True, kw_only=True):
-    """What a server offers to a client. A capability is offered when it is not ``None``, however empty."""
+    """What a server offers. A capability is declared when it is not ``None``, however empty."""
 
     experimental: Mapping[str, Any] | None = None
     extensions: Mapping[str, Any] | None = None
@@ -55,7 +55,7 @@ class ServerCapabilities(Wire, frozen=True, kw_only=True):
 
 
 class InitializeRequestParams(RequestParams, frozen=True, kw_only=True):
-    """Params of ``initialize`` (up to 2025-11-25): what the client would like to speak, and can do."""
+    """Params of ``initialize`` (up to 2025-11-25): the revision the client proposes, and its capabilities."""
 
     protocol_version: str
     capabilities: ClientCapabilities
@@ -63,7 +63,7 @@ class InitializeRequestParams(RequestParams, frozen=True, kw_only=True):
 
 
 class InitializeResult(Result, frozen=True, kw_only=True):
-    """Result of ``initialize``: what will be spoken, and what the server can do."""
+    """Result of ``initialize``: the revision that is used, and the server's capabilities."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -72,7 +72,7 @@ class InitializeResult(Result, frozen=True, kw_only=True):
 
 
 class DiscoverResult(CacheableResult, frozen=True, kw_only=True):
-    """Result of ``server/discover`` (from 2026-07-28). The server names itself in ``meta``, as in every result."""
+    """Result of ``server/discover`` (from 2026-07-28). The server's name is in ``meta``, as in every result."""
 
     supported_versions: Sequence[str]
     capabilities: ServerCapabilities
@@ -80,14 +80,14 @@ class DiscoverResult(CacheableResult, frozen=True, kw_only=True):
 
 
 class CancelledNotificationParams(NotificationParams, frozen=True, kw_only=True):
-    """Params of ``notifications/cancelled``. Without an id (only a task of 2025-11-25 lacks it) it says nothing."""
+    """Params of ``notifications/cancelled``. Only for a task of 2025-11-25 is there no request id."""
 
     request_id: int | str | None = None
     reason: str | None = None
 
 
 class ProgressNotificationParams(NotificationParams, frozen=True, kw_only=True):
-    """Params of ``notifications/progress``: ``progress`` only grows, in units of the sender's own."""
+    """Params of ``notifications/progress``: ``progress`` only increases, in any unit the sender chooses."""
 
     progress_token: ProgressToken
     progress: int | float

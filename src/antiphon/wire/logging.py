@@ -9,19 +9,19 @@ from antiphon.wire.common import LoggingLevel, NotificationParams, RequestParams
 __all__ = ["LEVELS", "LoggingLevel", "LoggingMessageNotificationParams", "SetLevelRequestParams", "is_loud_enough"]
 
 LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
-"""From the least to the most severe (RFC 5424)."""
+"""From the least severe to the most severe (RFC 5424)."""
 
 _SEVERITY = {level: place for place, level in enumerate(LEVELS)}
 
 
 class SetLevelRequestParams(RequestParams, frozen=True, kw_only=True):
-    """Params of ``logging/setLevel``: send nothing less severe than this."""
+    """Params of ``logging/setLevel``: the least severe level to send."""
 
     level: LoggingLevel
 
 
 class LoggingMessageNotificationParams(NotificationParams, frozen=True, kw_only=True):
-    """Params of ``notifications/message``. ``data`` is any JSON: a string, or an object with fields."""
+    """Params of ``notifications/message``. ``data`` is any JSON, such as a string or an object."""
 
     level: LoggingLevel
     data: Any
@@ -29,5 +29,5 @@ class LoggingMessageNotificationParams(NotificationParams, frozen=True, kw_only=
 
 
 def is_loud_enough(level: LoggingLevel, threshold: LoggingLevel) -> bool:
-    """Tell whether a message of ``level`` passes a client that set ``threshold``."""
+    """Tell whether a message of ``level`` is severe enough for a client that set ``threshold``."""
     return _SEVERITY[level] >= _SEVERITY[threshold]

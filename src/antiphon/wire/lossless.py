@@ -1,6 +1,6 @@
-"""Members we do not know survive when a message is relayed or edited: only what changed is written anew.
+"""Keeps unknown members when a message is relayed or edited, by rewriting only what changed.
 
-Owns the merge of a change into the document it came from, on undecoded JSON: what did not change keeps its bytes.
+Owns merging a change into the JSON document it came from; what did not change keeps its bytes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SPACE = b" \t\r\n"
 
 
 def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
-    """Write a change into the document that ``before`` was decoded from, keeping all else, known to us or not.
+    """Apply a change to the document that ``before`` was decoded from; everything else is kept, known or unknown.
 
-    ``original`` itself comes back when nothing changed. Objects are merged by member; arrays by position when their
-    length stayed, and else from both ends; a block of content whose ``type`` changed is a new one.
+    Returns ``original`` itself if nothing changed. Objects are merged by member; arrays by position if their length is
+    unchanged, else from both ends. A block of content whose ``type`` changed is a new block.
     """
     if after is before:
         return bytes(original)

@@ -1,7 +1,7 @@
-"""Plain JSON made fit for a type: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
+"""Prepares JSON for decoding: unknown content becomes a stand-in, and a whole number written as 1.0 an integer.
 
-Owns the finding of both, along a plan that is made once per type, since a stranger decides how often it runs. What
-is decoded afterwards, and how the unknown content gets back in, is in ``envelope.decode``.
+The search follows a plan that is made once per type, because a peer decides how often it runs. ``envelope.decode``
+decodes the result and puts the unknown content back.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from antiphon.wire.content import Block, UnknownContent
 __all__ = ["MAX_UNKNOWN", "Path", "mend"]
 
 MAX_UNKNOWN = 1000
-"""Most unknown blocks in one message. More are left where they are, and the message then does not fit: each costs far
-more time than the bytes it takes, and a real message has a handful."""
+"""Most unknown blocks in one message. Further ones are left in place, so that the message is refused: each costs far
+more time than its size suggests, and real messages have only a few."""
 
 Path = tuple[str | int, ...]
-"""The way to a place in a decoded value, by attributes and indices."""
+"""The way to a place in a decoded value, by attributes and indexes."""
 
 Found = list[tuple[Path, UnknownContent]]
 
@@ -29,21 +29,21 @@ _STAND_IN: Mapping[str, str] = {"type": "text", "text": ""}
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
-    """What to look for at one place."""
+    """What to look for at one place of a document."""
 
     tags: frozenset[str]
-    """Types of content known here; empty where no content may stand."""
+    """Known types of content; empty where no content may stand."""
     whole: bool
-    """An integer is meant, and no other number."""
+    """Whether only an integer may stand here."""
     items: _Plan | None
-    """What to look for in the items of a list."""
+    """The plan for the items of a list."""
     tag_field: str | None
     fields: Mapping[str | None, tuple[tuple[str, str, _Plan], ...]]
-    """By tag (``None`` if there is one type only): member, attribute and plan of what to look into."""
+    """By tag (``None`` if there is only one type): member, attribute and plan of what to look into."""
 
 
 def mend(document: Any, kind: type) -> tuple[Any, Found]:
-    """Mend a document, in place as far as it goes; return it with the unknown content and where that was."""
+    """Mend a document, in place as far as possible. Returns it with the unknown content and the places of that."""
     found: Found = []
     plan = _plan_of(kind)
     return (document if plan is None else _mend(plan, document, (), found)), found
@@ -80,7 +80,7 @@ def _plan_of(kind: type) -> _Plan | None:
 
 
 def _plan(node: inspect.Type) -> _Plan | None:
-    """Make the plan for a type, or ``None`` where there is nothing to look for."""
+    """Make the plan for a type, or ``None`` if there is nothing to look for."""
     members = node.types if isinstance(node, inspect.UnionType) else (node,)
     structs = [member for member in members if isinstance(member, inspect.StructType)]
     tagged = len(structs) > 1

@@ -1,7 +1,7 @@
-"""The method table: every request and notification of the five revisions, one row each.
+"""The method table: one row for each request and notification of the five revisions.
 
-Owns who may send what, when, and with which types; what a message then does is decided by others. Tasks (2025-11-25,
-an experiment that 2026-07-28 removed) are left out.
+Owns who may send what, when, and with which types. Tasks (2025-11-25, an experiment that 2026-07-28 removed) are left
+out.
 """
 
 from __future__ import annotations
@@ -62,31 +62,32 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     direction: Direction
-    """Who sends it, in the revisions in which it travels as a message of its own."""
+    """Who sends it, in revisions in which it is a message of its own."""
     params: type[Wire]
     result: type[Wire] | None = None
     """Type of the result; ``None`` for a notification."""
     since: str = _FIRST
     """First revision that has it."""
     until: str | None = None
-    """Last revision that has it."""
+    """Last revision that has it; ``None`` if the newest one does."""
     needs: str | None = None
-    """Capability, with dots, that the receiver must have declared; see ``needed``."""
+    """Capability that the receiver must have declared, as a dotted path; see ``needed``."""
     needs_since: str = _FIRST
-    """First revision in which that capability exists and so is asked for."""
+    """First revision that has this capability, and so requires it."""
     client_until: str | None = None
-    """Last revision in which the client sends it, where ``direction`` is "both" and the server goes on."""
+    """Last revision in which the client sends it too, if ``direction`` is "both" and only the server goes on sending
+    it."""
     ask: bool = False
-    """A question of the server's: a request in legacy revisions, an entry of ``inputRequests`` in modern ones."""
+    """A question of the server: a request in legacy revisions, an entry of ``inputRequests`` in modern ones."""
     rounds: bool = False
     """May be answered by an ``InputRequiredResult`` (modern)."""
     cacheable: bool = False
     """Its result may carry ``ttlMs`` and ``cacheScope`` (modern)."""
     deprecated_since: str | None = None
-    """First revision that deprecates it; it is served all the same."""
+    """First revision that deprecates it; it is still served."""
 
     def exists_in(self, revision: str) -> bool:
-        """Tell whether a revision has this method at all, be it only inside ``inputRequests``."""
+        """Tell whether a revision has this method, if only inside ``inputRequests``."""
         return self.since <= revision and (self.until is None or revision <= self.until)
 
     def sent_by(self, side: Side, revision: str) -> bool:
@@ -102,7 +103,7 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
         return self.deprecated_since is not None and revision >= self.deprecated_since
 
     def needed(self, revision: str) -> str | None:
-        """Return the capability that the receiver must have declared in this revision, with dots, or ``None``."""
+        """Return the capability that the receiver must have declared in this revision, as a dotted path, if any."""
         return self.needs if revision >= self.needs_since else None
 
 
@@ -172,7 +173,7 @@ _PROMPTS = (
     _request("prompts/list", PaginatedParams, ListPromptsResult, needs="prompts", cacheable=True),
     _request("prompts/get", GetPromptRequestParams, GetPromptResult, needs="prompts", rounds=True),
     _notice("notifications/prompts/list_changed"),
-    # Completion is older than its capability: the first revision has the method and no way to declare it.
+    # Completion is older than its capability: in the first revision a server cannot declare it.
     _request(
         "completion/complete", CompleteRequestParams, CompleteResult, needs="completions", needs_since=_COMPLETIONS
     ),
@@ -223,7 +224,7 @@ _ASKS = (
 METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS)}
 )
-"""Every method and notification by its name."""
+"""Every method and notification, by name."""
 
 spec = METHODS.get
-"""Find the row of a method, or ``None`` if no revision has it."""
+"""Return the row of a method, or ``None`` if no revision has it."""

@@ -1,6 +1,6 @@
-"""Who asks, and why: the facts that go with every ask from the client to whoever answers it.
+"""Who asks, and why: the facts that a client passes to an answerer with every ask.
 
-Pure data, built by the client, read by the host; none of it travels. How an answer is found is the host's business.
+Plain data, made by the client and read by the host; none of it is sent.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ __all__ = ["MEMORY", "Launch", "Origin", "OriginCall", "Round", "coarser", "desc
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 MEMORY = "memory:"
-"""The first word of a server that is no program: an object in this process."""
+"""First word of a target that is no program but an object in this process."""
 _COMMAND = "command:2."
-"""Begins the identity of a launch. Earlier releases hashed the words of a command line: ``command:<sha256>``."""
+"""Prefix of a launch's identity. Earlier releases hashed the words of the command line: ``command:<sha256>``."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command line would run, as ``antiphon.identity`` found it out."""
+    """What a command line would run, as ``antiphon.identity`` determined it."""
 
     program: str
-    """The root of a virtual environment, or the program's file; an interpreter's without its minor version."""
+    """The root of a virtual environment, or the file of the program; for an interpreter, without its minor version."""
     arguments: tuple[str, ...] = ()
-    """As they are given, but for the file of a script, which is absolute."""
+    """As given, except that the file of a script is absolute."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Those of the entry that choose code, by name."""
+    """Environment variables of the configuration that determine which code runs, by name."""
     folder: str | None = None
-    """Where it is started, if that chooses code."""
+    """Working folder, if it determines which code runs."""
     alike: tuple[str, ...] = ()
-    """The words that are left without folders, versions and options of the interpreter."""
+    """The words without folders, versions and options of the interpreter."""
     typed: tuple[str, ...] = ()
     """The command line as it was configured."""
     shown: tuple[str, ...] = ()
-    """The command line for people: as it was configured, but for the file of a script, which is absolute."""
+    """The command line for people: as configured, except that the file of a script is absolute."""
     pinned: bool = True
-    """Whether it names the version of what it runs; false for a package that is fetched in its newest version."""
+    """Whether it names a fixed version; false for a package that is fetched in its newest version."""
 
 
 class OriginCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of ours that an ask belongs to."""
+    """The request of this client that an ask belongs to."""
 
     id: str
-    """Names the call on this side: the same for all its asks, rounds and retries, never reused by another call."""
+    """Names the call on this side: the same in all its asks, rounds and retries, and never reused."""
     method: str
     """``"tools/call"``, ``"prompts/get"``, ..."""
     name: str | None = None
-    """The tool, prompt or URI."""
+    """Name of the tool or prompt, or the URI."""
     arguments: dict[str, Any] | None = None
-    """What the tool or prompt was called with."""
+    """The arguments of the tool or prompt."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ask-and-retry of a call this is (modern era)."""
+    """Which round of a call this is (modern era)."""
 
     n: int
     """From 1."""
     max: int
-    """How many the client will go along with."""
+    """Most rounds the client allows."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,35 +75,36 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Names this ask on this side; unique in the process."""
     identity: str
-    """Who the server is, by what would run or by its URL (see ``identify``), never by what it says of itself."""
+    """Identifies the server by what its command line runs, or by its URL (see ``identify``), not by what it
+    declares."""
     coarser: tuple[str, ...] = ()
-    """Identities that it shares with servers alike: without folders, versions and variables, and in the form of earlier
-    releases. Denials, caps and spending go by these as well, permissions never."""
+    """Identities shared with similar servers: without folders, versions and variables, and in the forms of earlier
+    releases. Denials, caps and spending apply to these as well, permissions never do."""
     pinned: bool = True
-    """Whether it is known which version would run; if not, no permission outlasts the process."""
+    """Whether it is known which version runs; if not, no permission outlasts the process."""
     target: str
     """The command line or URL, for display; without credentials."""
     server: Implementation | None = None
-    """Name and version as the server declares them: not to be trusted."""
+    """Name and version that the server declares; not verified."""
     call: OriginCall | None = None
-    """The request of ours this belongs to; ``None`` if the server asked in the background."""
+    """The request this ask belongs to; ``None`` if the server asked in the background."""
     round: Round | None = None
     """``None`` in the legacy era."""
     revision: str | None = None
-    """The agreed protocol revision, as a label."""
+    """The name of the agreed protocol revision."""
     patience: float | None = None
-    """Seconds that the answer is waited for, as far as that is known on this side; ``None`` where it is not."""
+    """Seconds for which the server waits for the answer; ``None`` if unknown."""
     tool: Tool | None = None
-    """Where a call of ours is to be confirmed: what the server says of the tool, not to be trusted."""
+    """What the server declares about the tool whose call is to be confirmed; not verified."""
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """Its identity, and those coarser than it: whatever denies one of them denies this server."""
+        """Its identity and the coarser ones: a denial of any of them denies this server."""
         return (self.identity, *self.coarser)
 
     @property
     def alike(self) -> str:
-        """What caps and spending count by: the first of the coarser identities, or else its own."""
+        """The identity that caps and spending are counted by: the first coarser one, or else its own."""
         return self.coarser[0] if self.coarser else self.identity
 
 

@@ -1,4 +1,4 @@
-"""Roots: the folders a client works in (deprecated at 2026-07-28)."""
+"""Roots: the folders in which a client lets a server work (deprecated at 2026-07-28)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rounds: a server answers a call with questions, and the client repeats the call with answers (from 2026-07-28).
 
-Owns the result that asks; the retry's members are in ``common.RoundParams``. Asks and answers stay undecoded here:
-``methods.METHODS[ask.method]`` has the types of both.
+Owns the result that asks; ``common.RoundParams`` has the members of a retry. Asks and answers stay undecoded here:
+``methods.METHODS[ask.method]`` has their types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class InputRequest(Wire, frozen=True, kw_only=True):
 
 
 class InputRequiredResult(Wire, frozen=True, kw_only=True, tag_field="resultType", tag=INPUT_REQUIRED):
-    """Result of a call that needs answers first: asks, state or both. Writes its own ``resultType``."""
+    """Result of a call that needs answers first: asks, a state or both. It sets ``resultType`` itself."""
 
     input_requests: dict[str, InputRequest] | None = None
     request_state: str | None = None
@@ -47,9 +47,9 @@ _peek = msgspec.json.Decoder(_Peek).decode
 
 
 def result_type_of(result: Raw | bytes) -> str | None:
-    """Look at ``resultType`` of an undecoded result, without decoding the rest; absent is ``None``.
+    """Return ``resultType`` of an undecoded result without decoding the rest; ``None`` if it is absent.
 
     Raises:
-        msgspec.ValidationError: the result is no object, or its ``resultType`` no string.
+        msgspec.ValidationError: the result is no object, or its ``resultType`` is no string.
     """
     return _peek(result).result_type

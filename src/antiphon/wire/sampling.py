@@ -1,8 +1,8 @@
 """Sampling: a server asks the client's model for a completion (deprecated at 2026-07-28, fully supported).
 
-Owns the messages, and the rules of a conversation for both sides: who may say what, and how uses of tools and their
-results pair up. What sizes and media types are taken is the host's business. Source: 2025-11-25 client/sampling, "Tool
-Result Messages" and "Tool Use and Result Balance".
+Owns the messages and, for both sides, the rules of a conversation: who may say what, and how tool uses and results
+belong together. The host limits sizes and media types. Source: 2025-11-25 client/sampling, "Tool Result Messages" and
+"Tool Use and Result Balance".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SamplingMessage(Wire, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> Sequence[SamplingContent]:
-        """The content as a list, whichever way it came."""
+        """The content as a list, in either form."""
         return self.content if isinstance(self.content, Sequence) else [self.content]
 
     @property
@@ -56,7 +56,7 @@ class ModelHint(Wire, frozen=True, kw_only=True, gc=False):
 
 
 class ModelPreferences(Wire, frozen=True, kw_only=True):
-    """What the server would like the model to be. Priorities go from 0 to 1; the client decides."""
+    """What the server wants of a model, with priorities from 0 to 1; the client decides."""
 
     hints: Sequence[ModelHint] | None = None
     cost_priority: int | float | None = None
@@ -81,13 +81,13 @@ class CreateMessageRequestParams(RequestParams, frozen=True, kw_only=True):
     temperature: int | float | None = None
     stop_sequences: Sequence[str] | None = None
     metadata: dict[str, Any] | None = None
-    """For the provider, in a format of its own."""
+    """For the provider, in the provider's own format."""
     tools: Sequence[Tool] | None = None
     tool_choice: ToolChoice | None = None
 
 
 class CreateMessageResult(Wire, frozen=True, kw_only=True):
-    """What the model said. ``stop_reason``: endTurn, stopSequence, maxTokens, toolUse or the provider's own."""
+    """The model's answer. ``stop_reason`` is endTurn, stopSequence, maxTokens, toolUse or a provider's own value."""
 
     role: Role
     content: SamplingContent | Sequence[SamplingContent]
@@ -97,13 +97,13 @@ class CreateMessageResult(Wire, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> Sequence[SamplingContent]:
-        """The content as a list, whichever way it came."""
+        """The content as a list, in either form."""
         return self.content if isinstance(self.content, Sequence) else [self.content]
 
     @property
     def text(self) -> str:
         """All blocks of text, joined by newlines."""
-        # Mostly it is one.
+        # Nearly always there is exactly one block.
         return self.content.text if type(self.content) is TextContent else text_of(self.blocks)
 
 
@@ -111,13 +111,14 @@ Placed = list[tuple[str, SamplingContent]]
 
 
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:
-    """Check that a conversation keeps the rules on uses of tools and their results.
+    """Check that a conversation follows the rules for tool uses and results.
 
-    Uses come from the assistant only, results from the user only; a message with results holds nothing else; every use
-    is answered in the next message, and every result answers, once, a use of the message before it.
+    Only the assistant uses tools, and only the user sends results; a message with results holds nothing else. The next
+    message answers every use, and every result answers exactly one use of the message before it.
 
     Raises:
-        InvalidParams: the place, such as ``messages[3].content[0]``, begins the message and is ``data.place``.
+        InvalidParams: a rule is broken; the message begins with the place, such as ``messages[3].content[0]``, which is
+            also ``data.place``.
     """
     open_uses: dict[str, str] = {}
     for at, message in enumerate(messages):
@@ -154,7 +155,7 @@ def _check_message(message: SamplingMessage, placed: Placed, place: str) -> None
 
 
 def _answer(open_uses: dict[str, str], placed: Placed) -> None:
-    """Take from the open uses what this message answers."""
+    """Remove the uses that this message answers from the open ones."""
     for place, block in placed:
         if isinstance(block, ToolResultContent) and open_uses.pop(block.tool_use_id, None) is None:
             _refuse(f"{place}.toolUseId", "answers no tool_use of the message before it, or one answered already")

@@ -1,4 +1,4 @@
-"""Subscriptions: one long request under which a server tells what changes (from 2026-07-28)."""
+"""Subscriptions: one long request during which a server sends notifications of changes (from 2026-07-28)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 class SubscriptionFilter(Wire, frozen=True, kw_only=True):
-    """What the client wants to hear of, or what of it the server will tell."""
+    """What the client subscribes to, or the part of it that the server accepts."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -37,4 +37,4 @@ class SubscriptionsAcknowledgedNotificationParams(NotificationParams, frozen=Tru
 
 
 class SubscriptionsListenResult(Result, frozen=True, kw_only=True):
-    """Result of ``subscriptions/listen``, at its end. ``meta`` holds the subscription's id, as all its messages do."""
+    """Result of ``subscriptions/listen``, at its end. ``meta`` has the subscription's id, like all its messages."""

@@ -39,7 +39,7 @@ class ToolExecution(Wire, frozen=True, kw_only=True, gc=False):
 
 
 class Tool(Wire, frozen=True, kw_only=True):
-    """Definition of a tool. Both schemas are JSON Schema (2020-12 where they do not say otherwise)."""
+    """Definition of a tool. Both schemas are JSON Schema (2020-12 unless they name another dialect)."""
 
     name: str
     input_schema: dict[str, Any]
@@ -59,7 +59,7 @@ class ListToolsResult(PaginatedResult, frozen=True, kw_only=True):
 
 
 def raw_arguments(arguments: Mapping[str, Any] | None) -> Raw:
-    """Encode the arguments of a call, or leave them out when there are none."""
+    """Encode the arguments of a call; without arguments the member is left out."""
     return ABSENT if arguments is None else Raw(encode(arguments))
 
 
@@ -71,16 +71,22 @@ class CallToolRequestParams(RoundParams, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Any] | None = None, *, meta: RequestMeta | None = None) -> Self:
-        """Make the params of a call from plain values."""
+        """Make the params of a call from plain values.
+
+        Args:
+            name: name of the tool.
+            arguments: the tool's arguments by name; none by default.
+            meta: the request's ``_meta``.
+        """
         return cls(name=name, arguments=raw_arguments(arguments), meta=meta)
 
 
 class CallToolResult(Result, frozen=True, kw_only=True):
-    """Result of ``tools/call``. A tool that failed says so by ``is_error``: that is for the model, and no exception."""
+    """Result of ``tools/call``. ``is_error`` marks the failure of a tool, which is for the model and raises nothing."""
 
     content: Sequence[ContentBlock]
     structured_content: Any = None
-    """An object; from 2026-07-28 any JSON, of which ``null`` cannot be told from absent."""
+    """An object; from 2026-07-28 any JSON value, of which ``null`` cannot be told from an absent one."""
     is_error: bool = False
 
     @property

@@ -1,9 +1,8 @@
-"""One way to answer what a server asks, whether it came as a request or within a round.
+"""Answers to what a server asks, whether it came as a request or in a round.
 
-Owns what a client offers, what an ask has to be before an answerer sees it (the protocol's rules, and bounds that hold
-for every answerer), and the shapes in which answerers may reply. Whether to answer, and with which model, is the
-answerer's decision: a ``Host``, which looks much closer, or any function of the same form. Sources: 2025-11-25
-client/sampling, client/elicitation.
+Owns the capabilities a client declares, checks of an ask before an answerer sees it (the protocol's rules, and limits
+for all answerers), and the forms in which answerers may reply. The answerer (a ``Host``, which checks far more, or any
+such function) decides whether and how to answer. Sources: 2025-11-25 client/sampling, client/elicitation.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "admit", "shaped", "shaped_answers", "takes_two"]
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
-"""Answers a sampling request; a string is a text answer. Raise ``Rejected`` to say no."""
+"""Answers a sampling request; a string is a text answer. Raises ``Rejected`` to refuse."""
 
 Elicitor = Callable[[ElicitRequestParams, Origin], Awaitable[ElicitResult | Mapping[str, Any] | None]]
-"""Answers an elicitation; a mapping is an accepted form, ``None`` (or to raise ``Rejected``) declines."""
+"""Answers an elicitation; a mapping is an accepted form, ``None`` (or raising ``Rejected``) declines."""
 
 Roots = Sequence[str | Path | Root] | Callable[[], Awaitable[Sequence[str | Path | Root]]]
 
 OnRound = Callable[[PendingRound[Any]], object]
-"""Called with each round before anything of it is answered, and may be a coroutine; what it raises ends the call."""
+"""Called with each round before any of its asks is answered; may be async. An exception from it ends the call."""
 
 
 _REPORTING = 5.0
-"""Seconds that a client that is closed waits for its answerers to record what became of their answers."""
+"""Seconds for which ``close`` waits for answerers that record what became of their answers."""
 
 log = logging.getLogger("antiphon.client")
 
 
 class Answers:
-    """Everything a client can be asked for."""
+    """The answerers of one client."""
 
     def __init__(
         self,
@@ -72,19 +71,19 @@ class Answers:
             raise ConfigError(f"on_round= must be a function (pending); got {on_round!r}")
         _check_roots(roots)
         self.on_round = on_round
-        """Who looks at each round first."""
+        """Sees each round first."""
         self._sampling = sampling
         self._elicitation = elicitation
         self._roots = roots
         self._timeout = timeout
         self.timeout = timeout
-        """Seconds that an answerer has; ``None`` for no bound."""
+        """Seconds an answerer may take; ``None`` for no limit."""
         self._reports: set[asyncio.Future[None]] = set()
         offered = self.capabilities().sampling
         self._offers_context = offered is not None and offered.context is not None
 
     def capabilities(self) -> ClientCapabilities:
-        """Say what is offered: what the answerer itself says, or else the plain form of it."""
+        """Return the client's capabilities: those an answerer declares itself, or else the plain ones."""
         return ClientCapabilities(
             sampling=_own(self._sampling, "sampling", SamplingCapability()),
             elicitation=_own(self._elicitation, "elicitation", ElicitationCapability(form={})),
@@ -92,18 +91,17 @@ class Answers:
         )
 
     def admit(self, params: Wire) -> Wire:
-        """Check an ask, and return it as an answerer may see it. See ``intake.admit``."""
+        """Check an ask, and return it as an answerer may see it. See the function ``admit``."""
         return admit(params, offers_context=self._offers_context)
 
     async def answer(self, params: Wire, origin: Origin) -> Wire:
         """Answer one ask that was admitted.
 
-        An elicitation that is rejected is declined, and one that is not answered in time cancelled: a form has words
-        for that.
+        A refused elicitation is answered with ``decline``, and one that takes too long with ``cancel``.
 
         Raises:
-            MethodNotFound: it is nothing this client offers.
-            Rejected: sampling was refused, or took longer than the answerer has.
+            MethodNotFound: this client does not offer this.
+            Rejected: sampling was refused, or the answerer took too long.
             Whatever the answerer raises.
         """
         if self._timeout is None:
@@ -121,11 +119,11 @@ class Answers:
 
     @property
     def reports(self) -> bool:
-        """Whether an answerer wants to know what becomes of its answers: a ``Host`` does."""
+        """Whether an answerer wants to know what becomes of its answers, as a ``Host`` does."""
         return any(_told(answerer) is not None for answerer in (self._sampling, self._elicitation))
 
     def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
-        """Tell the answerer what became of its answer; see ``Host.handed_over``. Nobody waits for it."""
+        """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""
         told = _told(self._sampling if isinstance(params, CreateMessageRequestParams) else self._elicitation)
         recording = None if told is None else told(origin, why)
         if recording is not None:
@@ -139,7 +137,7 @@ class Answers:
             log.warning("what became of an answer could not be recorded: %s", type(error).__name__)
 
     async def wait_reported(self) -> None:
-        """Wait until the answerers have recorded what became of their answers, but not for long."""
+        """Wait a short time for answerers to record what became of their answers."""
         if self._reports:
             await asyncio.wait(self._reports, timeout=_REPORTING)
 
@@ -176,7 +174,7 @@ class Answers:
 
 
 def _told(answerer: object) -> Callable[[Origin, str | None], Awaitable[None] | None] | None:
-    """Return what an answerer learns the end of its answers by, if it wants to."""
+    """Return the function that reports the end of an answer to an answerer, if it has one."""
     owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
     return getattr(owner, "handed_over", None)
 
@@ -190,7 +188,7 @@ def takes_two(answerer: object) -> bool:
     except TypeError:
         return False
     except ValueError:
-        # Functions written in C may not say what they take.
+        # Functions written in C may have no signature.
         return True
     return True
 
@@ -202,13 +200,13 @@ def _not_async(name: str, answer: object) -> LocalProtocolError:
 
 
 def _check_roots(roots: object) -> None:
-    # A text is a sequence of texts: of "/srv/docs" the first would be "/", and everything would be offered.
+    # A string is a sequence of strings: of "/srv/docs" the first would be "/", and everything would be offered.
     if roots is not None and not callable(roots) and (isinstance(roots, str) or not isinstance(roots, Sequence)):
         raise ConfigError(f"roots= must be a list of paths, URIs and Roots, or an async function; got {roots!r}")
 
 
 def _own(answerer: object, kind: str, plain: Any) -> Any:
-    """Return the capability an answerer declares through ``capabilities`` (a ``Host`` does), or the plain one."""
+    """Return the capability an answerer declares by ``capabilities`` (a ``Host`` does), or else the plain one."""
     if answerer is None:
         return None
     owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
@@ -217,7 +215,7 @@ def _own(answerer: object, kind: str, plain: Any) -> Any:
 
 
 def shaped(method: str, given: object) -> Wire:
-    """Turn an answer given in short into the result that travels: a string, a mapping, ``None``, a list of roots.
+    """Convert an answer in a short form (a string, a mapping, ``None``, a list of roots) to the result that is sent.
 
     Raises:
         LocalProtocolError: it is no answer to this method.
@@ -234,7 +232,7 @@ def shaped(method: str, given: object) -> Wire:
 
 
 def shaped_answers(pending: PendingRound[Any], answers: Mapping[str, object]) -> dict[str, Wire]:
-    """Turn answers to a round, given in short, into results by their keys.
+    """Convert answers to a round in short forms to results, by their keys.
 
     Raises:
         LocalProtocolError: there is no such ask, or this is no answer to it.
@@ -282,32 +280,32 @@ def _root(given: str | Path | Root) -> Root:
 
 
 MAX_MESSAGES = 1_000
-"""Messages in one request. A long tool loop has some hundred."""
+"""Most messages in one request. A long tool loop has some hundred."""
 
 MAX_BLOCKS = 1_000
-"""Blocks in one message."""
+"""Most blocks in one message."""
 
 MAX_TOOLS = 256
-"""Tools in one request; vendors take 128."""
+"""Most tools in one request; vendors accept 128."""
 
 MAX_LIST = 256
-"""Model hints, and stop sequences, in one request."""
+"""Most model hints, and most stop sequences, in one request."""
 
 MAX_TOKENS = 128 * 1024
-"""Most tokens an answerer is asked for. No model of 2026 answers with more, and whoever asks for more means "all"."""
+"""Most tokens an answerer is asked for. No model of 2026 answers with more; a larger number means "no limit"."""
 
 MAX_FORM = 256 * 1024
-"""Bytes of an elicitation: its message, its form or its address."""
+"""Most bytes of an elicitation: its message, its form or its address."""
 
 
 def admit(params: Wire, *, offers_context: bool = False) -> Wire:
     """Check an ask, and return it as an answerer may see it.
 
-    A ``maxTokens`` above ``MAX_TOKENS`` becomes that, which the specification leaves to the client; an
+    A ``maxTokens`` above ``MAX_TOKENS`` is lowered to that, which the specification leaves to the client; an
     ``includeContext`` that was not offered is dropped.
 
     Raises:
-        InvalidParams: the place is named, in the message and as ``data.place``.
+        InvalidParams: the ask is not valid; the message and ``data.place`` name the place.
     """
     if isinstance(params, CreateMessageRequestParams):
         _check_sampling(params)

@@ -1,8 +1,7 @@
-"""From a target to a channel: what a target means, and how to reach it.
+"""Targets: what a target means, and how to connect to it.
 
 A target is a ``Server`` object, a URL (http, https, ws, wss), a command line (text or list), the path of a ``.py``
-file, or an entry of an ``mcpServers`` configuration (``command``, ``args``, ``env``, ``cwd``; or ``url``,
-``headers``).
+file, or an entry of an ``mcpServers`` configuration (``command``, ``args``, ``env``, ``cwd``; or ``url``, ``headers``).
 """
 
 from __future__ import annotations
@@ -38,10 +37,14 @@ __all__ = [
 
 @runtime_checkable
 class Serves(Protocol):
-    """Something that serves a channel: a ``Server`` object, reached in memory."""
+    """Something that serves a channel: a ``Server`` object, connected in memory."""
 
     async def serve(self, channel: Channel) -> None:
-        """Serve one client until it ends."""
+        """Serve one client until it ends.
+
+        Args:
+            channel: where its frames come from and go to.
+        """
         ...
 
 
@@ -67,10 +70,10 @@ Target = Serves | str | Path | Sequence[str] | Mapping[str, Any]
 
 
 def resolve(target: Target) -> Serves | Command | Address:
-    """Say what a target means.
+    """Resolve a target.
 
     Raises:
-        ConfigError: it means nothing; the message says what it could be.
+        ConfigError: it is no target; the message says what could be one.
     """
     if isinstance(target, Mapping):
         return _entry(target)
@@ -97,7 +100,7 @@ def resolve(target: Target) -> Serves | Command | Address:
 
 def _address(url: str, headers: Mapping[str, str] | None) -> Address:
     try:
-        # The port is read only when it is asked for.
+        # ``urlsplit`` validates the port only when it is read.
         _ = urlsplit(url).port
     except ValueError as error:
         raise ConfigError(f"cannot read the URL {url!r}: {error}") from None
@@ -110,7 +113,7 @@ def with_options(
     ssl: tls.SSLContext | bool | None,
     proxy: str | None,
 ) -> Serves | Command | Address:
-    """Add what only an address has a use for; ``ConfigError`` if the target is none."""
+    """Add options that only a URL can use; ``ConfigError`` if the target is no URL."""
     if headers is None and ssl is None and proxy is None:
         return where
     if not isinstance(where, Address):
@@ -120,9 +123,9 @@ def with_options(
 
 
 def located(where: Serves | Command | Address) -> str | list[str] | Launch:
-    """Return what a host knows a server by: its URL, what its command line would run, or its name in memory.
+    """Return what identifies a server to a host: its URL, what its command line would run, or its name in memory.
 
-    To be called before the server is started: what runs then could change the files that are looked at.
+    Call this before the server is started, because a running server could change the files that are examined.
     """
     if isinstance(where, Address):
         return where.url
@@ -167,7 +170,7 @@ class _Entry(Struct):
 
 
 class Opened(Struct, frozen=True):
-    """A channel, and what to end with it."""
+    """A channel, and the task to end with it."""
 
     channel: Channel
     serving: asyncio.Task[None] | None = None
@@ -180,7 +183,7 @@ async def reach(
     inherit_env: bool = False,
     oldest: bool = False,
 ) -> Opened:
-    """Open a channel to the server, starting it if it is a command. ``oldest``: over HTTP+SSE (2024-11-05)."""
+    """Open a channel to the server, starting it if it is a command. ``oldest``: use HTTP+SSE (2024-11-05)."""
     if isinstance(where, Address):
         return Opened(await _dial(where, oldest=oldest))
     if isinstance(where, Command):
@@ -198,7 +201,7 @@ async def reach(
 
 
 async def _dial(where: Address, *, oldest: bool) -> Channel:
-    # Imported here: whoever stays on this machine does not pay for the HTTP library.
+    # Imported here, so that clients of local servers do not load the HTTP library.
     if where.url.startswith(("ws://", "wss://")):
         from antiphon.transports.websocket.client import WebSocketClientChannel as Kind
     elif oldest:
@@ -209,13 +212,13 @@ async def _dial(where: Address, *, oldest: bool) -> Channel:
 
 
 def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bool]:
-    """Return what tells, by a server's answer to ``initialize``, that it must be spoken to over HTTP+SSE."""
+    """Return a function that tells from a server's error reply to ``initialize`` that HTTP+SSE must be used."""
     if not isinstance(where, Address) or not where.url.startswith("http"):
         return lambda _error: False
     from antiphon.transports.http.client.failures import http_status, is_not_streamable
 
     def may_be(error: PeerError) -> bool:
-        # Some refuse with a status, some with a JSON-RPC error beside it; trying costs one request.
+        # Some servers refuse with an HTTP status, others with a JSON-RPC error; trying costs one request.
         return is_not_streamable(error) or (http_status(error) is None and error.code < 0)
 
     return may_be

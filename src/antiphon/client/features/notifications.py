@@ -1,7 +1,8 @@
-"""What the server tells without being asked: log messages, and changes, in both eras.
+"""Notifications of the server: log messages and changes, in both eras.
 
-Owns who hears of what. A modern client listens (``subscriptions/listen``); before, it subscribes to resources, and the
-rest comes unasked. Sources: 2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources, Subscriptions.
+Owns the distribution to listeners. A modern client listens (``subscriptions/listen``); a legacy one subscribes to
+resources and receives the other notifications anyway. Sources: 2026-07-28 basic/patterns/subscriptions; 2025-11-25
+server/resources, Subscriptions.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Notices:
-    """The notifications of one client's server."""
+    """The notifications that one client receives."""
 
     def __init__(self, on_log: OnLog | None) -> None:
         self.cache: Cache | None = None
@@ -61,21 +62,21 @@ class Notices:
         self._listening: list[Listening] = []
 
     def add(self, listening: Listening) -> None:
-        """Tell a listener of changes from now on."""
+        """Send changes to a listener from now on."""
         self._listening.append(listening)
 
     def remove(self, listening: Listening) -> None:
-        """Tell a listener nothing more."""
+        """Stop sending changes to a listener."""
         if listening in self._listening:
             self._listening.remove(listening)
 
     @property
     def uris(self) -> set[str]:
-        """The resources that listeners want to hear of."""
+        """The resources that listeners subscribed to."""
         return {uri for listening in self._listening for uri in listening.uris}
 
     def take(self, event: Notified) -> object:
-        """Take one notification; returns what a callback returned, to be awaited if it is a coroutine."""
+        """Handle one notification; return what a callback returned, to be awaited if it is a coroutine."""
         params = event.params
         if isinstance(params, LoggingMessageNotificationParams):
             return self._log(params)
@@ -114,7 +115,7 @@ class Notices:
                 listening.tell(change)
 
     def ended(self) -> None:
-        """Tell every listener that nothing more will come."""
+        """Tell every listener that no more changes will come."""
         for listening in list(self._listening):
             listening.end()
 
@@ -124,7 +125,8 @@ def _tag(params: NotificationParams) -> object:
 
 
 MAX_WAITING = 1_000
-"""Most changes kept for a reader that is slow; the oldest go first, since every change only says: look again."""
+"""Most changes kept for a slow reader. The oldest are dropped first, since a change only says that something must be
+read again."""
 
 _ACKNOWLEDGE = 10.0
 """Seconds a server has to acknowledge a subscription."""
@@ -135,9 +137,9 @@ class Listening:
 
     def __init__(self, calls: Calls, notices: Notices, wanted: SubscriptionFilter) -> None:
         self.honoured: SubscriptionFilter = wanted
-        """What the server has agreed to tell."""
+        """What the server agreed to send."""
         self.subscription: RequestId | None = None
-        """Id of the subscription, where the revision has one."""
+        """Id of the subscription; ``None`` in revisions without one."""
         self._calls = calls
         self._notices = notices
         self._wanted = wanted
@@ -169,7 +171,8 @@ class Listening:
             self._stream.cancel()
             await asyncio.wait([self._stream])
         elif not self._calls.peer.is_over:
-            # Before 2026-07-28 a connection is subscribed to a resource or not, however many here listen to it.
+            # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners
+            # it has here.
             for uri in set(self.uris) - self._notices.uris:
                 params = UnsubscribeRequestParams(uri=uri)
                 await self._calls.plain("resources/unsubscribe", params, EmptyResult, timeout=_ACKNOWLEDGE)
@@ -187,13 +190,17 @@ class Listening:
 
     @property
     def uris(self) -> Sequence[str]:
-        """The resources it wants to hear of."""
+        """The resources it subscribes to."""
         return self._wanted.resource_subscriptions or ()
 
-    # --- told by Notices ----------------------------------------------------------------------------------------
+    # --- called by Notices --------------------------------------------------------------------------------------
 
     def tell(self, change: Change) -> None:
-        """Take one change, if it is wanted."""
+        """Add one change, if it was subscribed to.
+
+        Args:
+            change: what changed.
+        """
         if self._wants(change):
             self._changes.append(change)
             self._news.set()
@@ -204,12 +211,16 @@ class Listening:
         return bool(getattr(self._wanted, f"{change.kind}_list_changed"))
 
     def acknowledged(self, honoured: SubscriptionFilter) -> None:
-        """Take note of what the server agreed to."""
+        """Note what the server agreed to send.
+
+        Args:
+            honoured: the part of the subscription that it accepted.
+        """
         self.honoured = honoured
         self._ready.set()
 
     def end(self) -> None:
-        """Let the iteration end once everything was read."""
+        """End the iteration after the changes that are already here."""
         self._over = True
         self._news.set()
 

@@ -1,8 +1,7 @@
-"""Input rounds, the client's side: call, be asked, answer, call again, until there is a result (from 2026-07-28).
+"""The client's loop of input rounds: call, answer, and call again until there is a result (from 2026-07-28).
 
-Pure loop over functions: ``send`` makes one request of the params, ``admit`` says whether an ask may be answered,
-``answer`` answers it. Owns the limits, and that a round is taken whole or not at all. Source: 2026-07-28
-basic/patterns/mrtr.
+Works on functions: ``send`` makes one request, ``admit`` tells whether an ask may be answered, ``answer`` answers it.
+Owns the limits. A round is answered completely or not at all. Source: 2026-07-28 basic/patterns/mrtr.
 """
 
 from __future__ import annotations
@@ -30,18 +29,19 @@ Answer = Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]
 Send = Callable[[RoundParams], Awaitable[R | InputRequiredResult]]
 
 MAX_STATE = 1024 * 1024
-"""Longest ``requestState`` taken, in characters: it comes back with every retry."""
+"""Longest ``requestState`` accepted, in characters, since every retry sends it back."""
 
 
 class RoundLimits(Struct, frozen=True, kw_only=True):
-    """What one call of ours may cost in questions, on every revision.
+    """How many questions the server may ask during one call, on every revision.
 
-    ``rounds``: how often the call may be answered with questions (2026-07-28). ``asks``: how many questions all of them
-    together may hold; before 2026-07-28, how many may come while the call is open. ``at_once``: how many questions of
-    the call are with an answerer at the same time; the others wait.
+    Args:
+        rounds: how often the call may be answered with questions (2026-07-28).
+        asks: number of questions in all rounds together; before 2026-07-28, number of requests during the call.
+        at_once: number of questions of the call that are with answerers at the same time; others wait.
 
     Raises:
-        ConfigError: a limit is negative, or nothing could ever be answered.
+        ConfigError: a limit is negative, or ``at_once`` is 0.
     """
 
     rounds: int = 64
@@ -57,7 +57,7 @@ DEFAULT_LIMITS = RoundLimits()
 
 
 class Asked(NamedTuple):
-    """One ask of a round, admitted: its method, its params, and those as JSON."""
+    """One ask of a round, admitted: its method, its params, and the params as JSON."""
 
     spec: MethodSpec
     params: Wire
@@ -80,14 +80,15 @@ async def run_rounds(
     admit: Admit = _as_it_is,
     inspect: Inspect | None = None,
 ) -> tuple[R, int]:
-    """Make a call and go along with its rounds; return the result and how many rounds there were.
+    """Make a call and answer its rounds; return the result and the number of rounds.
 
-    ``inspect`` is called with each round before anything of it is answered: the result, its asks, which round it is
-    and how many asks there were so far. A refused ask gives up the whole call: a round has no error member.
+    ``inspect`` is called with each round before any of its asks is answered: with the result, the asks, the round and
+    the number of asks so far. An ask that is refused ends the whole call, because a round has no error member.
 
     Raises:
         RemoteProtocolError: the server asks too often, too much, or what no round may ask; nothing of that round was
-        answered. Whatever ``send``, ``inspect`` and ``answer`` raise.
+            answered.
+        Whatever ``send``, ``inspect`` and ``answer`` raise.
     """
     asked = 0
     for number in count(1):
@@ -107,10 +108,10 @@ async def run_rounds(
 def read_round(
     result: InputRequiredResult, number: int, asked: int, limits: RoundLimits, admit: Admit = _as_it_is
 ) -> dict[str, Asked]:
-    """Read the asks of a round; ``asked`` counts those of all rounds so far, this one included.
+    """Read the asks of a round; ``asked`` counts those of all rounds so far, including this one.
 
     Raises:
-        RemoteProtocolError: the round is beyond a limit, or one of its asks may not be answered: names key and method.
+        RemoteProtocolError: the round exceeds a limit, or an ask may not be answered; the message names key and method.
     """
     if number > limits.rounds:
         raise RemoteProtocolError(f"The server asked for more than {limits.rounds} rounds in one call")
@@ -144,11 +145,11 @@ def _place(key: str, method: str) -> str:
 async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_once: int) -> dict[str, Wire]:
     """Answer the asks of a round, ``at_once`` of them at the same time.
 
-    The first failure ends the others and is raised as it is, never in a group. An answerer that finds an ask invalid
-    has found a fault of the server's.
+    The first failure cancels the others and is raised by itself, never in a group. If an answerer finds an ask invalid,
+    the server is at fault.
     """
     if len(asks) <= 1:
-        # The usual round: no task of its own, the caller's will do.
+        # Usually a round has one ask, which needs no task of its own.
         return {key: await _answered(key, ask, answer, this) for key, ask in asks.items()}
     turns = asyncio.Semaphore(at_once)
 
@@ -172,13 +173,13 @@ async def _answered(key: str, ask: Asked, answer: Answer, this: Round) -> Wire:
         return await answer(ask.spec, ask.params, this)
     except InvalidParams as error:
         if error.remote:
-            # Of a call that the answerer itself has made: not about this ask.
+            # The error of a call that the answerer itself made, so it is not about this ask.
             raise
         raise RemoteProtocolError(f"{_place(key, ask.spec.name)}: {error.message}") from None
 
 
 def retry(params: RoundParams, answers: Mapping[str, Wire], state: str | None) -> RoundParams:
-    """Make the params of a retry: those of the call, the answers, and the state as it came."""
+    """Make the params of a retry: those of the call, the answers, and the state unchanged."""
     # "If the result does not contain requestState, the client MUST NOT include one in the retry."
     encoded = {key: Raw(encode(given)) for key, given in answers.items()}
     return structs.replace(params, input_responses=encoded or None, request_state=state)

@@ -1,7 +1,7 @@
-"""A round that waits for its answers, as a value: it can be looked at, kept on disk, and gone on with elsewhere.
+"""A round that waits for its answers, as a value: it can be inspected, stored, and continued in another process.
 
-Owns what has to be remembered of a call between two rounds. How a round is made and gone on with is ``calls``' and
-``by_hand``'s business. Source: 2026-07-28 basic/patterns/mrtr, "the requests in each step are completely independent".
+Owns what must be remembered of a call between two rounds. ``calls`` and ``by_hand`` make and continue rounds. Source:
+2026-07-28 basic/patterns/mrtr, "the requests in each step are completely independent".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ask(Struct, frozen=True, kw_only=True):
     method: str
     """``"sampling/createMessage"``, ``"elicitation/create"`` or ``"roots/list"``."""
     raw: Raw = field(name="params", default=Raw(b"{}"))
-    """The params as JSON: what an answerer may see of them."""
+    """The params as JSON, limited to what an answerer may see."""
 
     @property
     def params(self) -> Any:
@@ -37,11 +37,11 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class PendingRound(Struct, Generic[R_co], frozen=True, kw_only=True, omit_defaults=True):
-    """A call that was answered with questions, and all that is needed to go on with it.
+    """A call that was answered with questions, with everything needed to continue it.
 
-    Plain data: ``msgspec.json.encode(pending)`` keeps it, ``msgspec.json.decode(data, type=PendingRound)`` brings it
-    back, in any process. Its type parameter is the type of the call's result. Whoever holds it can go on with the call:
-    keep it like a password. ``requestState`` is not shown when it is printed.
+    Plain data: ``msgspec.json.encode(pending)`` stores it, ``msgspec.json.decode(data, type=PendingRound)`` restores
+    it, in any process. Its type parameter is the type of the call's result. Anyone who holds it can continue the call,
+    so protect it like a password. Its ``repr`` leaves out ``requestState``.
     """
 
     method: str
@@ -49,21 +49,21 @@ class PendingRound(Struct, Generic[R_co], frozen=True, kw_only=True, omit_defaul
     params: Raw
     """Params of the call as JSON: name and arguments, or the URI."""
     asks: Mapping[str, Ask]
-    """The questions by their keys; may be empty, then the call is simply to be made again."""
+    """The questions by their keys; if there are none, the call is just repeated."""
     request_state: str | None = None
-    """What the server wants back, untouched. Nobody but the server knows what is in it."""
+    """The state to send back to the server unchanged; only the server can read it."""
     number: int
     """Which round of the call this is, from 1."""
     asked: int
-    """Questions of the call so far, those of this round included."""
+    """Number of questions of the call so far, including those of this round."""
     limits: RoundLimits
-    """What the call may cost in all; they go along with it."""
+    """The limits of the whole call."""
     remaining: float | None = None
-    """Seconds left of the call's ``timeout``; ``None`` is no deadline. The time until it goes on does not count."""
+    """Seconds left of the call's ``timeout``, without the time until it is continued; ``None`` for no deadline."""
     call: str
     """Names the call: ``origin.call.id`` of all its asks."""
     identity: str
-    """The server it is for, as in ``origin.identity``: no other must see the state or the answers."""
+    """The server it is for, as in ``origin.identity``: no other server may see the state or the answers."""
     meta: dict[str, Any] | None = None
     """Further members of ``_meta`` that the caller gave."""
 
@@ -79,7 +79,7 @@ class PendingRound(Struct, Generic[R_co], frozen=True, kw_only=True, omit_defaul
         """The params of the call, decoded.
 
         Raises:
-            LocalProtocolError: the method has no rounds: this was never made by a client.
+            LocalProtocolError: the method has no rounds, so no client made this.
         """
         spec = METHODS.get(self.method)
         if spec is None or not spec.rounds:

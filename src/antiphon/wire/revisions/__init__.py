@@ -1,7 +1,7 @@
-"""The protocol revisions: their names, their order, and how our types are fitted to each.
+"""The protocol revisions: their names, their order, and the conversion of our types to each of them.
 
-Owns negotiation of the name and the differences on the wire. Which methods exist is in ``wire.methods``; what a
-revision changes in behaviour is ``protocol``'s.
+Owns negotiation of the name and the differences on the wire. ``wire.methods`` has the methods of each revision,
+``protocol`` the differences in behaviour.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ W = TypeVar("W", bound=Wire)
 
 
 class Revision:
-    """One revision of the protocol. There are exactly those in ``REVISIONS``: compare with ``is`` or by ``order``."""
+    """One revision of the protocol. Only those in ``REVISIONS`` exist: compare with ``is`` or by ``order``."""
 
     __slots__ = (
         "_conversions",
@@ -38,20 +38,21 @@ class Revision:
 
     def __init__(self, name: str, order: int, *differences: Difference, modern: bool = False) -> None:
         self.name = name
-        """The date by which the wire knows it."""
+        """The date that names it on the wire."""
         self.order = order
-        """0 is the oldest."""
+        """Position in time; 0 is the oldest."""
         self.modern = modern
-        """No handshake, no requests from the server: rounds instead."""
+        """No handshake, and rounds instead of requests from the server."""
         self.batches = name == v2025_03_26.NAME
-        """Several messages may come in one frame."""
+        """Whether one frame may hold several messages."""
         self.null_id = name < v2025_11_25.NAME
-        """An error reply to what had no readable id carries ``"id": null``; else it carries no id."""
+        """Whether an error reply to a message without a readable id carries ``"id": null``; else it carries no id."""
         self.argument_errors_are_results = name >= v2025_11_25.NAME
-        """Bad arguments of a tool are a result with ``isError``, so that a model can correct itself; before, -32602."""
+        """Whether invalid arguments of a tool are a result with ``isError``, so that a model can correct itself;
+        before, -32602."""
         self.sampling_has_parts = name >= v2025_11_25.NAME
-        """Clients declare apart whether sampling may use tools and include context; before, there were no tools and
-        every client that sampled could be asked for context."""
+        """Whether clients declare tools and context as sub-capabilities of sampling. Before, there were no tools, and
+        any client with sampling could be asked for context."""
         self._differences: Sequence[Difference] = differences
         self._conversions: Mapping[type, Conversion] | None = None
 
@@ -59,13 +60,13 @@ class Revision:
         return f"<Revision {self.name}>"
 
     def lower(self, value: W) -> W:
-        """Turn params, a result, a definition or a block of content into what this revision can carry.
+        """Convert params, a result, a definition or a block of content to what this revision can carry.
 
-        What only describes is left out. A value that needs no change comes back itself. ``RequestMeta`` inside of
-        params is not touched, since only the session makes it.
+        Members that only describe are left out. A value that needs no change is returned itself. ``RequestMeta`` in
+        params is not changed, since only the session makes it.
 
         Raises:
-            NotInRevision: something cannot be left out without changing the meaning; names it and the revision.
+            NotInRevision: leaving something out would change the meaning; the message names it and the revision.
         """
         table = self._conversions
         if table is None:
@@ -74,7 +75,7 @@ class Revision:
         return value if convert is None else convert(value)
 
     def adapt_error(self, error: ErrorObject) -> ErrorObject:
-        """Give an error that we are to send the code that this revision has for it."""
+        """Give an error that we send the code it has in this revision."""
         if error.code == ResourceNotFound.CODE and self.modern:
             # 2026-07-28 server/resources, error handling: invalid params with the URI in data.
             return ErrorObject(code=InvalidParams.CODE, message=error.message, data=error.data)
@@ -83,7 +84,7 @@ class Revision:
         return error
 
     def lift_error(self, error: ErrorObject) -> ErrorObject:
-        """Undo ``adapt_error`` on the error reply to ``resources/read``: -32602 that names a URI becomes -32002."""
+        """Undo ``adapt_error`` on an error reply to ``resources/read``: -32602 that names a URI becomes -32002."""
         if self.modern and error.code == InvalidParams.CODE and isinstance(error.data, dict):
             data = cast("dict[str, Any]", error.data)
             if isinstance(data.get("uri"), str):
@@ -100,13 +101,13 @@ def _legacy() -> tuple[Revision, ...]:
 
 
 LEGACY: tuple[Revision, ...] = _legacy()
-"""With the ``initialize`` handshake, the oldest first."""
+"""The revisions with the ``initialize`` handshake, the oldest first."""
 
 LATEST_LEGACY = LEGACY[-1]
 LATEST = Revision(v2026_07_28.NAME, len(LEGACY), v2026_07_28.DIFFERENCE, modern=True)
 
 REVISIONS: tuple[Revision, ...] = (*LEGACY, LATEST)
-"""All that are spoken, the oldest first."""
+"""All revisions that are spoken, the oldest first."""
 
 MODERN: frozenset[str] = frozenset(each.name for each in REVISIONS if each.modern)
 """Names of the revisions without a handshake."""
@@ -115,5 +116,5 @@ _BY_NAME = {each.name: each for each in REVISIONS}
 
 
 def revision(name: str) -> Revision | None:
-    """Find a revision by its name, or ``None`` if we do not speak it."""
+    """Return the revision of a name, or ``None`` if we do not speak it."""
     return _BY_NAME.get(name)

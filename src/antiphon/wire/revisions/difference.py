@@ -1,6 +1,6 @@
-"""The form in which each revision says how it differs from the next newer one, and changes several of them share.
+"""How each revision states its differences from the next newer one, and changes that several of them share.
 
-Owns no difference itself: those are in the file of their revision. ``lowering`` makes functions of them.
+The differences themselves are in the modules of the revisions; ``lowering`` makes functions from them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from antiphon.wire.tools import CallToolResult
 __all__ = ["Change", "Difference", "not_in", "without_structure"]
 
 Change = Callable[[Any, str], Any]
-"""Turns a value into what the revision of that name can carry, or raises ``NotInRevision``."""
+"""Converts a value to what the named revision can carry, or raises ``NotInRevision``."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
     """What one revision cannot carry of what the next newer one can."""
 
     lacks: Mapping[type[Wire], tuple[str, ...]] = {}
-    """Members that only describe, by attribute: they are left out."""
+    """Attributes that only describe: they are left out."""
     refuses: Mapping[type[Wire], str] = {}
-    """Types that do not exist, with their name for people: to leave them out would change the meaning."""
+    """Types that do not exist, with their name for error messages: leaving them out would change the meaning."""
     changes: Mapping[type[Wire], Change] = {}
     """All other conversions."""
 
@@ -40,6 +40,6 @@ def not_in(thing: str, revision: str) -> NotInRevision:
 
 
 def without_structure(result: CallToolResult) -> CallToolResult:
-    """Leave out structured content; if there is nothing else, it becomes text, so that the result still says it."""
+    """Leave out structured content; if the result has nothing else, convert it to text so that it is not lost."""
     content = result.content or [TextContent(text=encode(result.structured_content).decode())]
     return replace(result, structured_content=None, content=content)

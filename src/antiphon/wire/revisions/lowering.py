@@ -1,7 +1,6 @@
-"""From tables of differences to one function per type that has any.
+"""Makes conversion functions, one for each type that differs, from the tables of differences.
 
-Owns which types hold which others (``NESTED``), and the making of the functions. Types without a function need no
-conversion at all.
+Owns which types contain which others (``NESTED``). A type without a function needs no conversion.
 """
 
 from __future__ import annotations
@@ -77,11 +76,11 @@ NESTED: Mapping[type[Wire], Mapping[str, Types]] = {
     tools.CallToolResult: {"content": _BLOCKS},
     tools.ListToolsResult: {"tools": (tools.Tool,)},
 }
-"""Which attributes hold values that some revision carries differently, and of which types those may be."""
+"""Attributes whose values some revision carries differently, with the types that these values may have."""
 
 
 def conversions(revision: str, differences: Sequence[Difference]) -> Mapping[type, Conversion]:
-    """Make the functions for a revision from the differences that add up to it, the newest first."""
+    """Make the functions for a revision from its differences and those of all newer revisions, the newest first."""
     made: dict[type, Conversion] = {}
     settled: set[type] = set()
 
@@ -137,7 +136,7 @@ def _convert(
         inner: Any = getattr(value, name)
         if inner is None:
             continue
-        # Of ``isinstance`` a type checker would conclude that nothing is known of the items.
+        # ``isinstance`` would make the type checker lose the type of the items.
         if issubclass(inner.__class__, _SEQUENCES):
             lowered = _convert_each(inner, made)
         elif (inward := made.get(inner.__class__)) is not None:
@@ -162,7 +161,7 @@ def _refusal(thing: str, revision: str) -> Conversion:
 
 
 def _convert_each(items: Sequence[Any], made: Mapping[type, Conversion]) -> Sequence[Any]:
-    """Convert what needs it; where nothing does, the same sequence comes back."""
+    """Convert the items that need it; if none does, return the same sequence."""
     lowered: list[Any] | None = None
     for place, item in enumerate(items):
         convert = made.get(item.__class__)

@@ -1,4 +1,4 @@
-"""Revision 2024-11-05, the first: no audio, annotations of tools, messages with progress, or completions capability."""
+"""Revision 2024-11-05, the first: no audio, tool annotations, progress messages or completions capability."""
 
 from __future__ import annotations
 

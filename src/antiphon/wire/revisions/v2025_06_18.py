@@ -1,4 +1,4 @@
-"""Revision 2025-06-18: no icons, no tools and one block per message in sampling, forms but no URLs in elicitation."""
+"""Revision 2025-06-18: no icons or URL elicitation; sampling has no tools, and one block per message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Revision 2025-11-25, the newest with a handshake: no rounds, no cache hints, structured content is an object."""
+"""Revision 2025-11-25, the newest with a handshake: no rounds or cache hints; structured content is an object."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _lacks() -> dict[type[Wire], tuple[str, ...]]:
 
 
 def _is_object(value: Any) -> bool:
-    """Tell whether a value is a JSON object: plain, encoded already, or something that encodes to one."""
+    """Tell whether a value becomes a JSON object: a mapping, encoded JSON, or a type that encodes to one."""
     if isinstance(value, dict):
         return True
     data = value if isinstance(value, Raw) else encode(value)
@@ -56,7 +56,7 @@ def _structured_object_of_use(result: ToolResultContent, _revision: str) -> Tool
 
 
 def _schemas_of_objects(tool: Tool, _revision: str) -> Tool:
-    """Fit both schemas to the older form: an object, whose properties are schemas and not true or false."""
+    """Convert both schemas to the older form: an object whose properties are schemas, not true or false."""
     changed: dict[str, Any] = {}
     if _has_boolean_properties(tool.input_schema):
         changed["input_schema"] = _spelled_out(tool.input_schema)

@@ -1,4 +1,4 @@
-"""Revision 2026-07-28: what only legacy revisions have is left out, and cache hints are always given."""
+"""Revision 2026-07-28: members that only legacy revisions have are left out, and cache hints are always given."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NAME = "2026-07-28"
 
 
 def _with_cache_hints(result: CacheableResult, _revision: str) -> CacheableResult:
-    """Say that a result must not be kept, unless its maker said more (server/utilities/caching: both are required)."""
+    """Forbid caching unless the author allowed it (server/utilities/caching: both members are required)."""
     if result.ttl_ms is not None and result.cache_scope is not None:
         return result
     return replace(result, ttl_ms=result.ttl_ms or 0, cache_scope=result.cache_scope or "private")
 
 
 def with_request_id(cancelled: CancelledNotificationParams, revision: str) -> CancelledNotificationParams:
-    """Refuse a cancellation of nothing: only tasks, and so 2025-11-25 alone, have a use for it."""
+    """Refuse a cancellation without a request id, which only tasks, and so 2025-11-25 alone, can use."""
     if cancelled.request_id is None:
         raise not_in("A cancellation without a requestId", revision)
     return cancelled
