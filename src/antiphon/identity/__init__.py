@@ -1,6 +1,6 @@
-"""Who a server is: what its command line would run, whichever way it is spelled and from wherever it is started.
+"""Who a server is: what its command line would run, however it is written and wherever it is started.
 
-Owns the finding out. The hashes are ``wire.origin``'s; what is allowed or denied by them is the host's business.
+``wire.origin`` computes hashes of the result; the host decides what is allowed or denied by them.
 """
 
 from __future__ import annotations

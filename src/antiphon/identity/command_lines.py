@@ -1,11 +1,11 @@
-"""What a command line would run: program, script, arguments, the variables and the folder that choose code.
+"""What a command line would run: program, script, arguments, and the variables and folder that determine the code.
 
-Owns the reading of a command line as the operating system and the usual interpreters read it, so that a server is
-known by what runs and not by how it is spelled. It looks at files and starts none. The hashes of the result are made by
-``wire.origin``; whether a package has an exact version is ``pins``' business.
+Reads a command line as the operating system and common interpreters do, so that a server is identified by what runs and
+not by how it is written. It examines files and starts none. ``wire.origin`` computes hashes of the result; ``pins``
+tells whether a package has an exact version.
 
-Where a command line cannot be read with certainty (an option that is not known, a wrapper), the folder counts: the
-worst that follows is one question more.
+Where a command line cannot be read with certainty (an unknown option, a wrapper), the folder counts as well: at worst a
+person is asked once more.
 """
 
 from __future__ import annotations
@@ -104,15 +104,15 @@ _FOLDER_RUNNERS = frozenset(
         "zig",
     ]
 )
-"""Programs that look into the current folder for what to run."""
+"""Programs that search the current folder for what to run."""
 _LOOK_HERE = frozenset(["lua", "php", "java", "Rscript", "tsx", "ts-node"])
-"""Interpreters that look into the current folder for modules, classes or settings, wherever their script is."""
+"""Interpreters that search the current folder for modules, classes or settings, wherever their script is."""
 _SYSTEM_WRAPPERS = frozenset(["env", "/usr/bin/env", "/bin/env"])
-"""What is ``env`` for certain. Of the same name, any other program may do whatever it likes."""
+"""The paths that are ``env`` for certain. Another program of that name may do anything."""
 _SHIMS = (".python-version", ".node-version", ".nvmrc", ".ruby-version", ".tool-versions", "mise.toml", ".mise.toml")
-"""Where pyenv and its like find the version that their stand-ins run."""
+"""Files in which pyenv and similar tools find the version that their wrappers run."""
 _NODE_FILES = ("node_modules", ".npmrc", "bunfig.toml", ".yarnrc.yml", "pnpm-workspace.yaml")
-"""By these a folder says where packages of Node come from."""
+"""Files and folders that determine where packages of Node come from."""
 _FLAGS: Mapping[str, frozenset[str]] = {
     "node": frozenset(
         [
@@ -130,23 +130,23 @@ _FLAGS: Mapping[str, frozenset[str]] = {
     ),
     "python": frozenset(),
 }
-"""Options that take no word after them and choose no code."""
+"""Options that take no further word and do not change which code runs."""
 
 
 class _Place(Struct, frozen=True):
-    """Where and with which variables a command line is read."""
+    """The folder and the variables with which a command line is read."""
 
     folder: str
     path: str
     env: Mapping[str, str]
 
     def absolute(self, word: str) -> str:
-        """Return the file a word names, links followed, whether it is there or not."""
+        """Return the file that a word names, links followed, whether it exists or not."""
         return os.path.realpath(Path(self.folder, word))
 
 
 class _Read(Struct, frozen=True):
-    """What the arguments of a program say."""
+    """The result of reading a program's arguments."""
 
     arguments: tuple[str, ...]
     alike: tuple[str, ...]
@@ -155,16 +155,16 @@ class _Read(Struct, frozen=True):
 
 
 def command_of(file: str | Path) -> list[str]:
-    """Return the command line that runs a Python file: this interpreter, and the file's whole path."""
+    """Return the command line that runs a Python file: this interpreter and the file's absolute path."""
     return [sys.executable, str(Path(file).absolute())]
 
 
 def identity_of(target: str | Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> str:
-    """Compute the identity of a server: what its grants go by, and rules, blocks and settings.
+    """Compute the identity of a server, by which grants, rules, blocks and settings refer to it.
 
     Args:
         target: its URL, its command line as a list of words, or the path of its ``.py`` file.
-        env: variables that its entry sets; by default none.
+        env: environment variables that its configuration sets; none by default.
         cwd: the folder it is started in; by default the current one.
     """
     if isinstance(target, str):
@@ -173,16 +173,16 @@ def identity_of(target: str | Sequence[str], *, env: Mapping[str, str] | None = 
 
 
 def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | Path | None = None) -> Launch:
-    """Find out what a command line would run.
+    """Determine what a command line would run.
 
     Args:
         argv: the program and its arguments, at least one word.
-        env: variables that are set for it, beside the usual ones; by default none.
+        env: environment variables set for it, in addition to the usual ones; none by default.
         cwd: the folder it is started in; by default the current one.
     """
     given = dict(env or {})
     if any("\0" in word for word in (*argv, *given, *given.values(), str(cwd or ""))):
-        # No operating system starts this.
+        # No operating system can start this.
         return Launch(program=argv[0], arguments=tuple(argv[1:]), alike=tuple(argv), typed=tuple(argv))
     folder = os.path.realpath(cwd or ".")
     words, given, through, is_certain = _unwrapped(list(argv), given)
@@ -199,7 +199,7 @@ def launch_of(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
         folder=folder if counts else read.folder,
         alike=(name, *read.alike),
         typed=tuple(argv),
-        # Without what was only added to tell modules apart, and with what was taken away.
+        # Leave out what was only added to tell modules apart, and include the wrapper that was removed.
         shown=(*argv[: len(argv) - len(words) + 1], *read.arguments[: len(words) - 1]),
         pinned=read.pinned and not any(map(_runs_unpinned, words[1:])),
     )
@@ -210,17 +210,17 @@ def _chooses_code(name: str) -> bool:
 
 
 def _is_relative(name: str, value: str) -> bool:
-    """Tell whether a variable that chooses code chooses it relative to the folder: an empty entry of a path does."""
+    """Tell whether a variable that determines code does so relative to the folder, as an empty entry of a path does."""
     if name in ("PATH", "PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB"):
         return any(not Path(part).is_absolute() for part in value.split(os.pathsep))
     return any(part.startswith(("./", "../", ".\\", "..\\")) for part in re.split(r"[\s=:,;]", value))
 
 
 def _unwrapped(words: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str], list[str], bool]:
-    """Take away ``env NAME=VALUE...`` and ``cmd /c``, which only start another program.
+    """Remove ``env NAME=VALUE...`` and ``cmd /c``, which only start another program.
 
-    Returns the words that are left, the variables, what was taken away though it only has the name of these programs,
-    and whether all of it was understood.
+    Returns the remaining words, the variables, the removed words that only share a name with these programs, and
+    whether all of it was understood.
     """
     through: list[str] = []
     while len(words) > 1:
@@ -247,7 +247,7 @@ def _plain_name(program: str) -> str:
 
 
 def _find(program: str, place: _Place) -> str:
-    """Return the file of a program as it would be found, links of folders followed; its name if it is not there."""
+    """Return the file of a program as the system finds it, links of folders followed; its name if there is none."""
     if os.sep in program or (os.altsep and os.altsep in program):
         candidates = [program]
     else:
@@ -263,10 +263,10 @@ def _find(program: str, place: _Place) -> str:
 
 
 def _named(found: str) -> tuple[str, str]:
-    """Return how a program is known exactly, and its plain name.
+    """Return how a program is identified exactly, and its plain name.
 
-    An interpreter of a virtual environment is that environment. Any other is known without its minor version, so that
-    an upgrade loses no grant; so is what comes with it, such as ``npx``.
+    An interpreter of a virtual environment is identified by that environment. Any other is identified without its minor
+    version, so that an upgrade loses no grant; so are programs that come with it, such as ``npx``.
     """
     path = Path(found)
     name = _plain_name(found)
@@ -297,7 +297,7 @@ def _arguments(name: str, found: str, words: Sequence[str], place: _Place) -> _R
 
 
 def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
-    """Read what Python makes of its words (``python --help``): one letter may follow another in an option."""
+    """Read the arguments of Python (``python --help``); one option may hold several letters."""
     is_safe, by_variable = False, bool(place.env.get("PYTHONSAFEPATH"))
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-":
@@ -307,7 +307,7 @@ def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
             continue
         for index, letter in enumerate(word[1:], 1):
             is_safe = is_safe or letter in "IP"
-            # -E: no variable of Python counts.
+            # -E makes Python ignore its variables.
             by_variable = by_variable and letter != "E"
             if letter in "cm":
                 joined = word[index + 1 :]
@@ -327,7 +327,7 @@ def _python(name: str, words: Sequence[str], place: _Place) -> _Read:
 def _without_file(
     letter: str, what: str, words: Sequence[str], rest: Sequence[str], place: _Place, *, is_safe: bool
 ) -> _Read:
-    """Read ``-m MODULE`` and ``-c CODE``: both import from the current folder first, unless that is switched off."""
+    """Read ``-m MODULE`` and ``-c CODE``. Both import from the current folder first, unless that is switched off."""
     alike = (f"-{letter}", what, *(_plain(word, place) for word in rest))
     if is_safe:
         return _Read(tuple(words), alike, None)
@@ -335,13 +335,13 @@ def _without_file(
     if letter == "m":
         stem = Path(place.folder, *what.split("."))
         files = (stem.with_name(f"{stem.name}.py"), stem / "__main__.py", stem / "__init__.py")
-        # A module that appears in the folder is another server than the installed one of the same name.
+        # A module in the folder is another server than the installed one of the same name.
         arguments += tuple(f"module:{os.path.realpath(file)}" for file in files if file.is_file())
     return _Read(arguments, alike, place.folder)
 
 
 def _node(name: str, words: Sequence[str], place: _Place) -> _Read:
-    """Read what Node makes of its words. What it preloads is looked for from the current folder."""
+    """Read the arguments of Node. Modules to preload are searched from the current folder."""
     at, folder = 0, None
     while at < len(words) and words[at].startswith("-"):
         word = words[at]
@@ -351,7 +351,8 @@ def _node(name: str, words: Sequence[str], place: _Place) -> _Read:
             folder = folder if Path(value).is_absolute() else place.folder
             at += not equals
         elif option not in _FLAGS["node"] and not option.startswith("--max-"):
-            # Code in the option itself, or an option that may take the next word: everything counts as it stands.
+            # Code in the option itself, or an option that may take the next word: all words count
+            # unchanged.
             return _Read(tuple(words), tuple(words), place.folder)
         at += 1
     if at >= len(words):
@@ -360,7 +361,7 @@ def _node(name: str, words: Sequence[str], place: _Place) -> _Read:
 
 
 def _script(name: str, words: Sequence[str], place: _Place) -> _Read:
-    """Read the words of an interpreter whose first word that is no option is a script."""
+    """Read the arguments of an interpreter whose first word that is no option is a script."""
     if words and not words[0].startswith("-") and Path(place.folder, words[0]).is_file():
         read = _with_file(words, 0, place)
         return replace(read, folder=place.folder) if name in _LOOK_HERE else read
@@ -374,13 +375,13 @@ def _with_file(words: Sequence[str], at: int, place: _Place) -> _Read:
 
 
 def _any_program(name: str, words: Sequence[str], place: _Place) -> _Read:
-    """Read the words of a program that is not known: whatever may name a file of the folder makes the folder count."""
+    """Read the arguments of an unknown program: the folder counts if any word may name a file in it."""
     alike = tuple(_plain(word, place) for word in words)
     folder = place.folder if name in _FOLDER_RUNNERS else None
     # Before or after "run"; further on it may be an option of the server.
     at = 1 if words[:1] == ["run"] else 0
     if name == "uv" and list(words[at : at + 1]) == ["--directory"] and len(words) > at + 1:
-        # What it says after this counts from there.
+        # Words after this one are relative to that folder.
         folder = place.absolute(words[at + 1])
     elif any(_starts_here(word) or _may_name_file(word, place) for word in words):
         folder = place.folder
@@ -388,13 +389,13 @@ def _any_program(name: str, words: Sequence[str], place: _Place) -> _Read:
 
 
 def _starts_here(word: str) -> bool:
-    """Tell whether a word may be a program that another starts, and that looks into the folder (``nice make``)."""
+    """Tell whether a word may be a program that another one starts, and that searches the folder (``nice make``)."""
     name = _plain_name(word)
     return name in _FOLDER_RUNNERS or _INTERPRETER.fullmatch(name) is not None
 
 
 def _may_name_file(word: str, place: _Place) -> bool:
-    """Tell whether a word, or what stands after a ``=`` or before a ``:`` in it, names something in the folder."""
+    """Tell whether a word, or its part after ``=`` or before ``:``, may name something in the folder."""
     parts = {word, word.partition("=")[2], word.partition(":")[0], *word.split()} - {""}
     return any(
         part.startswith(("./", "../", ".\\", "..\\"))
@@ -404,7 +405,7 @@ def _may_name_file(word: str, place: _Place) -> bool:
 
 
 def _plain(word: str, place: _Place) -> str:
-    """Take the folders out of a word: of a file its name is left, of a folder nothing."""
+    """Remove folders from a word: of a file only the name is left, of a folder nothing."""
     option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
     if not value or len(value) > 4096 or "\0" in value:
         return word
@@ -419,7 +420,7 @@ def _package_folder(runner: str, words: Sequence[str], place: _Place) -> str | N
     """Return the folder that a package runner takes its package, or the address of its registry, from."""
     if any(_may_name_file(word, place) for word in words):
         return place.folder
-    # uvx and pipx look at no file of a project; those of Node do.
+    # uvx and pipx read no file of a project; the runners of Node do.
     return None if runner in ("uvx", "pipx") else _above(place.folder, _NODE_FILES)
 
 
@@ -432,12 +433,12 @@ def _above(folder: str, names: Sequence[str]) -> str | None:
 
 
 def _runs_unpinned(word: str) -> bool:
-    """Tell whether a word is a line for a shell that runs a package of no stated version."""
+    """Tell whether a word is a shell command that runs a package without a stated version."""
     return " " in word and not _all_pinned(re.split(r"[\s;&|()'\"]+", word))
 
 
 def _all_pinned(words: Sequence[str]) -> bool:
-    """Tell whether no runner of packages is among these words, or each with an exact version."""
+    """Tell whether every package runner among these words has an exact version."""
     return all(is_pinned([_plain_name(word), *words[at + 1 :]]) for at, word in enumerate(words))
 
 

@@ -1,6 +1,6 @@
-"""Which version of a package would run: whether the command line of a package runner names it exactly.
+"""Whether the command line of a package runner states the exact version of the package it runs.
 
-Owns how ``npx``, ``uvx`` and their like are written. What a command line runs otherwise is ``command_lines``'.
+Owns the syntax of ``npx``, ``uvx`` and similar programs; ``command_lines`` reads all other command lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RUNNERS: dict[tuple[str, ...], str] = {
     ("uv", "tool", "run"): "uvx",
     ("pipx", "run"): "pipx",
 }
-"""The words that begin a run of a package that may first be fetched, and by whose rules the rest is read."""
+"""Words that begin a run of a package that may first be downloaded, and the syntax of the rest."""
 _ALONE = {
     "npx": frozenset(
         ["-y", "--yes", "-q", "--quiet", "-s", "--silent", "--prefer-offline", "--prefer-online", "--offline", "--bun"]
@@ -49,32 +49,32 @@ _ALONE = {
     ),
     "pipx": frozenset(["-q", "--quiet", "-v", "--verbose", "--no-cache"]),
 }
-"""Options that take no word after them."""
+"""Options that take no further word."""
 _WITH_PACKAGE = {
     "npx": frozenset({"-p", "--package"}),
     "uvx": frozenset({"--from", "--with", "-w"}),
     "pipx": frozenset({"--spec", "--with"}),
 }
-"""Options whose word is a package; all but ``--with`` say what to fetch instead of the command's own name."""
+"""Options whose argument is a package; all but ``--with`` name what to download instead of the command's own name."""
 _WITH_WORD = {
     "npx": frozenset[str](),
     "uvx": frozenset({"-p", "--python", "--cache-dir", "--python-preference", "--exclude-newer"}),
     "pipx": frozenset({"--python"}),
 }
-"""Options that take a word which is no package."""
+"""Options whose argument is not a package."""
 _EXACT = {
     "npx": re.compile(r"(?:@[\w.~-]+/)?[\w.~-]+@\d+\.\d+\.\d+(?:[-+][\w.+-]+)?|.*#[0-9a-f]{40}"),
     "uvx": re.compile(r"[\w.-]+(?:\[[\w,.-]*\])?(?:==|@)\d[\w.!+]*|git\+.*@[0-9a-f]{40}(?:#.*)?"),
     "pipx": re.compile(r"[\w.-]+(?:\[[\w,.-]*\])?==\d[\w.!+]*|git\+.*@[0-9a-f]{40}(?:#.*)?"),
 }
-"""A package with exactly one version: of npm ``name@1.2.3``, of Python ``name==1.2.3``, or a commit in full."""
+"""A package with exactly one version: for npm ``name@1.2.3``, for Python ``name==1.2.3``, or a full commit hash."""
 _LOCAL = re.compile(r"(?:\.{0,2}[/\\]|~|[A-Za-z]:[/\\]|file:).*")
-"""A package on this disk: its place is part of the identity."""
+"""A package on this disk; its location is part of the identity."""
 _VERSIONED = re.compile(r"(?P<name>(?:@[\w.~-]+/)?[\w.~-]+(?:\[[\w,.-]*\])?)(?:@|==|>=|<=|~=|>|<|!=)[^/]*")
 
 
 def runner_of(words: Sequence[str]) -> str | None:
-    """Return whose rules a package runner follows (npx, uvx or pipx), or ``None`` if these words start none."""
+    """Return whose syntax a package runner follows (npx, uvx or pipx), or ``None`` if these words start none."""
     for beginning, kind in _RUNNERS.items():
         if tuple(words[: len(beginning)]) == beginning:
             return kind
@@ -82,9 +82,9 @@ def runner_of(words: Sequence[str]) -> str | None:
 
 
 def is_pinned(words: Sequence[str]) -> bool:
-    """Tell whether each package that these words fetch has an exact version; ``True`` if they fetch none.
+    """Tell whether every package that these words download has an exact version; ``True`` if they download none.
 
-    An option that is not known may hide what is fetched: then it is not pinned.
+    An unknown option may hide what is downloaded, so it counts as not pinned.
     """
     kind = runner_of(words)
     if kind is None:
@@ -112,6 +112,6 @@ def is_pinned(words: Sequence[str]) -> bool:
 
 
 def without_version(word: str) -> str:
-    """Take the version from a word that may name a package."""
+    """Remove the version from a word that may name a package."""
     found = _VERSIONED.fullmatch(word)
     return found["name"] if found else word

@@ -1,4 +1,5 @@
-"""JSON Schema, for both sides: validation against schemas of strangers, and misfits told in words.
+"""JSON Schema, for both sides: validation against schemas of a peer, and errors in words.
 
-``mismatch`` makes sentences of what validators report; ``validator`` bounds a schema and checks values against it.
+``validator`` bounds a schema and validates values against it; ``mismatch`` makes sentences from the reports of
+validators.
 """

@@ -1,8 +1,8 @@
-"""How much work it is to check values against a JSON Schema, counted before it is done.
+"""How much work it is to validate values against a JSON Schema, counted before it is done.
 
-Owns the count. A schema of a few kilobytes can ask for more work than a computer will ever do: forty definitions of
-which each names the next one twice are 2 to the power of 40 checks. What is counted is an upper bound, in subschemas
-that are looked at; by it ``validator`` decides where a check may run, and refuses what would never end.
+A schema of a few kilobytes can ask for more work than a computer will ever do: forty definitions, each of which refers
+to the next one twice, are 2 to the power of 40 checks. The count is an upper bound, in subschemas evaluated; by it
+``validator`` decides where to validate, and refuses what would never end.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ from typing import Any, cast
 __all__ = ["MAX_MEMBERS", "Effort", "count_members", "weigh"]
 
 MAX_MEMBERS = 2_000
-"""Members and items of a schema that is counted, and checked by, on the event loop: it compiles in 2 ms."""
+"""Most members and items of a schema that is counted, and used, on the event loop: it compiles in 2 ms."""
 
 _MAX_STEPS = 3_000
-"""Subschemas looked at for one count: 3 ms."""
+"""Most subschemas visited for one count: 3 ms."""
 _MAX_CHAIN = 150
-"""Subschemas within each other, or that refer to each other in a row."""
+"""Most subschemas nested in each other, or referring to each other in a row."""
 _DEEP = 30
-"""Nesting of a value below which a schema that does not recur looks at nothing; a deeper one counts as if it did."""
+"""Nesting of a value from which a schema that does not recur is counted as if it did."""
 _BRANCH = 50
-"""A branch of ``anyOf`` or ``oneOf`` that fails is reported, which takes so many times as long as to look at it."""
+"""A failing branch of ``anyOf`` or ``oneOf`` is reported, which takes this many times as long as evaluating it."""
 _PATTERN = 50
 """The same for a regular expression."""
 
 _HERE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
-"""Keywords whose subschemas look at the same value again."""
+"""Keywords whose subschemas apply to the same value again."""
 _ONE_OF_THEM = ("properties", "items", "prefixItems", "additionalProperties", "additionalItems")
-"""Keywords of which at most one subschema each looks at a member or item of the value."""
+"""Keywords of which at most one subschema each applies to a member or item of the value."""
 _EACH_OF_THEM = ("patternProperties", "propertyNames", "contains")
-"""Keywords of which each subschema may look at every member or item."""
+"""Keywords of which each subschema may apply to every member or item."""
 _TWICE = ("unevaluatedProperties", "unevaluatedItems")
-"""Keywords that look at everything beside them once more."""
+"""Keywords that evaluate everything beside them once more."""
 _MANY = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 """Keywords that hold subschemas by name."""
 _SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "items", "prefixItems"})
 """Keywords that may hold a list of subschemas."""
 _ELSEWHERE = frozenset({"$dynamicRef", "$recursiveRef", "$id", "id"})
-"""Keywords with which a reference cannot be followed by its words alone."""
+"""Keywords with which a reference cannot be resolved by its text alone."""
 
 _Schema = dict[str, Any]
 
 
 class _NotCountable(Exception):
-    """The schema is too large to be counted here, or refers in a way that is not followed here."""
+    """The schema is too large to be counted here, or has references that are not followed here."""
 
 
 class Effort:
-    """The work that one schema asks for."""
+    """The work that validation against one schema takes."""
 
     __slots__ = ("_known", "_root", "_steps", "_totals")
 
@@ -60,9 +60,9 @@ class Effort:
         self._totals: dict[int, int | None] = {}
 
     def total(self, depth: int) -> int | None:
-        """Return how many subschemas at most look at one place of a value that nests so deep.
+        """Return the most subschemas that apply at one place of a value with this nesting.
 
-        ``None``: it cannot be counted, because there is too much of it or it refers by anchors and identifiers.
+        ``None`` if it cannot be counted: it is too much, or there are references by anchors and identifiers.
         """
         if depth not in self._totals:
             self._steps = 0
@@ -73,12 +73,12 @@ class Effort:
         return self._totals[depth]
 
     def constant(self) -> int | None:
-        """Return what ``total`` is at any depth; ``None`` for a schema that recurs, or cannot be counted."""
+        """Return ``total`` if it is the same at any depth; ``None`` for a schema that recurs, or cannot be counted."""
         total = self.total(_DEEP)
         return total if total is not None and total == self.total(_DEEP + 1) else None
 
     def expansion(self) -> int | None:
-        """Return how many subschemas look at one value, at the place of the schema where that is most."""
+        """Return the most subschemas that apply to one value, at any place of the schema."""
         self._steps = 0
         try:
             return max(self._of(node, 0, 0) for node in _nodes(self._root))
@@ -122,7 +122,7 @@ class Effort:
         return max(one, default=0) + sum(each)
 
     def _target(self, reference: object) -> object:
-        """Follow a JSON Pointer; what does not lead anywhere is found out when the schema is compiled."""
+        """Follow a JSON Pointer. One that leads nowhere is reported when the schema is compiled."""
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             raise _NotCountable
         node = cast("object", self._root)
@@ -135,7 +135,7 @@ class Effort:
 
 
 def count_members(value: object, most: int) -> int:
-    """Count the members and items of a JSON value, however deep; stop above ``most``."""
+    """Count the members and items of a JSON value at any depth; stop above ``most``."""
     count = 1
     pending = [value]
     while pending and count <= most:
@@ -149,9 +149,9 @@ def count_members(value: object, most: int) -> int:
 
 
 def weigh(value: object, most: int) -> tuple[int, int] | None:
-    """Weigh a JSON value: its places, with one more for every 16 characters of text, and how deep it nests.
+    """Measure a JSON value: the number of its places, plus one for every 16 characters of text, and its nesting.
 
-    Returns ``None`` above ``most``, without having looked at the rest.
+    Returns ``None`` above ``most``, without visiting the rest.
     """
     weight, depth = 1, 0
     level: list[Any] = [value]
@@ -193,7 +193,7 @@ def _nodes(schema: _Schema) -> Iterator[_Schema]:
 
 
 def _own(schema: _Schema) -> int:
-    """Count what one schema looks at itself: its keywords, and what it lists."""
+    """Count what one schema evaluates itself: its keywords, and the values it lists."""
     effort = len(schema)
     for keyword in ("properties", "patternProperties", "required", "dependentRequired"):
         named: Any = schema.get(keyword)
@@ -207,7 +207,7 @@ def _own(schema: _Schema) -> int:
     patterns: Any = schema.get("patternProperties")
     if isinstance(patterns, dict):
         effort += _PATTERN * len(cast("_Schema", patterns))
-    # Items are sorted and compared with their neighbours; objects among them cost most.
+    # Items are sorted and compared with their neighbours, which takes longest for objects.
     return effort * 10 if schema.get("uniqueItems") is True else effort
 
 

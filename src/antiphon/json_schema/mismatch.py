@@ -1,7 +1,7 @@
 """Why a value does not fit its type, in words that a model or a person can act on.
 
-Owns the sentences. ``msgspec``, ``pydantic`` and ``jsonschema-rs`` find the misfits; here their reports become a place
-("items[2].price") and a problem ("expected number >= 0").
+``msgspec``, ``pydantic`` and ``jsonschema-rs`` report the errors; here their reports become a place ("items[2].price")
+and a problem ("expected number >= 0").
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import msgspec
 __all__ = ["Mismatch", "MismatchError", "describe", "join_path", "suggest", "within"]
 
 MAX_TEXT = 300
-"""Longest problem told: a report may quote what the peer sent, which may be long."""
+"""Most characters of a problem, since a report may quote what the peer sent."""
 
 _KINDS = {"missing required": "missing", "contains unknown": "unknown"}
 _JSON_NAMES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
 
 
 class Mismatch(NamedTuple):
-    """A place (empty for the whole value) and what is wrong there."""
+    """A place (empty for the whole value), and what is wrong there."""
 
     place: str
     problem: str
     kind: str = "invalid"
-    """``invalid``, or ``missing`` or ``unknown`` when it is about the member itself."""
+    """``invalid``; or ``missing`` or ``unknown`` for the member itself."""
 
     def sentence(self, noun: str = "") -> str:
-        """Say it in one sentence; ``noun`` stands before the place (``argument "count": expected integer``)."""
+        """Return one sentence, with ``noun`` before the place (``argument "count": expected integer``)."""
         label = f'{noun} "{self.place}"'.strip()
         if self.kind != "invalid":
             return f"{self.kind} {label}{self.problem}"
@@ -46,7 +46,7 @@ class MismatchError(ValueError):
 
 
 def describe(error: Exception) -> Mismatch:
-    """Read the report of one of the three libraries (of several misfits: the first)."""
+    """Convert the report of one of the three libraries; of several errors, the first."""
     if isinstance(error, MismatchError):
         return error.mismatch
     if isinstance(error, msgspec.ValidationError):
@@ -59,7 +59,7 @@ def describe(error: Exception) -> Mismatch:
 
 
 def join_path(steps: Iterable[str | int]) -> str:
-    """Write a path as JavaScript would: ``items[2].price``."""
+    """Format a path as in JavaScript: ``items[2].price``."""
     text = ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -67,7 +67,7 @@ def join_path(steps: Iterable[str | int]) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Say which known name was probably meant, or which there are."""
+    """Name the known name that was probably meant, or list all of them."""
     from difflib import get_close_matches
 
     names = list(known)
@@ -78,7 +78,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def within(outer: str, mismatch: Mismatch) -> Mismatch:
-    """Put a mismatch found inside of a member under the name of that member."""
+    """Prefix the place of a mismatch with the member it was found in."""
     inner = mismatch.place
     place = outer + (inner if not inner or inner.startswith("[") else f".{inner}")
     return mismatch._replace(place=place)

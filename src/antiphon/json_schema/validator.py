@@ -1,8 +1,8 @@
-"""Validation against a JSON Schema that somebody wrote by hand, or that a peer sent.
+"""Validation against a JSON Schema that a person wrote by hand, or that a peer sent.
 
-Owns what such a schema may be (bounded, self-contained, of a known dialect), and where it is worked on: what is little
-work on the event loop, the rest in a side process, which is killed when it takes too long. The validation itself is
-jsonschema-rs', which is loaded when the first schema is compiled.
+Owns what such a schema may be (bounded, self-contained, of a known dialect), and where validation runs: on the event
+loop if it is little work, else in a side process, which is killed when it takes too long. ``jsonschema-rs`` validates;
+it is loaded when the first schema is compiled.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ DIALECTS = frozenset(
         "http://json-schema.org/draft-04/schema",
     }
 )
-"""What ``$schema`` may name; without it, 2020-12 holds (2025-11-25 basic, JSON Schema usage)."""
+"""Accepted values of ``$schema``; without it, 2020-12 applies (2025-11-25 basic, JSON Schema usage)."""
 
 MAX_DEPTH = 64
-"""Deepest nesting of a schema. The MCP specification asks for a bound; its own largest schema nests 15 deep."""
+"""Deepest nesting of a schema. The MCP specification requires a bound; its own largest schema nests 15 deep."""
 
 MAX_NODES = 10_000
 """Most objects and arrays in one schema. The MCP specification's own schema has about 3,000."""
 
 MAX_EXPANSION = 1_000_000
-"""Most subschemas that look at one and the same value, once references are followed. Honest schemas have hundreds."""
+"""Most subschemas that apply to the same value when references are followed. Real schemas have hundreds."""
 
 MAX_EFFORT = 100_000
-"""Most subschemas times places of the value for a check on the event loop, where it takes 5 ms at the worst."""
+"""Most subschemas times places of the value for validation on the event loop, where this takes 5 ms at worst."""
 
 _MAX_WEIGHT = 5_000
-"""Most places of a value that is checked on the event loop."""
+"""Most places of a value that is validated on the event loop."""
 
 _MAX_VALUE_DEPTH = 24
-"""The same for its nesting."""
+"""Deepest nesting of such a value."""
 
 _MAX_REASONS = 10_000_000
-"""Effort above which it is told that a value does not fit, but no more why: each branch that fails is one reason."""
+"""Effort above which an error says that a value does not fit but not why, since each failing branch is one reason."""
 
 _MAX_PATTERN = 100_000
-"""Bytes of a compiled regular expression on the event loop: it is compiled in 2 ms. Others are used in the process."""
+"""Most bytes of a compiled regular expression on the event loop, compiled in 2 ms. Larger ones run in a side
+process."""
 
 _RECURS = MAX_EFFORT + 1
-"""Stands for the work of a schema that depends on the depth of the value."""
+"""Stands for the effort of a schema that depends on the nesting of the value."""
 
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
@@ -64,10 +65,10 @@ _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 class SchemaValidator:
     """A compiled schema.
 
-    ``place`` begins every ``ConfigError``: the schema is not valid, too large or deep, of an unknown dialect, or
-    refers to something outside of itself ("MUST NOT automatically dereference" network addresses). With ``lazy``
-    nothing is compiled now, and of a schema too large for the event loop nothing is looked at either: what is wrong
-    with it is raised by the first ``check``.
+    Raises ``ConfigError``, whose message begins with ``place``, if the schema is invalid, too large or deep, of an
+    unknown dialect, or refers to something outside of itself ("MUST NOT automatically dereference" network addresses).
+    With ``lazy`` nothing is compiled now, and a schema too large for the event loop is not examined either: the first
+    ``check`` then reports its errors.
     """
 
     __slots__ = ("_compiled", "_constant", "_countable", "_document", "_effort", "_place", "_schema")
@@ -92,9 +93,9 @@ class SchemaValidator:
         """Return if ``instance`` (plain JSON values) fits the schema.
 
         Raises:
-            MismatchError: it does not; names the first place.
-            TooCostly: to find out takes more than it may.
-            ConfigError: the schema cannot be used; of one that was not compiled before.
+            MismatchError: it does not fit; names the first place.
+            TooCostly: validation would exceed the limits of time or memory.
+            ConfigError: the schema cannot be used, if it was not compiled before.
         """
         if self._is_little(instance):
             _check(self._compiled, instance)
@@ -108,7 +109,7 @@ class SchemaValidator:
         if self._effort is None or self._constant is None:
             self._effort = Effort(self._schema)
             self._constant = self._effort.constant() or _RECURS
-        # No place of a value is written in less than one byte: mostly this is enough to know.
+        # Every place of a value takes at least one byte of JSON, so the size usually decides.
         if self._constant * len(msgspec.json.encode(instance)) > MAX_EFFORT and not self._is_light(instance):
             return False
         if self._compiled is None:
@@ -116,7 +117,7 @@ class SchemaValidator:
         return self._compiled is not None
 
     def _is_light(self, instance: Any) -> bool:
-        """Weigh a value, and count the work for its depth."""
+        """Measure a value, and compare the effort at its nesting with the limit."""
         assert self._effort is not None
         weighed = weigh(instance, _MAX_WEIGHT)
         if weighed is None or weighed[1] > _MAX_VALUE_DEPTH:
@@ -143,7 +144,7 @@ class SchemaValidator:
 
 
 class _Outcome(msgspec.Struct):
-    """How a check in a side process ended."""
+    """The result of validation in a side process."""
 
     mismatch: tuple[str, str, str] | None = None
     config: str = ""
@@ -151,7 +152,7 @@ class _Outcome(msgspec.Struct):
 
 
 def check_document(payload: bytes) -> bytes:
-    """Do a check in a side process: the length of the schema's document, that, and the value."""
+    """Validate in a side process. The payload is the length of the schema document, the document, and the value."""
     end = 8 + int.from_bytes(payload[:8], "big")
     outcome = _Outcome()
     try:
@@ -178,7 +179,7 @@ def _prepared(document: bytes) -> tuple[Effort, Any]:
 
 
 def _explain(effort: Effort, validator: Any, instance: Any) -> NoReturn:
-    """Say why a value does not fit, unless its reasons would fill the memory."""
+    """Report why a value does not fit, unless the reasons would fill the memory."""
     weighed = weigh(instance, _MAX_REASONS)
     total = effort.total(min(weighed[1], _MAX_VALUE_DEPTH)) if weighed else None
     if weighed is not None and total is not None and total * weighed[0] <= _MAX_REASONS:
@@ -196,10 +197,10 @@ def _check(validator: Any, instance: Any) -> None:
 
 
 def _compiled_here(schema: dict[str, Any], place: str) -> Any:
-    """Compile a schema for use on the event loop; ``None`` where its regular expressions may take long.
+    """Compile a schema for the event loop; ``None`` if its regular expressions may take long.
 
-    They are compiled for an engine that takes linear time. What that does not know (looking around, references back)
-    is left to a side process.
+    They are compiled for an engine with linear run time. Expressions it does not support (look-around, back-references)
+    are left to a side process.
     """
     import jsonschema_rs
 
@@ -256,7 +257,7 @@ def _refuse_remote(node: dict[str, Any], place: str) -> None:
 
 
 def _is_remote(target: str) -> bool:
-    """Tell an address from a fragment or from a name that an ``$id`` within the schema may resolve."""
+    """Tell whether a reference is an address, not a fragment or a name that an ``$id`` in the schema may resolve."""
     scheme = target.partition(":")[0].lower()
     return ":" in target and not target.startswith("#") and scheme in ("http", "https", "file", "ftp")
 

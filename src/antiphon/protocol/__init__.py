@@ -1,1 +1,1 @@
-"""The rules, without I/O: no await, no clock, no socket, no randomness. Time and nonces are passed in."""
+"""The rules of the protocol, without I/O: no await, clock, socket or randomness. Times and nonces are passed in."""

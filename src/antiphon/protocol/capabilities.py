@@ -1,6 +1,6 @@
-"""May this side send that now? Capability gates for both directions, as pure functions.
+"""Which messages the declared capabilities permit, for both directions, as pure functions.
 
-Owns what a capability permits; what was declared comes from the handshake or from the request (2026-07-28).
+What was declared comes from the handshake or, at 2026-07-28, from the request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["declares", "may_include_context", "missing_for_ask", "offers", "servable"]
 
-# One set for all sessions that serve the same: it is 2 KiB, and there may be thousands of them.
+# One set for all sessions with the same capabilities: it takes 2 KiB, and there may be thousands of sessions.
 _servable: dict[frozenset[str], frozenset[str]] = {}
 
 
@@ -31,7 +31,7 @@ def declares(capabilities: Wire | None, path: str) -> bool:
 
 
 def servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[str]:
-    """Name every request a server with these capabilities serves at this revision; the rest is -32601."""
+    """Return the requests a server with these capabilities serves at a revision; others are answered with -32601."""
     names = frozenset(
         spec.name
         for spec in METHODS.values()
@@ -64,7 +64,7 @@ def missing_for_ask(
 
 
 def may_include_context(revision: Revision, declared: ClientCapabilities | None) -> bool:
-    """Tell whether ``includeContext`` may say more than "none" (2025-11-25 client/sampling, "Capabilities")."""
+    """Tell whether ``includeContext`` may be other than "none" (2025-11-25 client/sampling, "Capabilities")."""
     return not revision.sampling_has_parts or declares(declared, "sampling.context")
 
 

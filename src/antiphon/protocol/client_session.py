@@ -1,6 +1,6 @@
-"""The client's side of one peer: opening in either era, our requests, and which asks of the server are served.
+"""The client's side of a session: opening in either era, our requests, and which of the server's asks are served.
 
-The era is a property of the server: it is found once, by ``probe`` or by decree, and kept (2026-07-28
+The era is a property of the server: it is determined once, by ``probe`` or by configuration, and kept (2026-07-28
 basic/versioning).
 """
 
@@ -53,20 +53,20 @@ from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, revision
 __all__ = ["ClientSession", "is_modern_error"]
 
 _SESSION_WRITES = {PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL}
-"""Members of ``_meta`` that are the session's to write, not a caller's."""
+"""Members of ``_meta`` that the session sets; callers cannot."""
 
 
 def is_modern_error(error: PeerError) -> bool:
     """Tell whether an error reply to the probe identifies a modern server (2026-07-28 basic/transports/stdio).
 
-    The codes -32020 to -32022 exist in no legacy revision; everything else is a legacy server's way of not knowing
+    No legacy revision has the codes -32020 to -32022. With any other code, a legacy server says that it does not know
     the method.
     """
     return -32022 <= error.code <= -32020
 
 
 def _named(meta: dict[str, Any] | None) -> Implementation | None:
-    """Read who the server says it is; a claim that cannot be read is no claim."""
+    """Read the server's name and version; ``None`` if they cannot be read."""
     try:
         return msgspec.convert((meta or {}).get(SERVER_INFO), Implementation | None)
     except msgspec.ValidationError:
@@ -74,10 +74,10 @@ def _named(meta: dict[str, Any] | None) -> Implementation | None:
 
 
 class ClientSession(Session):
-    """The rules for one server. See ``Session`` for how it is driven.
+    """The rules for one server. See ``Session`` for how to use it.
 
-    Open it with ``probe`` and ``discovered``, or with ``initialize`` and ``initialized``; until then nothing else may
-    be sent.
+    Open it with ``probe`` and ``discovered``, or with ``initialize`` and ``initialized``; nothing else may be sent
+    before that.
     """
 
     side: ClassVar[Side] = "client"
@@ -86,13 +86,13 @@ class ClientSession(Session):
         super().__init__()
         self.phase = Phase.NEW
         self.server_info: Implementation | None = None
-        """What the server says it is; not verified by anybody."""
+        """Name and version that the server declares; not verified."""
         self.server_capabilities = ServerCapabilities()
         self._sendable: set[str] = set()
-        """Methods that were found to be in the agreed revision, and offered by the server."""
+        """Methods that the agreed revision has and the server declared, as far as they were looked up."""
         self.instructions: str | None = None
         self.log_level: LoggingLevel | None = None
-        """The log level every modern request asks for."""
+        """The least severe log level that modern requests ask for."""
         self._info = info
         self._capabilities = capabilities
         self._modern_meta = b""
@@ -100,15 +100,15 @@ class ClientSession(Session):
     # --- opening ------------------------------------------------------------------------------------------------
 
     def probe(self, wanted: Revision = LATEST) -> Outgoing:
-        """Ask the server what it is, as a modern client would.
+        """Ask the server what it is, as a modern client does.
 
-        The result goes to ``discovered``; an error is judged by ``is_modern_error``.
+        Pass the result to ``discovered``, and an error to ``is_modern_error``.
         """
         meta = self._meta_for(wanted)
         return self._open(METHODS["server/discover"], b'{"_meta":%b}' % encode(meta), None)
 
     def discovered(self, result: DiscoverResult, allowed: tuple[Revision, ...]) -> Revision | None:
-        """Take the answer to the probe; return the modern revision agreed on, or ``None`` if it takes a handshake.
+        """Handle the answer to the probe. Returns the modern revision agreed on, or ``None`` if a handshake is needed.
 
         Raises:
             RemoteProtocolError: no revision is spoken by both sides.
@@ -128,7 +128,7 @@ class ClientSession(Session):
         return best
 
     def initialize(self, wanted: Revision = LATEST_LEGACY) -> Outgoing:
-        """Begin the handshake of the legacy revisions, offering ``wanted``."""
+        """Begin the handshake of the legacy revisions, proposing ``wanted``."""
         if self.phase is not Phase.NEW or any(each.method.name == "initialize" for each in self.outgoing.values()):
             raise LocalProtocolError("initialize may be sent once")
         params = InitializeRequestParams(
@@ -137,7 +137,7 @@ class ClientSession(Session):
         return self._open(METHODS["initialize"], encode(wanted.lower(params)), None)
 
     def initialized(self, result: InitializeResult, allowed: tuple[Revision, ...]) -> bytes:
-        """Take the answer to ``initialize``; return the notification that completes the handshake.
+        """Handle the answer to ``initialize``; return the notification that completes the handshake.
 
         Raises:
             RemoteProtocolError: the server chose a revision we do not speak.
@@ -170,7 +170,7 @@ class ClientSession(Session):
         )
 
     def set_log_level(self, level: LoggingLevel | None) -> None:
-        """Choose the log level that modern requests carry from now on; ``None`` asks for no log messages."""
+        """Set the log level that modern requests carry from now on; ``None`` asks for no log messages."""
         self.log_level = level
         if self.revision is not None and self.revision.modern:
             self._modern_meta = encode(self._meta_for(self.revision))[1:-1]
@@ -180,9 +180,9 @@ class ClientSession(Session):
     def request(
         self, spec: MethodSpec, params: Wire, *, wants_progress: bool = False, meta: dict[str, Any] | None = None
     ) -> Outgoing:
-        """Send a request; ``meta`` are further members of ``_meta``, under the caller's own prefixed names.
+        """Send a request. ``meta`` adds members to ``_meta``, under prefixed names of the caller's own.
 
-        ``_meta`` is otherwise the session's to write: one that is in the params already is not sent.
+        The session sets all other members of ``_meta``: those that the params already have are not sent.
 
         Raises:
             LocalProtocolError: the session is not open.
@@ -213,7 +213,7 @@ class ClientSession(Session):
     def _meta_members(self, id: int, wants_progress: bool, meta: dict[str, Any] | None) -> bytes:
         members = self._modern_meta
         if self.carries is not None:
-            # What is given goes before: a request that is made again stays in its trace.
+            # The caller's members win, so that a request that is retried stays in its original trace.
             meta = {**self.carries(id), **(meta or {})}
         if meta:
             own = encode({name: value for name, value in meta.items() if name not in _SESSION_WRITES})[1:-1]
@@ -224,9 +224,10 @@ class ClientSession(Session):
         return members
 
     def oversized(self, size: int, limit: int) -> Event:
-        """Take note of a frame that was dropped for its size: it fails the one request whose reply it can have been.
+        """Handle a frame that was dropped for its size: the only request whose reply it can have been fails.
 
-        A subscription does not count. With several in flight, nobody can tell: they are left to their deadlines.
+        Subscriptions do not count. If several requests are open it cannot be known which one it was, and their
+        deadlines end them.
         """
         candidates = [each for each in self.outgoing.values() if each.method.name != "subscriptions/listen"]
         if len(candidates) != 1:
@@ -236,7 +237,8 @@ class ClientSession(Session):
         problem = f"The reply to {outgoing.method.name} was too large: {size} bytes, the limit is {limit}"
         return Replied(outgoing, None, None, problem)
 
-    # --- what the server asks -----------------------------------------------------------------------------------
+    # --- requests of the server
+    # -----------------------------------------------------------------------------------
 
     @property
     def _is_modern(self) -> bool:
@@ -286,7 +288,7 @@ class ClientSession(Session):
             raise InvalidParams(f"Invalid request: {spec.name} outside of any request of this client's")
 
     def check_input_request(self, spec: MethodSpec, params: Wire) -> None:
-        """Check that an entry of ``inputRequests`` asks only for what we declared (2026-07-28 basic/patterns/mrtr).
+        """Check that an entry of ``inputRequests`` only asks for what we declared (2026-07-28 basic/patterns/mrtr).
 
         Raises:
             RemoteProtocolError: it asks for more.
@@ -294,7 +296,8 @@ class ClientSession(Session):
         if missing_for_ask(spec, params, self._capabilities) is not None:
             raise RemoteProtocolError(f"The server asks for {spec.name}, which this client did not declare")
 
-    # --- what the server tells ----------------------------------------------------------------------------------
+    # --- notifications of the server
+    # ------------------------------------------------------------------------------
 
     def _other_notification(self, event: Notified) -> Event:
         agreed = self.revision or LATEST_LEGACY
@@ -305,7 +308,7 @@ class ClientSession(Session):
     def _cancel_arrived(self, params: CancelledNotificationParams) -> Event:
         if not self._is_modern:
             return super()._cancel_arrived(params)
-        # 2026-07-28 basic/patterns/cancellation: it names a request of ours, a subscription that the server ends.
+        # 2026-07-28 basic/patterns/cancellation: it names a subscription of ours, which the server ends.
         outgoing = self.outgoing.get(params.request_id) if params.request_id is not None else None
         if outgoing is None or outgoing.method.name != "subscriptions/listen":
             return Ignored("cancelled: no such subscription")

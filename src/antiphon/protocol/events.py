@@ -1,7 +1,7 @@
-"""What a session reports about one frame, and the two records that live as long as a request does.
+"""What a session reports about a frame, and the two records that live as long as a request.
 
-Events are data, and structs, since one is made for every message. A session returns exactly one per message;
-``engine`` acts on it.
+Events are plain data, made as structs because there is one for each message. A session returns exactly one event per
+message, and ``engine`` acts on it.
 """
 
 from __future__ import annotations
@@ -32,44 +32,40 @@ __all__ = [
 
 
 class Request(Struct, eq=False):
-    """A request of the peer's, from its arrival until it is answered.
-
-    The event "a request arrived" is the request itself.
-    """
+    """A request of the peer, from its arrival until it is answered. It is also the event of that arrival."""
 
     id: RequestId
     method: MethodSpec
     params: Any
     """The decoded params, of the type ``method.params``."""
     raw: Raw
-    """The params as they came, for members that the type does not know."""
+    """The undecoded params, for members that the type does not know."""
     revision: Revision
     meta: RequestMeta | None
     capabilities: ClientCapabilities | None
-    """What the client can do: declared in the handshake, or by this very request (2026-07-28)."""
+    """The capabilities the client declared: in the handshake or, at 2026-07-28, in this request."""
     cancelled: bool = False
     on_cancel: Callable[[str | None], object] | None = None
-    """Set by whoever runs the request, to stop it when the peer withdraws it or is gone; given the reason."""
+    """Set by whoever runs the request; called with the reason to stop it when the peer cancels it or is gone."""
     on_wait: Callable[[], object] | None = None
     """Called once, when the handler first has to wait."""
     on_end: Callable[[Request, object], object] | None = None
-    """Called with what it came to: its result, an exception, or ``None`` if nobody waits for a reply any more.
-
-    More than once where the peer withdraws it and the handler ends later; the first time is true."""
+    """Called with the outcome: the result, an exception, or ``None`` if nobody waits for a reply any more. It may be
+    called again if the handler ends after the peer cancelled the request; only the first call counts."""
     code: int | None = None
-    """The error code it was answered with, if it was an error."""
+    """The error code of the reply, if it was an error."""
     children: set[RequestId] | None = None
     """Ids of our asks that belong to this request and are not answered yet."""
     batch: BatchReplies | None = None
-    """Where the reply is collected if the request came in a batch."""
+    """Collects the reply if the request came in a batch."""
     related_to: RequestId | None = None
-    """The request of ours on whose stream it came, where the transport knows."""
+    """The request of ours on whose stream it came, if the transport has such streams."""
     progress: float | None = None
     """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
 
 
 class BatchReplies:
-    """Collects the replies to one batch: they go out together, once none is missing (JSON-RPC 2.0, section 6)."""
+    """Collects the replies to one batch, which are sent together with the last one (JSON-RPC 2.0, section 6)."""
 
     __slots__ = ("missing", "replies")
 
@@ -78,7 +74,7 @@ class BatchReplies:
         self.replies: list[bytes] = []
 
     def add(self, reply: bytes | None) -> bytes | None:
-        """Note one reply (``None``: its request was cancelled); return the frame to send if it was the last."""
+        """Add one reply (``None``: its request was cancelled); return the frame to send if it was the last."""
         self.missing -= 1
         if reply is not None:
             self.replies.append(reply)
@@ -91,10 +87,10 @@ class Outgoing(Struct, eq=False):
     """A request of ours that waits for its reply."""
 
     id: RequestId
-    """Serves as the progress token as well."""
+    """The id, which is also the progress token."""
     method: MethodSpec
     parent: Request | None
-    """The peer's request it belongs to, if any."""
+    """The request of the peer that it belongs to, if any."""
     wants_progress: bool
     data: bytes
     """The frame to send."""
@@ -111,7 +107,7 @@ class Notified(Struct, eq=False):
 
 
 class Replied(Struct, eq=False):
-    """The reply to a request of ours arrived: exactly one of ``result``, ``error`` and ``problem`` is set."""
+    """The reply to a request of ours; exactly one of ``result``, ``error`` and ``problem`` is set."""
 
     outgoing: Outgoing
     result: Raw | None
@@ -128,7 +124,7 @@ class Cancelled(Struct, eq=False):
 
 
 class Answered(Struct, eq=False):
-    """The session answered by itself (handshake, ping, refusal): ``reply`` must be sent, nothing else is to be done."""
+    """The session answered by itself (handshake, ping, refusal): send ``reply``, and do nothing else."""
 
     reply: bytes
     id: RequestId | None = None
@@ -138,13 +134,13 @@ class Answered(Struct, eq=False):
 
 
 class Ignored(Struct, eq=False):
-    """The message needs no answer and has no effect; ``reason`` says why, for the debug log."""
+    """The message needs no answer and has no effect; ``reason`` is for the debug log."""
 
     reason: str
 
 
 class Batch(Struct, eq=False):
-    """Several messages that came in one frame (2025-03-26 only); their replies go out in one frame as well."""
+    """Several messages that came in one frame (2025-03-26 only); their replies are sent in one frame as well."""
 
     events: list[Event]
 

@@ -1,6 +1,6 @@
-"""What can still be read of a message that does not fit: whose it is, and whether it is a reply.
+"""What can be read of a message that does not fit its type: its id, and whether it is a reply.
 
-A reply is never answered, not even one that cannot be read: whoever waits for it is told instead.
+A reply is never answered, even if it cannot be read: the request that waits for it fails instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Remains", "read_remains", "salvage_reply"]
 
 
 class Remains(msgspec.Struct):
-    """The members that every message is told by, whatever they hold."""
+    """The members that identify a message, with values of any type."""
 
     id: Any = None
     method: Any = None
@@ -26,12 +26,12 @@ class Remains(msgspec.Struct):
 
     @property
     def is_reply(self) -> bool:
-        """Whether it is a reply, and no request."""
+        """Whether it is a reply, not a request."""
         return self.method is None and bool(self.result or self.error)
 
     @property
     def request(self) -> RequestId | None:
-        """The request it is about, or is; ``None`` if that cannot be said."""
+        """The id of the request that it is, or replies to; ``None`` if it cannot be read."""
         return self.id if type(self.id) in (int, str) else None
 
 
@@ -39,11 +39,11 @@ _decode_remains = msgspec.json.Decoder(Remains).decode
 
 
 def read_remains(data: bytes) -> Remains:
-    """Read what can be read; nothing, where the message is no object.
+    """Read as much as possible; nothing if the message is no object.
 
     Raises:
-        msgspec.DecodeError: it is no JSON.
-        UnicodeDecodeError: it is no text.
+        msgspec.DecodeError: it is not JSON.
+        UnicodeDecodeError: it is not UTF-8.
     """
     try:
         return _decode_remains(data)
@@ -52,7 +52,7 @@ def read_remains(data: bytes) -> Remains:
 
 
 def salvage_reply(body: bytes) -> Envelope | None:
-    """Make an error reply of a reply that cannot be read, so that whoever waits for it is told; else ``None``."""
+    """Make an error reply from an unreadable reply, so that its request fails; ``None`` if it is no reply."""
     try:
         remains = read_remains(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""What one server offers: who it is, what it can do, at which revisions. Worked out once, shared by all its sessions.
+"""What one server offers: its name, capabilities and revisions. Computed once, and shared by all its sessions.
 
-Owns what follows from that for every client alike: which revision is spoken with whom, which requests are served, how
-a result says who sends it, what discovery answers. What one client has agreed to is its session's.
+Owns what follows from this for every client: which revision is spoken, which requests are served, how a result names
+its sender, and what discovery answers. A session holds what was agreed with one client.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMPLETE = "complete"
 
 
 class ModernResults:
-    """Encodes the results of one server. What is the same in all of them is encoded once."""
+    """Encodes the results of one server. The parts that all results have in common are encoded once."""
 
     __slots__ = ("_complete", "_info", "_meta")
 
@@ -39,8 +39,8 @@ class ModernResults:
         """Encode the result of a modern request.
 
         Raises:
-            LocalProtocolError: a round that this request may not have, or that asks for nothing.
-            NotInRevision: the revision cannot carry it.
+            LocalProtocolError: the result is a round that this method cannot have, or one that asks for nothing.
+            NotInRevision: the revision cannot carry the result.
         """
         if isinstance(result, Raw):
             return self._relayed(result)
@@ -58,7 +58,7 @@ class ModernResults:
         return {SERVER_INFO: self._info, **(meta or {})}
 
     def _relayed(self, result: Raw) -> bytes:
-        """Complete a result that came encoded: our own lists at once, one from elsewhere so that what it has stays."""
+        """Complete an encoded result: our own lists directly, one of another server without losing its members."""
         encoded = bytes(result)
         is_plain = encoded[:2] in (b'{"', b"{}") and b'"resultType"' not in encoded and b'"_meta"' not in encoded
         if is_plain:
@@ -82,11 +82,11 @@ class ModernResults:
 
 
 _DISCOVER_TTL_MS = 3_600_000
-"""How long a client may keep what ``server/discover`` said: an hour, as in the specification's example."""
+"""How long a client may keep the answer to ``server/discover``: an hour, as in the specification's example."""
 
 
 class Offer:
-    """What a server offers. Nothing of it changes: for a server that has got new features, another is made."""
+    """What a server offers; immutable. When a server gets new features, a new one is made."""
 
     __slots__ = ("capabilities", "info", "instructions", "modern", "newest_legacy", "results", "revisions", "servable")
 
@@ -102,18 +102,18 @@ class Offer:
         self.capabilities = capabilities
         self.instructions = instructions
         self.revisions = {one.name: one for one in newest_first}
-        """The revisions spoken by their names, the newest first."""
+        """The revisions spoken, by name, the newest first."""
         self.modern = {name: one for name, one in self.revisions.items() if one.modern}
         """Those of them without a handshake."""
         self.newest_legacy = next((one for one in newest_first if not one.modern), None)
         self.servable = {one.name: servable(capabilities, one) for one in newest_first}
-        """Names of the requests that are served, for each revision."""
+        """The methods of the requests that are served, for each revision."""
         self.results = ModernResults(info)
 
     def widened(self, newer: Offer) -> Offer:
-        """Return what a client of this offer may rely on once there is a newer one.
+        """Return what a client of this offer may rely on after a newer one was made.
 
-        What was declared before stays declared, though nothing may be left of it.
+        What was declared stays declared, even if nothing of it is left.
         """
         before, now = structs.asdict(self.capabilities), structs.asdict(newer.capabilities)
         both = {name: before[name] if now[name] is None else now[name] for name in now}
@@ -122,11 +122,11 @@ class Offer:
         return Offer(newer.info, ServerCapabilities(**both), newer.instructions, tuple(newer.revisions.values()))
 
     def legacy_revision(self, requested: str) -> Revision:
-        """Choose the revision that a handshake agrees on: the one requested, or else the newest we speak.
+        """Choose the revision that a handshake agrees on: the requested one, or else the newest we speak.
 
         Raises:
-            UnsupportedVersion: there is none with a handshake. 2026-07-28 basic/versioning: a modern server names the
-                versions it supports in its error to ``initialize``.
+            UnsupportedVersion: this server speaks no revision with a handshake. 2026-07-28 basic/versioning: a modern
+                server names the versions it supports in its error to ``initialize``.
         """
         if self.newest_legacy is None:
             raise UnsupportedVersion("This server speaks no revision with a handshake", data=self._supported(requested))
@@ -137,8 +137,8 @@ class Offer:
         """Return the revision that a request names in its ``_meta``.
 
         Raises:
-            InvalidParams: that is no name.
-            UnsupportedVersion: it is one we do not speak.
+            InvalidParams: the name is no string.
+            UnsupportedVersion: we do not speak this revision.
         """
         if not isinstance(requested, str):
             raise InvalidParams(f"Invalid params: _meta must have {PROTOCOL_VERSION}, a string")

@@ -1,7 +1,7 @@
-"""The server's side of one peer: handshake, discovery, and which requests are served when.
+"""The server's side of a session: handshake, discovery, and which requests are served when.
 
-A legacy client opens with ``initialize`` and the session remembers what was agreed. A modern request brings everything
-with it. Both may share one channel (2026-07-28 basic/versioning, "Backward Compatibility").
+A legacy client opens with ``initialize``, and the session remembers what was agreed. A modern request carries all of
+this itself. Both may share one channel (2026-07-28 basic/versioning, "Backward Compatibility").
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ P = TypeVar("P", Wire, "Wire | None")
 
 
 class ServerSession(Session):
-    """The rules for one client. See ``Session`` for how it is driven."""
+    """The rules for one client. See ``Session`` for how to use it."""
 
     side: ClassVar[Side] = "server"
 
@@ -67,16 +67,16 @@ class ServerSession(Session):
         super().__init__()
         self.phase = Phase.NEW
         self.client: InitializeRequestParams | None = None
-        """What a legacy client said of itself in the handshake."""
+        """What a legacy client declared in the handshake."""
         self.log_level: LoggingLevel | None = None
-        """The level a legacy client has set; ``None`` sends everything."""
+        """The level a legacy client has set; ``None`` sends messages of all levels."""
         self._offer = offer
         self._has_modern_client = False
 
     def offer(self, newer: Offer) -> None:
-        """Say what the server offers as well from now on: features may come while clients are connected.
+        """Declare what the server offers from now on, since features may be added while clients are connected.
 
-        What was declared before stays, though nothing may be left of it: a client may rely on it.
+        What was declared before stays declared even if nothing of it is left, because the client may rely on it.
         """
         self._offer = self._offer.widened(newer)
 
@@ -102,7 +102,8 @@ class ServerSession(Session):
         try:
             return decode(envelope.params, spec.params)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # A revision, a phase or a method that does not fit is said first: it may be why the params do not.
+            # A wrong revision, phase or method is reported first, because it may be why the params do not
+            # fit.
             self._check_served(envelope, spec.name)
             return read_params(envelope, spec)
 
@@ -154,7 +155,7 @@ class ServerSession(Session):
         return Answered(result_frame(id, encode(agreed.lower(result))), id)
 
     def _revision_before_handshake(self, method: str, meta: RequestMeta | None = None) -> Revision:
-        """Return the revision by which a request without one is served while no handshake has taken place."""
+        """Return the revision for a request that names none and comes before the handshake."""
         self._check_discover(method)
         newest_legacy = self._offer.newest_legacy
         if newest_legacy is None or (meta and (meta.client_capabilities or meta.client_info)):
@@ -169,7 +170,7 @@ class ServerSession(Session):
             raise InvalidParams(_NO_REVISION)
 
     def _check_served(self, envelope: Envelope, method: str) -> None:
-        """Raise what is wrong with a request besides its params: its revision, the phase, or its method."""
+        """Raise an error if a request is wrong apart from its params: in its revision, its phase or its method."""
         try:
             meta = _peek(envelope.params or b"{}").meta
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -206,7 +207,7 @@ class ServerSession(Session):
         return event
 
     def log(self, params: LoggingMessageNotificationParams, request: Request | None = None) -> bytes | None:
-        """Encode a log message, or return ``None`` where the client does not want it.
+        """Encode a log message, or return ``None`` if the client does not want it.
 
         2026-07-28 server/utilities/logging: nothing is sent unless the request carries a ``logLevel`` and is still
         being served. 2025-11-25 server/utilities/logging: nothing is sent unless the capability is declared.
@@ -225,18 +226,18 @@ class ServerSession(Session):
     # --- asks ---------------------------------------------------------------------------------------------------
 
     def check_ask(self, spec: MethodSpec, params: P, request: Request) -> P:
-        """Check, before anything is sent, that the client of ``request`` can answer this ask.
+        """Check that the client of ``request`` can answer this ask, before anything is sent.
 
         Returns the params as the request's revision carries them.
 
         Raises:
             NotInRevision: the request's revision has no such ask.
-            MissingCapability: the client did not declare it; ``data.requiredCapabilities`` says what.
+            MissingCapability: the client did not declare the capability; ``data.requiredCapabilities`` names it.
         """
         return self._check_ask(spec, params, request.revision, request.capabilities)
 
     def _check_ask(self, spec: MethodSpec, params: P, agreed: Revision, declared: ClientCapabilities | None) -> P:
-        """Do what ``check_ask`` says; return the params as the revision carries them."""
+        """Check an ask, see ``check_ask``; return the params as the revision carries them."""
         if not spec.exists_in(agreed.name):
             raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
         lowered = agreed.lower(params) if params is not None else params
@@ -255,14 +256,14 @@ class ServerSession(Session):
         wants_progress: bool = False,
         is_checked: bool = False,
     ) -> Outgoing:
-        """Send a request to a legacy client, as a child of the request of its that it belongs to.
+        """Send a request to a legacy client, as a child of the client's request that it belongs to.
 
-        Only ``ping`` and ``roots/list`` may belong to none (``request=None``). ``is_checked``: the params are
-        what ``check_ask`` has returned for this request.
+        Only ``ping`` and ``roots/list`` may belong to none (``request=None``). ``is_checked``: the params were returned
+        by ``check_ask`` for this request.
 
         Raises:
-            LocalProtocolError: the handshake is not complete, or the request was answered already, or is needed.
-            NotInRevision: the revision has no such ask, or, being modern, none that travels as a request.
+            LocalProtocolError: the handshake is not complete, the request was answered already, or there is none.
+            NotInRevision: the revision has no such ask or, being modern, no requests of servers.
             MissingCapability: see ``check_ask``.
         """
         agreed = self.revision if request is None else request.revision

@@ -1,9 +1,9 @@
-"""The rules both sides share: what a frame means, malformed input and batches, replies and notifications.
+"""The rules both sides share: decoding frames, malformed input, batches, replies and notifications.
 
-A session turns one frame into one event and one intention into one frame. It never waits, never reads a clock and
-never raises for what the peer sent. ``Correlation`` keeps the open requests of both sides, and finds the one that a
-reply, a cancellation or a report of progress belongs to; ``ServerSession`` and ``ClientSession`` add what only their
-side may do. After every call that returns bytes the caller must send them, in that order.
+A session turns one frame into one event, and one intention into one frame. It never waits, never reads a clock, and
+never raises because of what the peer sent. ``Correlation`` keeps the open requests of both sides, and finds the one
+that a reply, a cancellation or a progress report belongs to; ``ServerSession`` and ``ClientSession`` add the rules of
+their side. The caller must send the bytes that a method returns, in the order of the calls.
 """
 
 from __future__ import annotations
@@ -53,16 +53,17 @@ __all__ = ["MAX_BATCH", "Correlation", "Session", "read_params", "shortened"]
 
 
 class Correlation:
-    """The requests between two peers, as seen from one side."""
+    """The open requests between two peers, as seen from one side."""
 
     def __init__(self) -> None:
         self.incoming: dict[RequestId, Request] = {}
-        """The peer's requests that are being served."""
+        """Requests of the peer that are being served."""
         self.outgoing: dict[RequestId, Outgoing] = {}
-        """Our requests that wait for a reply."""
+        """Requests of ours that wait for a reply."""
         self._ids = count(1)
 
-    # --- ours ---------------------------------------------------------------------------------------------------
+    # --- our requests
+    # ---------------------------------------------------------------------------------------------
 
     def _open(
         self,
@@ -109,11 +110,13 @@ class Correlation:
         outgoing.progress = params.progress
         return Notified(spec, params, raw)
 
-    # --- the peer's ---------------------------------------------------------------------------------------------
+    # --- requests of the peer
+    # -------------------------------------------------------------------------------------
 
     def withdraw(self, id: RequestId, reason: str | None) -> Cancelled | None:
-        """Take note that the peer no longer waits for a request; ``None`` if there is none, or it was answered."""
-        # 2025-11-25 basic/utilities/cancellation: "The initialize request MUST NOT be cancelled"; it is never in here.
+        """Note that the peer cancelled a request; ``None`` if there is no such request, or it was answered."""
+        # 2025-11-25 basic/utilities/cancellation: "The initialize request MUST NOT be cancelled"; it is never
+        # in this table.
         request = self.incoming.pop(id, None)
         if request is None:
             return None
@@ -126,10 +129,10 @@ class Correlation:
 
 
 MAX_BATCH = 256
-"""Most messages taken in one batch; each may start work, so the frame size alone bounds too little."""
+"""Most messages in one batch. Each may start work, so the bound on the size of a frame is not enough."""
 
 _RESERVED = range(-32099, -32019)
-"""Codes that only the specification defines (2026-07-28 basic, Error Codes)."""
+"""Codes that only the specification may define (2026-07-28 basic, Error Codes)."""
 
 _DEFINED = {HeaderMismatch.CODE, MissingCapability.CODE, UnsupportedVersion.CODE, UrlElicitationRequired.CODE}
 
@@ -138,7 +141,7 @@ _MAX_ECHO = 100
 
 
 class Session(Correlation):
-    """One peer, as seen from one side. Use ``ServerSession`` or ``ClientSession``."""
+    """The rules for one peer. Use ``ServerSession`` or ``ClientSession``."""
 
     side: ClassVar[Side]
     """Which side this is."""
@@ -146,15 +149,16 @@ class Session(Correlation):
     def __init__(self) -> None:
         super().__init__()
         self.revision: Revision | None = None
-        """The agreed revision; ``None`` before the handshake. On a server modern requests carry their own."""
+        """The agreed revision; ``None`` before the handshake. On a server, modern requests carry their own."""
         self.carries: Callable[[RequestId], dict[str, str]] | None = None
-        """Says what a request of ours has in ``_meta`` beside what the protocol wants: the trace it belongs to."""
+        """Returns further members for the ``_meta`` of a request of ours: its trace context."""
         self._said: set[str] = set()
 
-    # --- what arrives -------------------------------------------------------------------------------------------
+    # --- incoming messages
+    # ----------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> Event:
-        """Take one frame and say what it means. Never raises."""
+        """Handle one frame, and return what it means. Never raises."""
         try:
             envelope = decode_envelope(data)
         except (InvalidRequest, ParseError) as error:
@@ -162,11 +166,11 @@ class Session(Correlation):
         return self.take(envelope)
 
     def oversized(self, size: int, limit: int) -> Event:
-        """Take note of a frame that was dropped for its size: its id is unknown, so the reply carries none."""
+        """Handle a frame that was dropped for its size. Its id is unknown, so the reply carries none."""
         return self._refuse(None, InvalidRequest(f"Invalid request: frame of {size} bytes, the limit is {limit}"))
 
     def take(self, message: Envelope, params: RequestParams | None = None) -> Event:
-        """Take one message that is decoded already, from a transport that had to look at it; ``params`` as well."""
+        """Handle one message that the transport has already decoded; ``params`` as well if it had to decode them."""
         method, id = message.method, message.id
         if method is UNSET or id is UNSET or id is None:
             return self._no_request(message)
@@ -193,7 +197,7 @@ class Session(Correlation):
         return self._unreadable(data, error) if batch is None else self._batch(batch)
 
     def _unreadable(self, data: bytes, error: PeerError) -> Event:
-        """Refuse a message that cannot be read. A reply is never answered: whoever waits for it is told instead."""
+        """Refuse a message that cannot be read. If it is a reply, the request that waits for it fails instead."""
         try:
             remains = read_remains(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as no_json:
@@ -205,7 +209,7 @@ class Session(Correlation):
         if outgoing is None:
             return Ignored(f"a reply that cannot be read, to no request of ours: {error.message}")
         if remains.result and remains.error and bytes(remains.error) == b"null":
-            # JSON-RPC 1.0 wrote it so, and there are peers that still do.
+            # JSON-RPC 1.0 wrote replies this way, and some peers still do.
             return Replied(outgoing, remains.result, None)
         reason = error.message.removeprefix("Invalid request: ")
         return Replied(outgoing, None, None, f"The reply to {outgoing.method.name} cannot be read: {reason}")
@@ -245,20 +249,21 @@ class Session(Correlation):
     def _other_notification(self, event: Notified) -> Event:
         raise AssertionError("each side defines which notifications it takes")
 
-    # --- what we answer -----------------------------------------------------------------------------------------
+    # --- replies
+    # --------------------------------------------------------------------------------------------------
 
     def _refuse(self, id: RequestId | None, error: PeerError) -> Event:
         return Answered(error_frame(id, to_wire(error), null_id=self._has_null_ids()), id, error.code)
 
     def _has_null_ids(self) -> bool:
-        """Tell whether an error about what had no readable id carries ``null``; until a revision is agreed it does."""
+        """Tell whether an error without a readable id carries ``null``, as it does until a revision is agreed."""
         return self.revision is None or self.revision.null_id
 
     def reply(self, request: Request, result: Wire | Raw) -> bytes | None:
-        """Answer a request of the peer's; ``None`` if it was cancelled or answered before.
+        """Answer a request of the peer; returns ``None`` if it was cancelled or answered before.
 
         Raises:
-            NotInRevision: the result has something the request's revision cannot carry; the request is still open.
+            NotInRevision: the request's revision cannot carry the result; the request is still open.
             Exception: the result cannot be encoded; the request is still open.
         """
         if self.incoming.get(request.id) is not request:
@@ -273,9 +278,10 @@ class Session(Correlation):
         return encode(request.revision.lower(result))
 
     def reply_error(self, request: Request, error: BaseException) -> bytes | None:
-        """Answer a request of the peer's with an error; ``None`` if it was cancelled or answered before.
+        """Answer a request of the peer with an error; returns ``None`` if it was cancelled or answered before.
 
-        What a peer of ours answered to us (``PeerError.remote``) is told to nobody, like any error we did not expect.
+        The text of an error that another peer sent to us (``PeerError.remote``) is not passed on; nor is that of an
+        unexpected exception.
         """
         if self.incoming.get(request.id) is not request:
             return None
@@ -287,18 +293,20 @@ class Session(Correlation):
         try:
             return error_frame(request.id, failure, null_id=False)
         except (TypeError, ValueError, RecursionError, msgspec.EncodeError):
-            # The message or the data, which are a handler's, hold what JSON cannot: half a surrogate pair, an object.
+            # The handler's message or data contains something JSON cannot carry, such as half a surrogate
+            # pair or an object.
             request.code = InternalError.CODE
             return error_frame(request.id, to_wire(InternalError("Internal error")), null_id=False)
 
-    # --- what we send -------------------------------------------------------------------------------------------
+    # --- outgoing messages
+    # ----------------------------------------------------------------------------------------
 
     def notify(self, spec: MethodSpec, params: Wire, request: Request | None = None) -> bytes:
         """Encode a notification at the revision of ``request``, or else of the session.
 
         Raises:
             NotInRevision: the revision has no such notification, or not from this side.
-            LocalProtocolError: nothing was agreed yet.
+            LocalProtocolError: no revision was agreed yet.
         """
         revision = self.revision if request is None else request.revision
         if revision is None:
@@ -308,14 +316,14 @@ class Session(Correlation):
         return notification_frame(spec.name, encode(revision.lower(params)))
 
     def first_time(self, topic: str) -> bool:
-        """Tell whether this is the first time, in this session, that something is worth a word in the log."""
+        """Tell whether a topic comes up for the first time in this session, so that it is logged once."""
         if topic in self._said:
             return False
         self._said.add(topic)
         return True
 
     def deprecation(self, spec: MethodSpec, revision: Revision) -> str | None:
-        """Return what to say about a method that the revision deprecates: a sentence the first time, then ``None``."""
+        """Return a warning about a method that the revision deprecates: a sentence the first time, then ``None``."""
         if not spec.is_deprecated(revision.name) or spec.name in self._said:
             return None
         self._said.add(spec.name)
@@ -324,9 +332,9 @@ class Session(Correlation):
         )
 
     def progress(self, request: Request, progress: float, total: float | None, message: str | None) -> bytes | None:
-        """Report progress on a request of the peer's.
+        """Report progress on a request of the peer.
 
-        Returns ``None`` if nobody asked for it, the request has ended, or the value did not increase.
+        Returns ``None`` if the peer did not ask for reports, the request has ended, or the value did not increase.
         """
         token = request.meta.progress_token if request.meta is not None else None
         if token is None or self.incoming.get(request.id) is not request:
@@ -343,15 +351,16 @@ class Session(Correlation):
         return self.notify(METHODS["notifications/progress"], params, request)
 
     def cancel(self, id: RequestId, reason: str | None = None) -> bytes | None:
-        """Give up a request of ours; return the notification to send.
+        """Cancel a request of ours; return the notification to send.
 
-        Returns ``None`` if it was answered already, or is one that may not be cancelled.
+        Returns ``None`` if it was answered already, or may not be cancelled.
         """
         outgoing = self._settle(id)
         if outgoing is None or outgoing.method.name == "initialize":
             return None
         if self.revision is None and outgoing.method.name == "server/discover":
-            # Nobody has said yet that they know this method: a probe that stays unanswered is let go of silently.
+            # No reply has shown yet that the server knows this method: a probe that stays unanswered is
+            # dropped silently.
             return None
         params = CancelledNotificationParams(request_id=id, reason=reason)
         return notification_frame("notifications/cancelled", encode(params))
@@ -375,5 +384,5 @@ def _may_send(code: int) -> bool:
 
 
 def shortened(text: str) -> str:
-    """Return a peer's own text as far as an error should repeat it."""
+    """Cut a peer's own text to the length that an error may repeat."""
     return text if len(text) <= _MAX_ECHO else f"{text[:_MAX_ECHO]}..."

@@ -1,4 +1,4 @@
-"""What runs in a side process: one piece of work after the other, within a limit of memory and of processor time.
+"""What runs in a side process: one piece of work after the other, with limits on memory and processor time.
 
 Owns the messages between the two processes. ``pool`` writes a request to our standard input:
 
@@ -6,9 +6,9 @@ Owns the messages between the two processes. ``pool`` writes a request to our st
     function  ``package.module:name``, in UTF-8
     payload   bytes, for the function
 
-The reply on our standard output is a header (one byte for ``DONE``, ``FAILED`` or ``TOO_LARGE``, then the length in
-8 bytes) and the bytes that the function returned, or the sentence of its error. Work that takes too long has no reply:
-the process ends.
+The reply on our standard output is a header (one byte for ``DONE``, ``FAILED`` or ``TOO_LARGE``, then the length in 8
+bytes) and the bytes that the function returned, or the text of its error. Work that takes too long has no reply: the
+process ends.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ REPLY = struct.Struct("!BQ")
 DONE, FAILED, TOO_LARGE = 0, 1, 2
 
 _LONGEST_ERROR = 500
-"""Characters of an error that are told: it may quote what the peer sent."""
+"""Most characters of an error's text, which may quote what the peer sent."""
 
 
 def main(memory: int) -> None:
-    """Do what is asked for on standard input, until it ends. ``memory``: bytes of address space for this process."""
+    """Do the work requested on standard input, until it ends. ``memory``: bytes of address space for this process."""
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
-    # Whatever prints must not be taken for a reply.
+    # Nothing that prints may write into the replies.
     sys.stdout = sys.stderr
-    # Ctrl+C is for the program that is typed to. We end with it; until then it may still want an answer.
+    # Ctrl+C is for the main program. This process ends with it; until then the program may still need a result.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory(memory)
     while len(header := requests.read(REQUEST.size)) == REQUEST.size:
@@ -69,7 +69,7 @@ def _reply(replies: BinaryIO, status: int, answer: bytes) -> None:
 
 
 def _limit_memory(memory: int) -> None:
-    """Bound the address space. Windows knows no such limit: there only the time is bounded, by who waits for us."""
+    """Limit the address space. Windows has no such limit: there only the caller's time limit applies."""
     if sys.platform != "win32":
         import resource
 
@@ -80,10 +80,10 @@ def _limit_memory(memory: int) -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """End this process after so many seconds of its own processor time; 0 for no limit.
+    """End this process after some seconds of its own processor time; 0 for no limit.
 
-    The signal's default action ends the process, so that this also holds for code that never returns to Python, and
-    where the process that waits for us is gone.
+    The signal's default action ends the process, so the limit also holds for code that never returns to Python, and
+    when the calling process is gone.
     """
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)

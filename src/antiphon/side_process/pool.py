@@ -1,9 +1,9 @@
-"""The side processes of this process: started when first needed, used again, killed when their work takes too long.
+"""The side processes of this process: started on first use, reused, and killed when their work takes too long.
 
-Owns how many there are, what they may use, and who waits for them. What runs inside is ``child``'s.
+Owns their number, their limits, and the callers that wait. ``child`` is what runs in them.
 
-Threads would not do: regular expressions and validators hold the interpreter's lock for as long as they run, and no
-thread can be ended from outside.
+Threads cannot replace them: regular expressions and validators hold the interpreter's lock while they run, and a thread
+cannot be ended from outside.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from antiphon.side_process.child import DONE, REPLY, REQUEST, TOO_LARGE
 __all__ = ["MAX_MEMORY", "MAX_PROCESSES", "MAX_SECONDS", "MAX_WAITING", "run_aside"]
 
 MAX_PROCESSES = 2
-"""Side processes at once. They are idle most of the time, and weigh some 30 MiB each."""
+"""Most side processes at once. They are idle most of the time, and take about 30 MiB each."""
 MAX_MEMORY = 1024 * 1024 * 1024
-"""Bytes of address space of one. A frame of 16 MiB, decoded, needs about a fifth of it."""
+"""Bytes of address space of one. Decoding a frame of 16 MiB needs about a fifth of it."""
 MAX_SECONDS = 2.0
-"""Seconds of processor time for one piece of work, by default. Honest ones take milliseconds."""
+"""Default seconds of processor time for one piece of work. Normal work takes milliseconds."""
 MAX_WAITING = 1_000
-"""Pieces of work that wait or run; one more is refused. Honest ones are done in milliseconds."""
+"""Most pieces of work that wait or run; further ones are refused."""
 _PATIENCE = 5.0
-"""Times as many seconds of the clock may pass as of processor time: other programs want the processor too."""
+"""Seconds of clock time allowed per second of processor time, because other programs use the processor too."""
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from antiphon.side_process.child import main; main({memory})"
 _KEPT = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LC_ALL", "LANG", "TMPDIR", "TEMP")
-"""Variables of the environment a side process gets. Keys in others are none of its business."""
+"""Environment variables that a side process gets. Others may contain keys, which it has no need of."""
 
 
 async def run_aside(function: Callable[[bytes], bytes], payload: bytes, *, seconds: float = MAX_SECONDS) -> bytes:
-    """Run a module-level function in a side process, and return what it returns.
+    """Run a module-level function in a side process, and return its result.
 
-    ``function``: found there by its module and name. ``seconds``: of processor time; cancelling ends the work as well.
+    ``function`` is found there by module and name. ``seconds``: limit of processor time. Cancelling ends the work.
 
     Raises:
         TooCostly: it took too long or too much memory, too much other work waits, or no process can be started.
@@ -52,11 +52,11 @@ async def run_aside(function: Callable[[bytes], bytes], payload: bytes, *, secon
 
 
 class _Process:
-    """One side process. Its methods block, so threads call them; ``kill`` may be called from anywhere."""
+    """One side process. Its methods block, so call them in a thread; ``kill`` may be called from anywhere."""
 
     def __init__(self) -> None:
         if getattr(sys, "frozen", False) or not sys.executable:
-            # A program that was packed into one file would start itself once more.
+            # In a program packed into one file, this would start the program itself again.
             raise OSError("there is no Python interpreter to start")
         program = _PROGRAM.format(path=[str(Path(place).absolute()) for place in sys.path], memory=MAX_MEMORY)
         self._process = subprocess.Popen(
@@ -68,7 +68,7 @@ class _Process:
         )
 
     def work(self, name: str, payload: bytes, seconds: float) -> tuple[int, bytes]:
-        """Let it do a piece of work. Raises ``EOFError`` or ``OSError`` if it ended instead."""
+        """Let it do a piece of work. Raises ``EOFError`` or ``OSError`` if the process ended."""
         requests, replies = self._process.stdin, self._process.stdout
         assert requests is not None
         assert replies is not None
@@ -92,18 +92,18 @@ class _Process:
         self._process.kill()
 
     def close(self) -> None:
-        """End it, and leave nothing of it behind."""
+        """End it, and release its resources."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                # What it was still to be told, it cannot be told any more.
+                # Data that was still to be written to it is lost.
                 with suppress(OSError):
                     stream.close()
 
 
 class _Work:
-    """One piece of work on its way, which whoever waits for it may give up."""
+    """One piece of work in progress, which its caller may cancel."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

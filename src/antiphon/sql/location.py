@@ -1,6 +1,6 @@
 """Where a database is: a file, or a server.
 
-Owns reading addresses. The libraries of a database are imported only when one is named.
+The libraries of a database are imported only when one is named.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["runner_at"]
 
 
 def runner_at(place: str | Path, *, extra: str, durable: bool = False) -> Runner:
-    """Make what runs transactions at this place; nothing is opened before the first one.
+    """Make the runner of transactions for a place; nothing is opened before the first transaction.
 
-    ``place`` is a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``. ``extra`` is what to install where
-    packages are missing. ``durable``: a power cut loses nothing either that was committed; a file is slower then.
+    ``place`` is a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``. ``extra`` is the extra to install if
+    packages are missing. ``durable``: a power cut does not lose committed data either, which makes a file slower.
 
     Raises:
         ConfigError: the address is of another kind, or packages are missing.

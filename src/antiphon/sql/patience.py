@@ -1,6 +1,7 @@
-"""How long anybody waits for a database.
+"""How long callers wait for a database.
 
-Owns the bound, and the error of whoever has waited for too long. What was begun is finished all the same.
+Owns the limit, and the error for a caller that has waited too long. A transaction that has begun is finished
+nevertheless.
 """
 
 from __future__ import annotations
@@ -14,27 +15,28 @@ __all__ = ["PATIENCE", "Patience", "StoreStalled"]
 T = TypeVar("T")
 
 PATIENCE = 6.0
-"""Seconds that a request waits for each thing it wants of a store: longer than it takes until whoever vanished in the
-middle of a transaction is given up (``runner.IDLE``), short beside the patience of whoever made the call."""
+"""Seconds a request waits for each operation of a store. Longer than it takes until a process that vanished in the
+middle of a transaction is given up (``runner.IDLE``), short beside the timeout of a call."""
 _AGAIN = 0.5
-"""Seconds of patience while the last thing that was wanted has not been answered: nobody waits out both."""
+"""Seconds to wait while the previous operation is still unanswered, so that no caller waits for the full time twice."""
 
 
 class StoreStalled(OSError):
-    """The store did not answer in time. What it was told to do may still happen."""
+    """The store did not answer in time. The operation may still happen."""
 
 
 class Patience:
-    """The patience of those who use one store."""
+    """The waiting of all callers of one store."""
 
     def __init__(self) -> None:
         self._stalled = False
 
     async def wait(self, waiting: Awaitable[T], seconds: float | None = None) -> T:
-        """Wait for the store, ``PATIENCE`` seconds by default. To stop waiting must undo nothing.
+        """Wait for the store, ``PATIENCE`` seconds by default. The operation continues when the wait ends.
 
         Raises:
-            StoreStalled: it did not answer. Whatever ``waiting`` raises.
+            StoreStalled: it did not answer in time.
+            Whatever ``waiting`` raises.
         """
         bound = _AGAIN if self._stalled else seconds or PATIENCE
         try:

@@ -1,8 +1,7 @@
-"""Statements that every request runs: with SQLite compiled once, and handed to the driver as text.
+"""Statements that every request runs: with SQLite they are compiled once, and passed to the driver as text.
 
-SQLAlchemy takes ten times as long for what it does around a statement as SQLite for the statement. Owns only how a
-statement is run; which ones there are is said where they are used. Types that a driver does not know by itself are none
-of their business: text, numbers and booleans are all there is.
+SQLAlchemy's own work around a statement takes ten times as long as the statement in SQLite. Owns how a statement is
+run; its users define it. Parameters can be text, numbers and booleans only, since the driver converts no other types.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Values = Mapping[str, object]
 
 
 class Prepared:
-    """One statement. Its parameters are named, and none of them may stand for a list."""
+    """One statement. Its parameters are named, and none may stand for a list."""
 
     def __init__(self, statement: Executable) -> None:
         self._statement = statement
@@ -29,14 +28,14 @@ class Prepared:
         self._fixed: dict[str, object] = {}
 
     def rows(self, connection: Connection, values: Values) -> list[Sequence[Any]]:
-        """Run it, and return the rows it gives."""
+        """Run it, and return the rows."""
         driver = self._driver(connection)
         if driver is not None:
             return driver.execute(self._text, self._row(values)).fetchall()
         return [tuple(row) for row in connection.execute(self._statement, dict(values))]
 
     def count(self, connection: Connection, values: Values) -> int:
-        """Run it, and return the number of rows it changed."""
+        """Run it, and return the number of rows changed."""
         driver = self._driver(connection)
         if driver is not None:
             return driver.execute(self._text, self._row(values)).rowcount
@@ -51,7 +50,7 @@ class Prepared:
             connection.execute(self._statement, [dict(each) for each in values])
 
     def _driver(self, connection: Connection) -> sqlite3.Connection | None:
-        """Return what runs the text; ``None`` where SQLAlchemy has to."""
+        """Return the driver's connection, which runs the text directly; ``None`` if SQLAlchemy has to run it."""
         if connection.dialect.name != "sqlite":
             return None
         if not self._text:

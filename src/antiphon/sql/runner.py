@@ -1,8 +1,8 @@
-"""Where transactions run: a thread of their own for SQLite, the event loop's connections for PostgreSQL.
+"""Where transactions run: in a thread for SQLite, on connections of the event loop for PostgreSQL.
 
-Owns connections, and what makes a transaction whole. What is done within one is a plain function of a connection, the
-same for both. SQLite has one thread per store, and no driver for asyncio: such a driver hops to its thread and back for
-each statement, which takes longer than the statement.
+Owns connections, and the atomicity of transactions. The work in a transaction is a plain function of a connection, the
+same for both. SQLite gets one thread per store instead of an asyncio driver, because such a driver switches to its
+thread and back for each statement, which takes longer than the statement.
 """
 
 from __future__ import annotations
@@ -37,28 +37,27 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 _BUSY = 5_000
-"""Milliseconds SQLite waits for another process to finish its transaction; each takes about one."""
+"""Milliseconds SQLite waits for the transaction of another process; each takes about one."""
 _OPENING = threading.Lock()
-"""Held while a file is made and opened, so that nobody has it open while ``_make`` closes it."""
+"""Held while a file is created and opened, so that no thread has it open while ``_make`` closes it."""
 CLOSING = 5.0
-"""Seconds that closing waits for transactions that have begun, and as many again for connections to be closed."""
+"""Seconds that closing waits for running transactions, and as many again for connections to be closed."""
 _CONNECTING = 5.0
-"""Seconds a server has to take a connection."""
+"""Seconds a server has to accept a connection."""
 IDLE = 4.0
-"""Seconds a transaction may stand still before the server ends it: its process has vanished, and others wait for it.
-
-Ours take some milliseconds, so only a process that was stopped, or cut off, is met by it."""
+"""Seconds of inactivity after which the server ends a transaction, because its process has vanished and others wait for
+it. Our transactions take milliseconds, so this only affects a process that was suspended or cut off."""
 LOCKED = 8.0
-"""Seconds the server waits for a lock: longer than ``IDLE``, so that one who vanished is outlasted."""
+"""Seconds the server waits for a lock: longer than ``IDLE``, so that a vanished holder is ended first."""
 STATEMENT = 10.0
-"""Seconds the server works on one statement."""
+"""Most seconds the server works on one statement."""
 TRANSACTION = 12.0
-"""Seconds after which a connection is given up whose transaction has not ended: the server does not answer any more."""
+"""Seconds after which the connection of an unfinished transaction is given up: the server does not answer any more."""
 _SETTINGS = {
     "idle_in_transaction_session_timeout": int(IDLE * 1000),
     "lock_timeout": int(LOCKED * 1000),
     "statement_timeout": int(STATEMENT * 1000),
-    # Whoever vanished without a word is noticed in 10 + 3 * 5 seconds, so that its locks and its connection are freed.
+    # A client that vanished is noticed after 10 + 3 * 5 seconds, which frees its locks and its connection.
     "tcp_keepalives_idle": 10,
     "tcp_keepalives_interval": 5,
     "tcp_keepalives_count": 3,
@@ -68,14 +67,14 @@ _BOUND = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for nam
 
 
 class Runner(Protocol):
-    """Runs functions within transactions."""
+    """Runs functions in transactions."""
 
     def run(self, work: Work[T], *, write: bool = True) -> Awaitable[T]:
-        """Run a function in a transaction: committed when it returns, undone when it raises.
+        """Run a function in a transaction, which is committed when it returns and rolled back when it raises.
 
-        What has begun is finished even if nobody waits for it any more.
-        ``write=False`` promises that it only reads; nobody waits for it then. Where the connection was lost before
-        anything was committed, the function is run once more.
+        A transaction that has begun is finished even if the caller stops waiting. ``write=False`` promises that the
+        function only reads, so that it waits for no other transaction. If the connection is lost before the commit, the
+        function is run once more.
         """
         ...
 
@@ -85,7 +84,7 @@ class Runner(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close all connections, within a bounded time."""
+        """Close all connections, within a limited time."""
         ...
 
 
@@ -93,7 +92,7 @@ class SqliteRunner:
     """One file, one thread, one connection."""
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
-        """``durable``: what is committed outlives a power cut, too."""
+        """Name the file. ``durable``: what is committed survives a power cut, too."""
         self._path = path
         self._durable = durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
@@ -103,20 +102,21 @@ class SqliteRunner:
 
     @property
     def read_only(self) -> bool:
-        """See ``Runner.read_only``: a file that is there, mounted so or without the right to write."""
+        """See ``Runner.read_only``. True for a file that exists and cannot be written, by its mode or its mount."""
         path = self._path.resolve()
         return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
     def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
-        """See ``Runner.run``. It is begun at once."""
+        """See ``Runner.run``. The transaction begins at once."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        # Told straight to the loop: ``run_in_executor`` needs a second future, and one more turn, for each transaction.
+        # Sent to the loop directly: ``run_in_executor`` needs a second future, and one more turn of the loop,
+        # each time.
         self._thread.submit(self._work, loop, done, work, write)
         return done
 
     async def aclose(self) -> None:
-        """See ``Runner.aclose``. What has not begun after ``CLOSING`` seconds does not happen any more."""
+        """See ``Runner.aclose``. Transactions that have not begun after ``CLOSING`` seconds are dropped."""
         closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         await asyncio.wait([closing], timeout=CLOSING)
         self._closing = True
@@ -126,12 +126,12 @@ class SqliteRunner:
         try:
             end = partial(_succeed, done, self._transact(work, write))
         except sqlite3.Error as error:
-            # As SQLAlchemy would have it, whoever ran the statement.
+            # Wrap the error as SQLAlchemy does, whichever way the statement was run.
             end = partial(_fail, done, DBAPIError.instance(None, None, error, sqlite3.Error))
         except BaseException as error:
             end = partial(_fail, done, error)
         with suppress(RuntimeError):
-            # The loop is closed: nobody waits any more.
+            # The loop is closed, so nobody waits any more.
             loop.call_soon_threadsafe(end)
 
     def _transact(self, work: Work[T], write: bool) -> T:
@@ -139,8 +139,9 @@ class SqliteRunner:
             raise ConnectionAbortedError("the store is closed")
         connection = self._connection or self._open()
         driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
-        # Said to the driver: what SQLAlchemy does around a transaction takes longer than the transaction.
-        # Immediate: the right to write is had before anything is read, so that nothing read can be out of date.
+        # Executed on the driver, because SQLAlchemy's work around a transaction takes longer than the
+        # transaction. Immediate: the write lock is taken before anything is read, so that nothing read can be
+        # outdated.
         driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             result = work(connection)
@@ -154,7 +155,7 @@ class SqliteRunner:
         return result
 
     def _open(self) -> Connection:
-        # A link is followed here, not by SQLite: it would make the file that is missing at its end for all to read.
+        # Resolve links here: SQLite would create a missing target with a mode that lets everybody read it.
         path = self._path.resolve()
         with _OPENING:
             if self.read_only:
@@ -171,7 +172,8 @@ class SqliteRunner:
         try:
             return _connected(_reading(path, mode="ro"), _set_up_to_read)
         except DBAPIError:
-            # What a host that was killed has not merged yet can be read only where it can be merged.
+            # Changes that a killed host has not merged can be read only if they can be merged, which
+            # needs writing.
             log = path.with_name(f"{path.name}-wal")
             if not log.exists() or not log.stat().st_size:
                 return _connected(_reading(path, immutable="1"), _set_up_to_read)
@@ -201,10 +203,10 @@ def _reading(path: Path, **how: str) -> URL:
 
 
 def _make(path: Path) -> None:
-    """Make the file of a store for its mode, if it is not there; SQLite gives the same to those it keeps beside it.
+    """Create the file of a store with its mode, if it is missing; SQLite uses the same mode for the files beside it.
 
-    A file that is there must not be opened and closed by hand: closing it drops the locks that this process has on it
-    through SQLite, and another process would then take away the log that we write to (sqlite.org/howtocorrupt.html).
+    An existing file must not be opened and closed here: closing it drops the locks that this process holds on it
+    through SQLite, and another process would then remove the log we write to (sqlite.org/howtocorrupt.html).
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -212,15 +214,15 @@ def _make(path: Path) -> None:
 
 
 def _keep_from_others(path: Path) -> None:
-    """Take every right to the files of a store from everybody but its owner.
+    """Remove all rights to the files of a store from everybody but the owner.
 
     Raises:
-        ConfigError: that cannot be done.
+        ConfigError: the rights cannot be changed.
     """
     for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         with suppress(FileNotFoundError):
             rights = stat.S_IMODE(file.stat().st_mode)
-            # Elsewhere the bits say nothing of others.
+            # On other systems the mode bits say nothing about other users.
             if os.name != "posix" or not rights & 0o077:
                 continue
             try:
@@ -236,7 +238,7 @@ class PostgresRunner:
     read_only = False
 
     def __init__(self, url: URL) -> None:
-        # Here, because whoever has a file need not load it.
+        # Imported here, so that users of files need not load it.
         from sqlalchemy.ext.asyncio import create_async_engine
 
         bounds = {"timeout": _CONNECTING, "command_timeout": TRANSACTION}
@@ -250,7 +252,7 @@ class PostgresRunner:
 
     async def run(self, work: Work[T], *, write: bool = True) -> T:
         """See ``Runner.run``."""
-        # In a task of its own: given up halfway, it would leave a connection of which nobody knows how it stands.
+        # In a task of its own, because cancelling it halfway would leave the connection in an unknown state.
         transaction = asyncio.create_task(self._transact(work))
         self._running.add(transaction)
         transaction.add_done_callback(self._running.discard)
@@ -266,19 +268,19 @@ class PostgresRunner:
             async with asyncio.timeout(CLOSING):
                 await self._engine.dispose()
         except TimeoutError:
-            # The server does not answer to those either that nobody uses.
+            # The server does not answer on idle connections either.
             for driver in list(self._drivers):
                 driver.terminate()
 
     async def _cut_off(self) -> None:
-        """End what still waits for the server, with an error."""
+        """End the transactions that still wait for the server, with an error."""
         left = list(self._running)
         if not left:
             return
         for driver in list(self._drivers):
             driver.terminate()
         for transaction in left:
-            # Of those that have no connection yet; the others have got their error already.
+            # Cancels those that have no connection yet; the others have received their error already.
             transaction.cancel()
         await asyncio.wait(left)
 
@@ -287,7 +289,7 @@ class PostgresRunner:
         try:
             return await self._attempted(work, attempt)
         except DBAPIError as error:
-            # A connection that was kept may have been closed meanwhile: nobody looks before it is used.
+            # A pooled connection may have been closed meanwhile, which is noticed only in use.
             if self._closing or attempt.over or not error.connection_invalidated:
                 raise
         return await self._attempted(work, _Attempt())
@@ -295,7 +297,7 @@ class PostgresRunner:
     async def _attempted(self, work: Work[T], attempt: _Attempt) -> T:
         async with self._engine.connect() as connection:
             attempt.driver = cast("_Driver", (await connection.get_raw_connection()).driver_connection)
-            # Cancelled instead, it would wait for a server that does not answer to roll back.
+            # If it were cancelled instead, it would wait for the unresponsive server to roll back.
             deadline = asyncio.get_running_loop().call_later(TRANSACTION, attempt.give_up)
             try:
                 result = await connection.run_sync(work)
@@ -306,7 +308,7 @@ class PostgresRunner:
         return result
 
     def _connected(self, connection: DBAPIConnection, record: Any) -> None:
-        """Set the bounds of a new connection, for itself alone."""
+        """Set the limits of a new connection, for this connection only."""
         self._drivers.add(cast("_Adapted", connection).driver_connection)
         cursor = connection.cursor()
         cursor.execute(_BOUND)
@@ -315,10 +317,10 @@ class PostgresRunner:
 
 
 class _Attempt:
-    """How far a transaction came."""
+    """The state of one transaction."""
 
     over = False
-    """Whether it must not be tried again: nobody knows if it happened, or the server does not answer."""
+    """Whether it must not be repeated: it may have been committed, or the server does not answer."""
     driver: _Driver | None = None
 
     def give_up(self) -> None:
@@ -332,12 +334,12 @@ class _Driver(Protocol):
     """A connection of asyncpg."""
 
     def terminate(self) -> None:
-        """Close it at once, whatever waits."""
+        """Close it at once, whatever is waiting."""
         ...
 
 
 class _Adapted(Protocol):
-    """A connection as SQLAlchemy has it."""
+    """A connection as SQLAlchemy wraps it."""
 
     driver_connection: _Driver
 
@@ -356,7 +358,7 @@ def _prepare(set_up: Callable[[sqlite3.Connection], None], connection: sqlite3.C
     try:
         set_up(connection)
     except sqlite3.Error:
-        # Nobody else has it yet.
+        # Nothing else uses it yet.
         connection.close()
         raise
 
@@ -364,16 +366,17 @@ def _prepare(set_up: Callable[[sqlite3.Connection], None], connection: sqlite3.C
 def _set_up_to_read(connection: sqlite3.Connection) -> None:
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout={_BUSY}")
-    # Only now the file is opened.
+    # SQLite opens the file only now.
     connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall()
 
 
 def _set_up(connection: sqlite3.Connection, *, durable: bool = False) -> None:
-    # The driver would begin transactions by itself, and too late.
+    # Otherwise the driver would begin transactions by itself, and too late.
     connection.isolation_level = None
     for setting in (
         "journal_mode=WAL",
-        # A killed process loses nothing; a power cut may lose the last transactions, but never the order or the whole.
+        # A killed process loses nothing; a power cut may lose the last transactions, but neither order nor
+        # consistency.
         f"synchronous={'FULL' if durable else 'NORMAL'}",
         f"busy_timeout={_BUSY}",
     ):

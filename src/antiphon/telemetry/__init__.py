@@ -1,7 +1,7 @@
-"""What happens is told to OpenTelemetry if the program has set it up; otherwise nothing is, and nothing is loaded.
+"""Telemetry: reports to OpenTelemetry if the program has configured it; otherwise nothing is loaded or reported.
 
-Owns whether anybody listens. How an operation is told is in ``operations``; what it is called is said where it happens,
-by the conventions for MCP in ``engine.telemetry``, by those for GenAI in ``host.telemetry``.
+Owns whether anything is reported. ``operations`` makes spans and metrics; ``engine.telemetry`` names them by the
+conventions for MCP, ``host.telemetry`` by those for GenAI.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["current"]
 
 
 def current() -> Telemetry | None:
-    """Return what operations are told to; ``None`` if the program has set up neither traces nor metrics.
+    """Return what operations are reported to; ``None`` if the program has configured neither traces nor metrics.
 
-    A program that has set them up has imported OpenTelemetry, so we never do it first.
+    A program that has configured them has imported OpenTelemetry, so this never imports it first.
     """
     if "opentelemetry.trace" not in sys.modules:
         return None

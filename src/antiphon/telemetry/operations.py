@@ -1,7 +1,7 @@
-"""One operation, told to OpenTelemetry: a span while it runs, and a duration once it is over.
+"""One operation, reported to OpenTelemetry: a span while it runs, and its duration at the end.
 
-Owns the tracer and the instruments, and how the context of a trace travels. Imported only where OpenTelemetry is there
-already. What an operation is called, and what is said of it, is its owner's business: never content.
+Owns the tracer, the instruments, and the propagation of trace context. Imported only where OpenTelemetry is loaded
+already. The caller names an operation and its attributes, which never include content.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Attributes: TypeAlias = "dict[str, str | int | float]"
 Kind = Literal["client", "server"]
 
 CARRIED = ("traceparent", "tracestate", "baggage")
-"""The members of ``_meta`` that are reserved for trace context (2026-07-28 basic, ``_meta``); others are not ours."""
+"""The members of ``_meta`` reserved for trace context (2026-07-28 basic, ``_meta``); others are never touched."""
 
 MAX_CARRIED = 8_192
-"""Characters of one such member that are looked at or sent: the bytes that W3C Baggage says a baggage may have."""
+"""Most characters of one such member that are read or sent: the size that W3C Baggage allows for a baggage."""
 
 log = logging.getLogger("antiphon.telemetry")
 
@@ -64,22 +64,24 @@ class Telemetry:
     ) -> Operation:
         """Begin an operation.
 
-        Its parent is what ``carrier`` says, the context a peer has sent; else ``inside``; else what runs here now.
+        Its parent is the context in ``carrier``, which a peer has sent; else ``inside``; else the current context.
         """
         here = trace.get_current_span()
         parent, links = inside, ()
         if carrier:
-            # Not on top of what is here: a task that reads for long may have been started in a trace of its own.
+            # Not based on the current context: the task that reads may have been started within another
+            # trace.
             parent = propagate.extract(carrier, Context())
             if here.is_recording():
-                # GenAI conventions, MCP: the ambient context (a request of HTTP) is no parent, but worth a link.
+                # GenAI conventions, MCP: the ambient context (such as an HTTP request) is not the
+                # parent, but is linked.
                 links = (Link(here.get_span_context()),)
         elif parent is None:
             parent = get_current() if kind == "client" or _is_live(here) else Context()
         try:
             span = self._tracer.start_span(name, parent, _KINDS[kind], attributes, links)
         except Exception:
-            # A processor of the program's: what is served must not depend on who listens.
+            # A span processor of the program failed; requests must be served nevertheless.
             log.exception("the span %s could not be started", name)
             span = trace.INVALID_SPAN
         return Operation(span, kind, trace.set_span_in_context(span, parent))
@@ -96,24 +98,24 @@ class Telemetry:
         try:
             return self._meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
         except TypeError:
-            # An API that is older than this advice.
+            # This version of the API does not know this parameter yet.
             return self._meter.create_histogram(name, unit, description)
 
     @staticmethod
     def note(name: str, attributes: Attributes) -> None:
-        """Note an event on what runs here."""
+        """Add an event to the current operation."""
         trace.get_current_span().add_event(name, attributes)
 
     @staticmethod
     def carried() -> dict[str, str]:
-        """Return the context that is current here as members of ``_meta``, by the propagators of the program."""
+        """Return the current trace context as members of ``_meta``, by the propagators of the program."""
         carrier: dict[str, str] = {}
         propagate.inject(carrier)
         return {name: carrier[name] for name in CARRIED if 0 < len(carrier.get(name, "")) <= MAX_CARRIED}
 
 
 class Operation:
-    """Something that has begun. ``end`` it once; what is said later has no effect."""
+    """An operation that has begun. Call ``end`` once; further calls have no effect."""
 
     __slots__ = ("_began", "_is_over", "context", "kind", "span")
 
@@ -121,17 +123,17 @@ class Operation:
         self.span = span
         self.kind: Kind = kind
         self.context = set_value(_KEY, self, context)
-        """What is current while it runs."""
+        """The context that is current while it runs."""
         self._began = perf_counter()
         self._is_over = False
 
     def enter(self) -> None:
-        """Make this the current operation, for as long as the context of the caller lasts."""
+        """Make this the current operation for the rest of the caller's context."""
         attach(self.context)
 
     @contextmanager
     def entered(self) -> Generator[None]:
-        """Make this the current operation for a while."""
+        """Make this the current operation within a ``with`` block."""
         token = attach(self.context)
         try:
             yield
@@ -140,7 +142,7 @@ class Operation:
 
     @contextmanager
     def watched(self, end: Callable[[BaseException], object]) -> Generator[None]:
-        """Make this the current operation; ``end`` is told which exception ends it, if any does."""
+        """Make this the current operation; ``end`` is called with the exception that ends it, if any."""
         with self.entered():
             try:
                 yield
@@ -149,13 +151,13 @@ class Operation:
                 raise
 
     def end(self, error: str | None = None) -> float | None:
-        """End it, with the type of its error if it failed; return its seconds, or ``None`` if it was over."""
+        """End it, with the type of its error if it failed. Returns its seconds, or ``None`` if it had ended before."""
         if self._is_over:
             return None
         self._is_over = True
         if error is not None:
             self.span.set_attribute("error.type", error)
-            # Without a description: the text of an error may be content.
+            # Without a description, because the text of an error may be content.
             self.span.set_status(Status(StatusCode.ERROR))
         try:
             self.span.end()
@@ -165,12 +167,12 @@ class Operation:
 
 
 def running() -> Operation | None:
-    """Return the operation of ours that runs here."""
+    """Return the operation of this library that runs here."""
     return cast("Operation | None", get_value(_KEY))
 
 
 def configured() -> Telemetry | None:
-    """Return the telemetry of the providers in force; ``None`` if neither is more than the API's placeholder."""
+    """Return the telemetry of the configured providers; ``None`` if both are the API's placeholders."""
     tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
     if _is_placeholder(tracers) and _is_placeholder(meters):
         return None
@@ -179,12 +181,12 @@ def configured() -> Telemetry | None:
 
 @lru_cache(maxsize=1)
 def _telemetry(tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> Telemetry:
-    """Make it once: an instrument that is made twice is warned of."""
+    """Make it once, because making an instrument twice logs a warning."""
     return Telemetry(tracers, meters)
 
 
 def _is_live(span: Span) -> bool:
-    """Tell a span that has ended, in which a task was once started, from one that runs, recorded or not."""
+    """Tell whether a span is still running; a task may have been started within a span that has ended since."""
     return span.is_recording() or isinstance(span, trace.NonRecordingSpan)
 
 

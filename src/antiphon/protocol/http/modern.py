@@ -1,7 +1,7 @@
-"""Which messages come by POST as those of a revision without a handshake, and whether their headers say what they say.
+"""Which POSTs carry a message of a revision without a handshake, and whether their headers agree with the body.
 
-2026-07-28 basic/transports/streamable-http, "Server Validation": what a header repeats of the body has to be the same
-there, since proxies go by the header. Sans-IO: headers and a decoded envelope in, a ``Refusal`` or the params out.
+2026-07-28 basic/transports/streamable-http, "Server Validation": a header that repeats a part of the body must equal
+it, since proxies route by headers. Sans-IO: headers and a decoded envelope in, a ``Refusal`` or the params out.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from antiphon.wire.revisions import MODERN
 __all__ = ["Parameters", "is_modern", "names_modern", "read_modern"]
 
 Parameters = Callable[[str], Sequence[HeaderParam]]
-"""Says for the name of a tool which of its parameters travel in headers as well."""
+"""Returns for the name of a tool which of its parameters are mirrored in headers."""
 
 _METHOD = b"mcp-method"
 _NAME = b"mcp-name"
 
-# Looked up by what came: a header that is spelled as nearly always costs no decoding.
+# Keyed by bytes as received, so that a header in its usual spelling need not be decoded.
 _VERSIONS: Mapping[bytes | None, str] = {name.encode(): name for name in MODERN}
 _METHODS: Mapping[bytes | None, str] = {name.encode(): name for name in METHODS}
 _REQUESTS: Mapping[object, MethodSpec] = {name: row for name, row in METHODS.items() if row.kind == "request"}
@@ -40,7 +40,7 @@ _PLAIN = re.compile(rb"[\x20-\x7e\t]*")
 _INTEGER = re.compile(r"-?[0-9]{1,20}(?:\.0{1,20})?")
 
 _SHORT = 128
-"""Bytes of a header value that is worth to be remembered."""
+"""Most bytes of a header value that is cached."""
 
 
 class _Meta(Struct):
@@ -84,14 +84,14 @@ def is_modern(headers: Headers, envelope: Envelope, body: bytes) -> bool:
 def read_modern(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | RequestParams | None:
     """Check that headers and body of a modern message agree ("Server Validation").
 
-    Returns the params, since they had to be decoded for that, or ``None`` where there is nothing to check, or they do
-    not fit the method: that is the session's to say.
+    Returns the params, since they had to be decoded; or ``None`` if there is nothing to check, or they do not fit the
+    method, which the session reports.
     """
     spec = _REQUESTS.get(envelope.method)
     if spec is None or envelope.id is UNSET:
         return _read_other(headers, envelope, parameters)
     try:
-        # The method's own type has a ``_meta``, since it is a request.
+        # Every request has a ``_meta``, so the type of its params has one.
         params: Any = decode(envelope.params, spec.params)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _read_other(headers, envelope, parameters)
@@ -103,7 +103,7 @@ def read_modern(headers: Headers, envelope: Envelope, parameters: Parameters | N
 
 
 def _read_other(headers: Headers, envelope: Envelope, parameters: Parameters | None) -> Refusal | None:
-    """Check what is no request, or one of which only some can be read."""
+    """Check a message that is no request, or a request of which only a part can be read."""
     if envelope.method is UNSET:
         # "The client MUST NOT send JSON-RPC responses."
         return Refusal(400, InvalidRequest("Invalid request: this revision has no responses of a client"))
@@ -121,7 +121,7 @@ def _read_other(headers: Headers, envelope: Envelope, parameters: Parameters | N
 
 
 def _agrees(headers: Headers, method: str, params: Any) -> bool:
-    """Tell at a glance that the headers repeat the params as they are nearly always spelled; else look closely."""
+    """Compare the headers with the params in their usual spelling first; only if that fails, compare them fully."""
     meta: RequestMeta | None = params.meta
     if meta is None or meta.client_capabilities is None or _METHODS.get(headers.get(_METHOD)) != method:
         return False
@@ -136,7 +136,7 @@ def _agrees(headers: Headers, method: str, params: Any) -> bool:
 
 
 def _find_mismatch(headers: Headers, method: str, params: Any) -> Refusal | None:
-    """Compare headers with params, be they decoded loosely or to the method's own type."""
+    """Compare headers with params, which may be decoded loosely or to the method's own type."""
     return _check_version(headers, params.meta) or _check_names(headers, method, params)
 
 
@@ -193,18 +193,18 @@ def _agree(sent: bytes | None, value: object) -> bool:
     if isinstance(value, int | float):
         # "servers SHOULD compare the header value and the body value numerically"
         return text is not None and _INTEGER.fullmatch(text) is not None and int(text.partition(".")[0]) == value
-    # An object where a primitive belongs: the tool's schema will refuse it.
+    # The argument should be a primitive and is an object; the tool's schema will refuse it.
     return text == value if isinstance(value, str) else text is not None
 
 
 def _read(sent: bytes) -> str | None:
-    """Read a header value as the text it stands for; ``None`` if it holds what a header may not, or broken base64."""
+    """Decode a header value to text; ``None`` if it has characters a header may not have, or broken base64."""
     plain = sent.strip(b" \t")
     return decode_value(plain.decode()) if _PLAIN.fullmatch(plain) else None
 
 
 _read_again = lru_cache(maxsize=256)(_read)
-"""The same for what comes over and over: names of tools, mostly."""
+"""The same with a cache, for values that repeat, such as names of tools."""
 
 
 def _mismatch(name: str, sent: bytes | None) -> Refusal:

@@ -1,4 +1,4 @@
-"""What of a request's params travels in HTTP headers as well, and how text becomes a header value.
+"""Params that HTTP headers repeat, and the encoding of text as header values.
 
 2026-07-28 basic/transports/streamable-http, "Standard Request Headers", "Custom Headers from Tool Parameters" and
 "Value Encoding". Owns which member of the params names a request, which annotations of a tool's ``inputSchema`` are
@@ -23,7 +23,7 @@ NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "res
 """Methods that need ``Mcp-Name``, and the member of ``params`` it repeats ("Standard Request Headers")."""
 
 PREFIX = "Mcp-Param-"
-"""What the name of such a header begins with."""
+"""Prefix of the names of such headers."""
 
 _ANNOTATION = "x-mcp-header"
 
@@ -36,10 +36,10 @@ _SENTINEL = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 _PRIMITIVES = frozenset({"string", "integer", "boolean"})
 
 _SAFE_INTEGER = 2**53 - 1
-"""Largest integer that every JSON reader keeps exactly ("MUST be within the safe range for JavaScript")."""
+"""Largest integer that every JSON reader represents exactly ("MUST be within the safe range for JavaScript")."""
 
 _MAX_DEPTH = 64
-"""Deepest nesting of subschemas that is searched; real schemas stay below 10."""
+"""Deepest nesting of subschemas that is searched; real schemas nest below 10."""
 
 _MAPS = ("patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -50,16 +50,16 @@ _SINGLE = (
 
 
 class HeaderParam(Struct, frozen=True):
-    """One argument that is mirrored into a header."""
+    """One argument that is mirrored in a header."""
 
     header: str
-    """The whole name of the header."""
+    """The full name of the header."""
     path: tuple[str, ...]
     """The ``properties`` keys that lead to the argument."""
 
 
 def encode_value(text: str) -> str:
-    """Turn text into a header value: as it is where that is safe, else in the Base64 form."""
+    """Encode text as a header value: unchanged if that is safe, else in the Base64 form."""
     if _PLAIN.fullmatch(text) and not (text.startswith("=?") and _SENTINEL.fullmatch(text)):
         return text
     return f"=?base64?{b64encode(text.encode()).decode()}?="
@@ -77,10 +77,11 @@ def decode_value(value: str) -> str | None:
 
 
 def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
-    """Find the arguments that a tool's ``inputSchema`` wants mirrored.
+    """Find the arguments that a tool's ``inputSchema`` wants mirrored in headers.
 
     Raises:
-        RemoteProtocolError: an annotation is invalid; such a tool "MUST" not be offered over HTTP. Names the place.
+        RemoteProtocolError: an annotation is invalid, so that the tool "MUST" not be offered over HTTP; names the
+            place.
     """
     found: list[HeaderParam] = []
     names: set[str] = set()
@@ -95,10 +96,10 @@ def header_params(schema: Mapping[str, Any]) -> tuple[HeaderParam, ...]:
 
 
 def param_headers(params: Sequence[HeaderParam], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers for one call; an argument that is absent, ``null`` or no primitive gets none.
+    """Return the headers for one call. An argument that is absent, ``null`` or no primitive gets none.
 
     Raises:
-        LocalProtocolError: an integer is outside of what every JSON reader keeps exactly.
+        LocalProtocolError: an integer is larger than every JSON reader represents exactly.
     """
     headers: dict[str, str] = {}
     for param in params:
@@ -136,7 +137,7 @@ def _checked(annotation: Any, types: frozenset[str], place: str, *, reachable: b
         raise RemoteProtocolError(f"{_ANNOTATION} at {place} cannot be reached through properties alone")
     if not isinstance(annotation, str) or not _TOKEN.fullmatch(annotation):
         raise RemoteProtocolError(f"{_ANNOTATION} at {place} is no header name")
-    # A value that may be null as well is fine: "Parameter value is null: Client MUST omit the header".
+    # A value that may also be null is allowed: "Parameter value is null: Client MUST omit the header".
     if not types - {"null"} or types - _PRIMITIVES - {"null"}:
         raise RemoteProtocolError(f"{_ANNOTATION} at {place} stands on what is neither string, integer nor boolean")
     return annotation
@@ -160,7 +161,7 @@ def _annotations(schema: Any, path: tuple[str, ...], *, reachable: bool, depth: 
 
 
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return what ``type`` names, as a set; the empty one if it cannot be read."""
+    """Return the types that ``type`` names; an empty set if it cannot be read."""
     types = schema.get("type")
     if isinstance(types, str):
         return frozenset((types,))

@@ -1,8 +1,7 @@
-"""What the specification says about any POST before its message is served: refuse it, and with which status.
+"""What the specification requires of any POST before its message is served: refusals and their HTTP status.
 
-Sans-IO: headers (as ASGI gives them: lower case, bytes) and a decoded envelope in, a ``Refusal`` or ``None`` out. What
-a modern message needs besides is ``modern``'s; which hosts are allowed, who the client is and which sessions live
-is the transport's business.
+Sans-IO: headers (as ASGI gives them: lower case, bytes) and a decoded envelope in, a ``Refusal`` or ``None`` out.
+``modern`` checks what modern messages need besides; the transport knows allowed hosts, clients and sessions.
 """
 
 from __future__ import annotations
@@ -43,17 +42,16 @@ Headers = Mapping[bytes, bytes]
 PROTOCOL_VERSION_HEADER = b"mcp-protocol-version"
 SESSION_ID = b"mcp-session-id"
 NOT_ACCEPTED = b"antiphon-not-accepted"
-"""Header of a 503 that was said before the request went anywhere: it was not carried out, and may be sent again.
-
-A status alone does not tell: a proxy may say 503 after it has handed the request on."""
+"""Header of a 503 sent before any handler saw the request: it was not carried out, and may be sent again. The status
+alone does not tell, because a proxy may answer 503 after it has forwarded the request."""
 LAST_EVENT_ID = b"last-event-id"
 
 _LEGACY = frozenset(each.name.encode() for each in LEGACY)
 _NEWEST_LEGACY = LEGACY[-1].name
 _NO_NULL_IDS = frozenset(each.name.encode() for each in REVISIONS if not each.null_id)
 
-# 2026-07-28 basic/transports/streamable-http: 404 for an unknown method, 400 for what headers, version, capabilities
-# or form are wrong. An error in what is asked for (an unknown tool, say) is an answer like any other.
+# 2026-07-28 basic/transports/streamable-http: 404 for an unknown method, 400 for wrong headers, version, capabilities
+# or form. An error about what is asked for, such as an unknown tool, is a normal reply with status 200.
 _STATUS: Mapping[int, int] = {
     -32700: 400,
     -32600: 400,
@@ -65,48 +63,49 @@ _STATUS: Mapping[int, int] = {
 
 
 class Refusal(Struct, frozen=True):
-    """An HTTP error reply: its status, and the JSON-RPC error in its body."""
+    """An HTTP error response: its status, and the JSON-RPC error in its body."""
 
     status: int
     error: PeerError
 
     def body(self, id: RequestId | None = None, *, null_id: bool = False) -> bytes:
-        """Encode the JSON-RPC error, with the id of the request it is about, if that could be read."""
+        """Encode the JSON-RPC error, with the id of its request if that could be read."""
         return error_frame(id, to_wire(self.error), null_id=null_id)
 
 
 def status_of(code: int | None, *, modern: bool) -> int:
-    """Choose the HTTP status of a reply by its error code (``None``: a result); legacy revisions answer 200."""
+    """Return the HTTP status for a reply with this error code (``None``: a result); legacy revisions always use 200."""
     return _STATUS.get(code, 200) if modern and code is not None else 200
 
 
 def has_null_ids(headers: Headers) -> bool:
-    """Tell whether an error to what had no readable id carries ``"id": null``, as before 2025-11-25."""
+    """Tell whether an error for a message without a readable id carries ``"id": null``, as before 2025-11-25."""
     return headers.get(PROTOCOL_VERSION_HEADER) not in _NO_NULL_IDS
 
 
 def takes_batches(name: str | None) -> bool:
-    """Tell whether several messages may come in one POST of this revision."""
+    """Tell whether one POST of this revision may hold several messages."""
     found = revision(name) if name is not None else None
     return found is not None and found.batches
 
 
 def is_priming(name: str | None) -> bool:
-    """Tell whether a client of this revision takes events with an id and no data (2025-11-25, "Sending Messages")."""
+    """Tell whether a client of this revision accepts events with an id and no data (2025-11-25, "Sending Messages")."""
     return name == _NEWEST_LEGACY
 
 
 def is_request(envelope: Envelope) -> bool:
-    """Tell a request from a notification and a response."""
+    """Tell whether a message is a request, not a notification or a response."""
     return envelope.method is not UNSET and envelope.id is not UNSET
 
 
 def id_of(envelope: Envelope) -> RequestId | None:
-    """Return the id an error about this message carries."""
+    """Return the id that an error about this message carries."""
     return envelope.id if is_request(envelope) and envelope.id is not UNSET else None
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- refusals
+# ----------------------------------------------------------------------------------------------------------
 
 
 def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
@@ -124,12 +123,12 @@ def check_media(headers: Headers, *, json_only: bool) -> Refusal | None:
 
 
 def accepts_events(headers: Headers) -> bool:
-    """Tell whether a GET asks for server-sent events, as it must."""
+    """Tell whether a GET accepts server-sent events, as it must."""
     return accepts(headers.get(b"accept", b"*/*"), b"text/event-stream")
 
 
 def accepts(accept: bytes, kind: bytes) -> bool:
-    """Tell whether an ``Accept`` header names a media type, or a range that has it. ``q=0`` excludes."""
+    """Tell whether an ``Accept`` header includes a media type, itself or by a range. ``q=0`` excludes it."""
     if kind in accept and b"q=" not in accept:
         return True
     ranges = (kind, kind.partition(b"/")[0] + b"/*", b"*/*")
@@ -141,7 +140,7 @@ def accepts(accept: bytes, kind: bytes) -> bool:
 
 
 def check_unambiguous(pairs: Sequence[tuple[bytes, bytes]], headers: Headers) -> Refusal | None:
-    """Refuse a request in which a header that decides something comes twice: others may go by the other one."""
+    """Refuse a request in which an important header occurs twice, because a proxy may have used the other value."""
     if len(pairs) == len(headers):
         return None
     seen: set[bytes] = set()
@@ -163,7 +162,7 @@ def check_id(envelope: Envelope) -> Refusal | None:
 
 
 def check_legacy(headers: Headers, envelope: Envelope | None) -> Refusal | None:
-    """Check the header of a legacy message; ``initialize`` may bring any, since nothing is agreed yet."""
+    """Check the version header of a legacy message. ``initialize`` may have any, since no version is agreed yet."""
     version = headers.get(PROTOCOL_VERSION_HEADER)
     if version is None or version in _LEGACY or (envelope is not None and envelope.method == "initialize"):
         return None

@@ -1,7 +1,7 @@
-"""Server-sent events as bytes: write one event, and read a stream of them whatever the pieces it comes in.
+"""Server-sent events: encode one event, and parse a stream of them from pieces of any size.
 
-Follows the WHATWG HTML standard, section 9.2 ("Parsing an event stream"), where MCP relies on it. What an event means
-(a frame, a priming event, an ``endpoint``) and when to reconnect is not decided here.
+Follows the WHATWG HTML standard, section 9.2 ("Parsing an event stream"), as far as MCP relies on it. The transports
+interpret the events (a frame, a priming event, an ``endpoint``) and decide when to reconnect.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ COMMENT = b":\n\n"
 """A comment: no event, only a sign of life (2026-07-28 basic/transports/streamable-http, "Receiving Messages")."""
 
 MAX_EVENT = 16 * 1024 * 1024 + 64 * 1024
-"""Largest event taken, in bytes: the largest frame, and room for the other fields."""
+"""Largest event accepted, in bytes: the largest frame, and room for the other fields."""
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _UNFIT = re.compile(r"[\r\n\0]")
-# A number of milliseconds; more digits than this would be longer than anyone waits (and costly to convert).
+# Milliseconds. A number with more digits would mean a longer wait than makes sense, and is costly to convert.
 _RETRY_DIGITS = 9
 
 
 class Event(Struct, frozen=True, gc=False):
-    """One event as it came. ``data`` is empty for an event that only moves the cursor or the retry time."""
+    """One event, as received. ``data`` is empty in an event that only sets the cursor or the retry time."""
 
     data: bytes
     id: str | None = None
-    """The id this event carries itself; ``None`` leaves the last one in force."""
+    """The id in this event; with ``None`` the last one stays in force."""
     event: str = "message"
     retry: int | None = None
-    """Milliseconds to wait before a reconnect, if this event says so."""
+    """Milliseconds to wait before reconnecting, if this event sets them."""
 
 
 def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
-    """Write one event. ``data`` is UTF-8, of any number of lines; ``retry`` is in milliseconds.
+    """Encode one event. ``data`` is UTF-8 with any number of lines; ``retry`` is in milliseconds.
 
     Raises:
-        ValueError: ``id`` or ``event`` holds a line end or NUL.
+        ValueError: ``id`` or ``event`` contains a line end or NUL.
     """
     head = b"" if event is None else b"event: %b\n" % _field(event)
     if id is not None:
@@ -61,22 +61,22 @@ def _field(value: str) -> bytes:
 
 
 class EventParser:
-    """Reads a stream of events. ``feed`` takes what arrived and returns the events it completed, in order."""
+    """Parses a stream of events: ``feed`` takes what arrived and returns the events it completed, in order."""
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._limit = max_event
         self._held = 0
-        """Bytes held for the event that is not complete yet: against ``max_event``."""
+        """Bytes held for the incomplete event, limited by ``max_event``."""
         self._partial: list[bytes] = []
         self._after_cr = False
         self._at_start = True
         self._begin()
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Take the next piece of the stream, of any length.
+        """Parse the next piece of the stream, of any length.
 
         Raises:
-            RemoteProtocolError: an event is larger than ``max_event``. The stream cannot be read on.
+            RemoteProtocolError: an event is larger than ``max_event``; the rest of the stream cannot be read.
         """
         if not chunk:
             return []
@@ -127,11 +127,12 @@ class EventParser:
             if value.isdigit() and len(value) <= _RETRY_DIGITS:
                 self._retry = int(value)
         else:
-            # A comment, or a field nobody knows: nothing of it is kept, so nothing of it counts.
+            # A comment or an unknown field is not kept, so it does not count.
             self._held -= len(line) + 1
 
     def _dispatch(self, events: list[Event]) -> None:
-        # The standard drops an event without data; ours is returned, for the id and the time it may carry.
+        # The standard drops events without data. They are returned here, for the id and the retry time they
+        # may carry.
         if self._data or self._id is not None or self._retry is not None:
             events.append(Event(b"\n".join(self._data), self._id, self._event or "message", self._retry))
         self._begin()
