@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.client.requests.retry import Repeats
+from antiphon.client.known_tools import KnownTools
 from antiphon.errors import CallTimeout, ConfigError, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.server.network import server_app
-from antiphon.wire.tools import CallToolRequestParams, ToolAnnotations
+from antiphon.wire.tools import ToolAnnotations
 from tests.support.asgi import running
 from tests.support.network import until
 from tests.support.web import legacy, result, serving
@@ -226,12 +226,11 @@ async def test_marks_are_forgotten_when_the_tools_change() -> None:
         return "done"
 
     async with running(server.asgi()) as place, Client(f"http://{place}/mcp", revision="2025-11-25") as client:
-        repeats: Repeats = vars(client)["_link"].repeats
+        known: KnownTools = vars(client)["_link"]._settings.tools
         await client.list_tools()
-        params = CallToolRequestParams.of("look")
-        assert repeats.allows("tools/call", params)
+        assert known.is_repeatable("look")
         await client.call_tool("look")
-        await until(lambda: not repeats.allows("tools/call", params))
+        await until(lambda: not known.is_repeatable("look"))
 
 
 async def test_a_wrapper_that_fails_leaves_nothing_open() -> None:

@@ -21,9 +21,9 @@ from antiphon.client.by_hand import Rounds
 from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.client.connection.targets import Target, resolve, with_options
 from antiphon.client.features.cache import Cache
-from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.notifications import Listening, Notices, OnLog
 from antiphon.client.features.pagination import iterate
+from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link, Settings
 from antiphon.client.requests.attempts import TimeLeft
 from antiphon.client.requests.calls import Calls
@@ -132,7 +132,9 @@ class Client:
         self._notices = Notices(on_log)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         self._log_level: LoggingLevel | None = log_level
-        tool_headers = ToolHeaders()
+        consent = Consent(confirm, answer_timeout)
+        known = KnownTools(keeps_definitions=consent.is_needed)
+        self._notices.on_tools_changed = known.forget
         self._link = Link(
             Settings(
                 where=with_options(resolve(target), headers, ssl, proxy),
@@ -143,15 +145,13 @@ class Client:
                 log_level=log_level,
                 timeout=timeout,
                 notices=self._notices,
-                headers=tool_headers,
+                tools=known,
                 errlog=errlog,
                 inherit_env=inherit_env,
                 wrap=wrap,
             )
         )
-        consent = Consent(confirm, answer_timeout)
-        self._tool_calls = ToolCalls(self._link, self._cache, tool_headers, consent, self._tools_within)
-        self._notices.on_tools_changed = self._tool_calls.forget
+        self._tool_calls = ToolCalls(self._link, self._cache, known, consent, self._tools_within)
         self.rounds = Rounds(self._link, self._tool_calls, self._timeout)
         """The same calls, one round at a time, for code that looks at each round before answering it."""
 

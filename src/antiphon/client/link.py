@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -19,23 +19,21 @@ from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers
 from antiphon.client.connection.handshake import open_session
 from antiphon.client.connection.targets import Address, Command, Opened, Serves, located, reach, speaks_oldest
-from antiphon.client.features.mirrored_headers import ToolHeaders
 from antiphon.client.features.notifications import Notices
+from antiphon.client.known_tools import KnownTools
 from antiphon.client.requests.attempts import TimeLeft
 from antiphon.client.requests.calls import Calls
-from antiphon.client.requests.retry import PAUSES, RepeatingConnection, Repeats
+from antiphon.client.requests.retry import PAUSES, RepeatingConnection, may_repeat
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.client.rounds.pending import PendingRound
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import Watch, watch
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.protocol.client_session import ClientSession
-from antiphon.protocol.events import Notified
 from antiphon.transports.http.client.failures import has_session_gone, is_unreachable
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.revisions import Revision
-from antiphon.wire.tools import ListToolsResult
 
 __all__ = ["Link", "Settings"]
 
@@ -60,7 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: LoggingLevel | None
     timeout: float | None
     notices: Notices
-    headers: ToolHeaders
+    tools: KnownTools
     errlog: Callable[[str], object] | None
     inherit_env: bool
     wrap: Callable[[Channel], Channel] | None
@@ -76,8 +74,6 @@ class Link:
         """Those of the connection that was reached last; its session may not be open yet."""
         self._calls: Calls | None = None
         """Those of the session that was opened last; with none, the client is closed."""
-        self.repeats = Repeats()
-        """What may be done twice on this server."""
         self._log_level: LoggingLevel | None = None
         self._watch: Watch | None = None
         """Who is told of the calls on the connection that was reached last, if anybody listens."""
@@ -141,7 +137,7 @@ class Link:
                         raise
                     stale = calls
                 else:
-                    self._learn(args, result)
+                    self._note_level(args)
                     return result
             async with time.limit(_subject(args)[0]):
                 await asyncio.sleep(pause)
@@ -151,7 +147,7 @@ class Link:
         """Tell whether a call may be carried out twice. All but ``ping`` name their method, and then its params."""
         if not args or not isinstance(args[0], str):
             return isinstance(args[0], int | float | None) if args else False
-        return self.repeats.allows(args[0], args[1])
+        return may_repeat(args[0], args[1], self._settings.tools)
 
     def _is_worth_another(self, error: PeerError | ConnectionClosed, *, safe: bool) -> bool:
         if isinstance(error, PeerError):
@@ -159,18 +155,9 @@ class Link:
         # If it was closed by whoever owns it, there is nothing to open again.
         return safe and self._calls is not None
 
-    def _learn(self, args: tuple[object, ...], result: object) -> None:
-        if isinstance(result, tuple):
-            result = cast("tuple[object, ...]", result)[0]
-        if isinstance(result, ListToolsResult):
-            self.repeats.learn(result.tools)
-        elif len(args) > 1 and isinstance(args[1], SetLevelRequestParams):
+    def _note_level(self, args: tuple[object, ...]) -> None:
+        if len(args) > 1 and isinstance(args[1], SetLevelRequestParams):
             self._log_level = args[1].level
-
-    def _noticed(self, event: Notified) -> object:
-        if event.method.name == "notifications/tools/list_changed":
-            self.repeats.forget()
-        return self._settings.notices.take(event)
 
     def _revision(self) -> Revision | None:
         return self._calls.session.revision if self._calls is not None else None
@@ -235,7 +222,7 @@ class Link:
         wanted = self._settings
         target = located(wanted.where)
         self._opened = await reach(wanted.where, errlog=wanted.errlog, inherit_env=wanted.inherit_env, oldest=oldest)
-        wanted.headers.attach(self._opened.channel)
+        wanted.tools.attach(self._opened.channel)
         channel = wanted.wrap(self._opened.channel) if wanted.wrap is not None else self._opened.channel
         session = ClientSession(wanted.info, wanted.answers.capabilities())
         session.set_log_level(wanted.log_level)
@@ -245,9 +232,11 @@ class Link:
             session.carries = told.carries
         handlers = calls.handlers() if told is None else told.serving(calls.handlers())
         kind = RepeatingConnection if self.is_http else Connection[ClientSession]
-        peer = kind(channel, session, handlers, notified=self._noticed, ended=wanted.notices.ended, stops_clock=True)
+        peer = kind(
+            channel, session, handlers, notified=wanted.notices.take, ended=wanted.notices.ended, stops_clock=True
+        )
         if isinstance(peer, RepeatingConnection):
-            peer.repeats = self.repeats
+            peer.tools = wanted.tools
         calls.peer = peer
         self._reached = calls
         peer.start()

@@ -1,21 +1,19 @@
 """Steps around each tool call: consent before it, a look-up of missing headers, and validation of the result.
 
-Owns who is asked for consent, before anything of the call is sent, and which parts learn from a list of the server's
-tools or forget it when it changes. A ``Host``, or any such function, decides. ``client`` and ``by_hand`` make the call
-itself.
+Owns who is asked for consent, before anything of the call is sent. A ``Host``, or any such function, decides. What is
+known of the tools is in ``known_tools``. ``client`` and ``by_hand`` make the call itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import structs
 
 from antiphon.client.features.cache import Cache
-from antiphon.client.features.mirrored_headers import ToolHeaders
-from antiphon.client.features.output_schemas import Outputs
+from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
 from antiphon.client.requests.attempts import TimeLeft
 from antiphon.errors import ConfigError, HeaderMismatch, Rejected
@@ -26,9 +24,6 @@ __all__ = ["Confirmer", "Confirming", "Consent", "ToolCalls"]
 
 Confirmer = Callable[[CallToolRequestParams, Origin], Awaitable[bool | None]]
 """Decides about a tool call: true allows it. Anything else, or raising ``Rejected``, refuses it."""
-
-MAX_TOOLS = 10_000
-"""Most tools whose definitions are remembered."""
 
 
 @runtime_checkable
@@ -53,48 +48,22 @@ class Consent:
             raise ConfigError(f"confirm= must be an async function (params, origin), or a Host; got {confirm!r}")
         self._confirm: Any = confirm.confirm if isinstance(confirm, Confirming) else confirm
         self._timeout = timeout
-        self._tools: dict[str, Tool] = {}
-        self._complete = False
 
     @property
     def is_needed(self) -> bool:
         """Whether there is somebody to ask."""
         return self._confirm is not None
 
-    def learn(self, tools: Sequence[Tool]) -> None:
-        """Remember the definitions of some tools."""
-        for tool in tools if self._confirm is not None else ():
-            if tool.name in self._tools or len(self._tools) < MAX_TOOLS:
-                self._tools[tool.name] = tool
-
-    def forget(self) -> None:
-        """Forget all definitions, because the server's tools have changed."""
-        self._tools.clear()
-        self._complete = False
-
-    async def ask(
-        self,
-        params: CallToolRequestParams,
-        origin: Callable[[CallToolRequestParams, Tool | None], Origin],
-        tools: Callable[[], AsyncIterator[Tool]],
-    ) -> None:
-        """Return if the call may be made. Without anybody to ask, every call may.
-
-        If this tool is not known yet, the tools are listed first, so that its description can be shown.
+    async def ask(self, params: CallToolRequestParams, origin: Origin) -> None:
+        """Return if the call may be made.
 
         Raises:
             Rejected: the call was refused, or the decision took too long; nothing was sent.
         """
-        if self._confirm is None:
-            return
-        if params.name not in self._tools and not self._complete:
-            async for _ in tools():
-                pass
-            self._complete = True
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                allowed = await self._confirm(params, origin(params, self._tools.get(params.name)))
+                allowed = await self._confirm(params, origin)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -118,29 +87,20 @@ class ToolCalls:
         self,
         link: Link,
         cache: Cache,
-        headers: ToolHeaders,
+        known: KnownTools,
         consent: Consent,
         tools: Callable[[TimeLeft | None], AsyncIterator[Tool]],
     ) -> None:
         self._link = link
         self._cache = cache
-        self._headers = headers
+        self._known = known
         self._consent = consent
-        self._outputs = Outputs()
         self._tools = tools
 
     def learn(self, page: ListToolsResult) -> ListToolsResult:
         """Learn from a page of the list, and return it with the tools that can be used here."""
-        if self._link.is_http and self._link.calls.is_modern:
-            page = structs.replace(page, tools=self._headers.learn(page.tools))
-        self._outputs.learn(page.tools)
-        self._consent.learn(page.tools)
-        return page
-
-    def forget(self) -> None:
-        """Forget what was learnt, because the server's tools have changed."""
-        self._outputs.forget()
-        self._consent.forget()
+        usable = self._known.learn(page.tools, have_headers=self._link.is_http and self._link.calls.is_modern)
+        return page if len(usable) == len(page.tools) else structs.replace(page, tools=usable)
 
     @property
     def need_consent(self) -> bool:
@@ -148,8 +108,14 @@ class ToolCalls:
         return self._consent.is_needed
 
     async def ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> None:
-        """Return if a call may be made; see ``Consent.ask``. Listing the tools uses up ``time``, deciding does not."""
-        await self._consent.ask(params, self._link.calls.origin_of, lambda: self._tools(time))
+        """Return if a call may be made; see ``Consent.ask``. Without anybody to ask, every call may.
+
+        If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
+        tools uses up ``time``, deciding does not.
+        """
+        if self._consent.is_needed:
+            await self._known.look_up(params.name, lambda: self._tools(time))
+            await self._consent.ask(params, self._link.calls.origin_of(params, self._known.definition(params.name)))
 
     async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
         """Make a call, repeat it if headers were missing, and validate the structured content of its result.
@@ -168,7 +134,8 @@ class ToolCalls:
                 raise
             result = await call()
         if isinstance(result, CallToolResult) and result.structured_content is not None and not result.is_error:
-            await self._outputs.check(name, result.structured_content, lambda: self._tools(time))
+            await self._known.look_up(name, lambda: self._tools(time))
+            await self._known.check_output(name, result.structured_content)
         return result
 
     async def _look_up(self, name: str, time: TimeLeft) -> bool:

@@ -10,43 +10,14 @@ import pytest
 from aiohttp import web
 
 from antiphon import Client, PeerError
+from antiphon.client.known_tools import KnownTools
 from antiphon.client.requests import retry as module
-from antiphon.client.requests.retry import Repeats
+from antiphon.client.requests.retry import may_repeat
 from antiphon.transports.http.client.failures import is_broken
-from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 from tests.support.child_server import ended, served, started
 from tests.support.web import result, serving
 
 INFO = {"name": "web", "version": "1"}
-
-
-def tool(**hints: Any) -> Tool:
-    """Make a tool with these hints."""
-    return Tool(name="t", input_schema={"type": "object"}, annotations=ToolAnnotations(**hints) if hints else None)
-
-
-@pytest.mark.parametrize(
-    ("hints", "may"),
-    [
-        ({}, False),
-        ({"read_only_hint": True}, True),
-        ({"idempotent_hint": True}, True),
-        ({"read_only_hint": False}, False),
-        ({"destructive_hint": False}, False),
-    ],
-)
-def test_a_tool_may_be_called_twice_if_it_says_so(hints: dict[str, bool], may: bool) -> None:
-    """And as long as its list says so."""
-    repeats = Repeats()
-    params = CallToolRequestParams.of("t")
-    assert not repeats.allows("tools/call", params)
-    repeats.learn([tool(**hints)])
-    assert repeats.allows("tools/call", params) is may
-    repeats.learn([tool()])
-    assert not repeats.allows("tools/call", params)
-    repeats.learn([tool(read_only_hint=True)])
-    repeats.forget()
-    assert not repeats.allows("tools/call", params)
 
 
 @pytest.mark.parametrize(
@@ -55,18 +26,7 @@ def test_a_tool_may_be_called_twice_if_it_says_so(hints: dict[str, bool], may: b
 )
 def test_what_changes_nothing_may_be_done_twice(method: str, may: bool) -> None:
     """A subscription is its listener's to renew."""
-    assert Repeats().allows(method, None) is may
-
-
-def test_the_tools_that_are_remembered_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server may have any number of them."""
-    monkeypatch.setattr(module, "MAX_TOOLS", 1)
-    repeats = Repeats()
-    for name in "ab":
-        hints = ToolAnnotations(read_only_hint=True)
-        repeats.learn([Tool(name=name, input_schema={}, annotations=hints)])
-    assert repeats.allows("tools/call", CallToolRequestParams.of("a"))
-    assert not repeats.allows("tools/call", CallToolRequestParams.of("b"))
+    assert may_repeat(method, None, KnownTools()) is may
 
 
 def resetting(bodies: list[Any], resets: int, *, after: int = 0) -> Any:

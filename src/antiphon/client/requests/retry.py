@@ -1,7 +1,7 @@
 """Requests that are made again after their reply was lost: which may be, how often, and what is said of the others.
 
-Owns what is known of the server's tools in this respect: a list the client has seen marks those that may be called
-twice. How a lost session is opened anew is ``link``'s business.
+A list the client has seen marks the tools that may be called twice (``known_tools``). How a lost session is opened anew
+is ``link``'s business.
 
 2026-07-28 basic/transports/streamable-http: a broken stream loses its request, which can only be sent again, under a
 new id. That is done in every revision, where the stream could not be resumed: never for a tool that does not say it
@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
 
+from antiphon.client.known_tools import KnownTools
 from antiphon.engine.connection import Connection
 from antiphon.engine.requests import OnProgress
 from antiphon.errors import AntiphonError, InvalidParams, PeerError
@@ -34,15 +34,11 @@ from antiphon.transports.http.client.failures import (
 )
 from antiphon.wire.common import CALL_KEY, Wire
 from antiphon.wire.envelope import RequestId, decode, decode_envelope
-from antiphon.wire.tools import Tool
 
-__all__ = ["PAUSES", "RepeatingConnection", "Repeats"]
+__all__ = ["PAUSES", "RepeatingConnection", "may_repeat"]
 
 PAUSES = (0.1, 0.5, 2.0, 5.0)
 """Seconds before each repetition, and so how many there are: a connection that was cut, or a server that restarts."""
-
-MAX_TOOLS = 10_000
-"""Most tools whose marks are remembered."""
 
 _HARMLESS = frozenset(
     {
@@ -63,38 +59,18 @@ _HARMLESS = frozenset(
 """Methods that change nothing, or leave the same behind however often they are called."""
 
 
-class Repeats:
-    """What may be done twice on one server."""
-
-    def __init__(self) -> None:
-        self._marked: set[str] = set()
-
-    def learn(self, tools: Sequence[Tool]) -> None:
-        """Remember which of these tools say that they change nothing, or nothing more when called again."""
-        for tool in tools:
-            hints = tool.annotations
-            if hints is not None and (hints.read_only_hint or hints.idempotent_hint):
-                if len(self._marked) < MAX_TOOLS:
-                    self._marked.add(tool.name)
-            else:
-                self._marked.discard(tool.name)
-
-    def forget(self) -> None:
-        """Forget the marks: the server's tools have changed."""
-        self._marked.clear()
-
-    def allows(self, method: str, params: object) -> bool:
-        """Tell whether a request may be made again when nobody knows whether it was carried out."""
-        if method == "tools/call":
-            return getattr(params, "name", None) in self._marked
-        return method in _HARMLESS
+def may_repeat(method: str, params: object, tools: KnownTools) -> bool:
+    """Tell whether a request may be made again when nobody knows whether it was carried out."""
+    if method == "tools/call":
+        return tools.is_repeatable(getattr(params, "name", ""))
+    return method in _HARMLESS
 
 
 class RepeatingConnection(Connection[ClientSession]):
     """A connection over HTTP, on which a request whose reply was lost is made again where that is safe."""
 
-    repeats: Repeats
-    """Says what is safe; set by whoever makes the connection."""
+    tools: KnownTools
+    """Says which tools may be called twice; set by whoever makes the connection."""
     _current: dict[RequestId, RequestId] | None = None
     """Ids of requests that were made again and are open, by the id each had first."""
 
@@ -149,7 +125,7 @@ class RepeatingConnection(Connection[ClientSession]):
         agreed = self.session.revision
         if method != "tools/call" or agreed is None or not agreed.modern:
             return meta
-        if getattr(params, "request_state", None) is not None or not self.repeats.allows(method, params):
+        if getattr(params, "request_state", None) is not None or not may_repeat(method, params, self.tools):
             return meta
         return {CALL_KEY: os.urandom(16).hex(), **(meta or {})}
 
@@ -163,7 +139,7 @@ class RepeatingConnection(Connection[ClientSession]):
         if is_unavailable(lost) and method != "tools/call":
             # Of lists and the like nothing is lost: the caller may ask again.
             return False
-        return self.repeats.allows(method, params)
+        return may_repeat(method, params, self.tools)
 
     def _left(self, timeout: float | None, spent: float) -> float | None:
         # In a legacy call the time in which an ask was answered does not count: it may have been most of it.

@@ -1,0 +1,160 @@
+"""What one client knows of its server's tools: learnt from every list it has seen, forgotten when they change.
+
+Everything that a definition is good for is kept here, and under one bound: the definition itself where somebody decides
+about calls, the output schema by which results are checked, the marks that allow a call to be made twice, and which
+arguments travel in HTTP headers. Owns all of that and nothing of what is done with it.
+
+Sources: 2025-11-25 server/tools, Output Schema and Tool Annotations; 2026-07-28 basic/transports/streamable-http,
+"Custom Headers from Tool Parameters" (the rules of which are ``protocol.http.param_headers``').
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from antiphon.channel import Channel
+from antiphon.errors import ConfigError, RemoteProtocolError, ResultInvalid, TooCostly
+from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import SchemaValidator
+from antiphon.protocol.http.param_headers import HeaderParam, header_params, param_headers
+from antiphon.wire.tools import Tool
+
+__all__ = ["KnownTools"]
+
+log = logging.getLogger("antiphon.client")
+
+MAX_TOOLS = 10_000
+"""Most tools that are remembered."""
+
+
+@runtime_checkable
+class _Asks(Protocol):
+    """A channel that asks which headers a call gets."""
+
+    param_headers: Callable[[str, bytes], Mapping[str, str]] | None
+
+
+class _KnownTool(msgspec.Struct, eq=False):
+    definition: Tool | None
+    output_schema: dict[str, Any] | None
+    is_repeatable: bool
+    validator: SchemaValidator | None = None
+    """Made when the first result is to be checked."""
+
+
+class KnownTools:
+    """The tools of one server. ``keeps_definitions``: whether somebody wants to see them whole."""
+
+    def __init__(self, *, keeps_definitions: bool = False) -> None:
+        self._keeps_definitions = keeps_definitions
+        self._tools: dict[str, _KnownTool] = {}
+        self._headers: dict[str, Sequence[HeaderParam]] = {}
+        """Outlives a change of the tools: a call with the wrong headers is refused, and the tools are listed anew."""
+        self._is_complete = False
+        """Whether all were listed since they changed last."""
+
+    def learn(self, tools: Sequence[Tool], *, have_headers: bool = False) -> Sequence[Tool]:
+        """Learn from a page of the list; return the tools that may be used here.
+
+        ``have_headers``: whether arguments may travel in headers, so that each definition has to say so rightly.
+        """
+        for tool in tools:
+            before = self._tools.get(tool.name)
+            if before is None and len(self._tools) >= MAX_TOOLS:
+                continue
+            hints = tool.annotations
+            known = _KnownTool(
+                tool if self._keeps_definitions else None,
+                tool.output_schema,
+                hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
+            )
+            if before is not None and before.output_schema == tool.output_schema:
+                known.validator = before.validator
+            self._tools[tool.name] = known
+        return self._with_headers(tools) if have_headers else tools
+
+    def forget(self) -> None:
+        """Forget what was learnt: the server's tools have changed."""
+        self._tools.clear()
+        self._is_complete = False
+
+    async def look_up(self, name: str, tools: Callable[[], AsyncIterator[Tool]]) -> None:
+        """List all tools, once, if this one is not known yet. ``tools`` lists them, and lets them be learnt."""
+        if name in self._tools or self._is_complete:
+            return
+        async for _ in tools():
+            pass
+        self._is_complete = True
+
+    # --- what is known ------------------------------------------------------------------------------------------
+
+    def definition(self, name: str) -> Tool | None:
+        """Return what the server says of a tool."""
+        known = self._tools.get(name)
+        return known.definition if known is not None else None
+
+    def is_repeatable(self, name: str) -> bool:
+        """Tell whether a tool says that it changes nothing, or nothing more when it is called again."""
+        known = self._tools.get(name)
+        return known is not None and known.is_repeatable
+
+    async def check_output(self, name: str, content: Any) -> None:
+        """Check what a tool returned. A schema that cannot be used checks nothing.
+
+        Raises:
+            ResultInvalid: it does not fit; names the place.
+            TooCostly: to find out takes more time or memory than it may.
+        """
+        known = self._tools.get(name)
+        if known is None or not known.output_schema:
+            return
+        try:
+            if known.validator is None:
+                place = f"output schema of {name!r}"
+                known.validator = SchemaValidator(known.output_schema, place=place, lazy=True)
+            await known.validator.check(content)
+        except ConfigError as error:
+            log.warning("%s; its results are not checked", error)
+            known.output_schema = None
+        except MismatchError as error:
+            raise ResultInvalid(f"The structured content of {name!r} does not fit its output schema: {error}") from None
+        except TooCostly as error:
+            raise TooCostly(
+                f"The structured content of {name!r} cannot be checked by its output schema: {error}"
+            ) from None
+
+    # --- headers ------------------------------------------------------------------------------------------------
+
+    def attach(self, channel: Channel) -> None:
+        """Let a channel over HTTP ask for the headers of each call."""
+        if isinstance(channel, _Asks):
+            channel.param_headers = self.headers
+
+    def headers(self, name: str, arguments: bytes) -> Mapping[str, str]:
+        """Return the headers of a call."""
+        params = self._headers.get(name)
+        if not params:
+            return {}
+        values: object = msgspec.json.decode(arguments or b"{}")
+        return param_headers(params, cast("dict[str, Any]", values)) if isinstance(values, dict) else {}
+
+    def _with_headers(self, tools: Sequence[Tool]) -> list[Tool]:
+        """Learn the header parameters of some tools; return those that may be used.
+
+        "Clients MUST exclude a tool whose annotations are invalid from the result of tools/list."
+        """
+        usable: list[Tool] = []
+        for tool in tools:
+            try:
+                params = header_params(tool.input_schema)
+            except RemoteProtocolError as error:
+                log.warning("the tool %r cannot be used over HTTP: %s", tool.name, error)
+                continue
+            usable.append(tool)
+            if tool.name in self._headers or len(self._headers) < MAX_TOOLS:
+                self._headers[tool.name] = params
+        return usable
