@@ -26,6 +26,7 @@ __all__ = [
     "SamplingMessage",
     "ToolChoice",
     "check_conversation",
+    "check_counts",
 ]
 
 IncludeContext = Literal["none", "thisServer", "allServers"]
@@ -105,6 +106,44 @@ class CreateMessageResult(Wire, frozen=True, kw_only=True):
         """All blocks of text, joined by newlines."""
         # Nearly always there is exactly one block.
         return self.content.text if type(self.content) is TextContent else text_of(self.blocks)
+
+
+MAX_MESSAGES = 1_000
+"""Most messages in one request. A long tool loop has some hundred; other hosts stop at 256."""
+
+MAX_BLOCKS = 1_000
+"""Most blocks in one message, far more than any real turn with parallel tool results has."""
+
+MAX_TOOLS = 256
+"""Most tools in one request; vendors accept 128."""
+
+MAX_LIST = 256
+"""Most model hints, and most stop sequences, in one request."""
+
+
+def check_counts(params: CreateMessageRequestParams) -> None:
+    """Check that a request holds something to answer, and no more of anything than whoever answers has to look at.
+
+    Raises:
+        InvalidParams: it does not; the message begins with the place, which is also ``data.place``.
+    """
+    if not params.messages:
+        _refuse("messages", "empty")
+    if type(params.max_tokens) is not int or params.max_tokens < 1:
+        _refuse("maxTokens", "must be an integer of at least 1")
+    hints = params.model_preferences.hints if params.model_preferences is not None else None
+    counted: tuple[tuple[str, Sequence[object] | None, int], ...] = (
+        ("messages", params.messages, MAX_MESSAGES),
+        ("tools", params.tools, MAX_TOOLS),
+        ("stopSequences", params.stop_sequences, MAX_LIST),
+        ("modelPreferences.hints", hints, MAX_LIST),
+    )
+    for place, items, most in counted:
+        if items is not None and len(items) > most:
+            _refuse(place, f"more than {most} items")
+    for at, message in enumerate(params.messages):
+        if len(message.blocks) > MAX_BLOCKS:
+            _refuse(f"messages[{at}].content", f"more than {MAX_BLOCKS} blocks")
 
 
 Placed = list[tuple[str, SamplingContent]]

@@ -7,12 +7,21 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from antiphon.client.answers.answerers import MAX_BLOCKS, MAX_FORM, MAX_LIST, MAX_MESSAGES, MAX_TOKENS, MAX_TOOLS, admit
+from antiphon.client.answers.answerers import MAX_FORM, MAX_TOKENS, admit
 from antiphon.errors import InvalidParams
 from antiphon.wire.common import RequestParams
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.sampling import CreateMessageRequestParams, ModelHint, ModelPreferences, SamplingMessage
+from antiphon.wire.sampling import (
+    MAX_BLOCKS,
+    MAX_LIST,
+    MAX_MESSAGES,
+    MAX_TOOLS,
+    CreateMessageRequestParams,
+    ModelHint,
+    ModelPreferences,
+    SamplingMessage,
+)
 from antiphon.wire.tools import Tool
 
 HELLO = SamplingMessage(role="user", content=TextContent(text="hello"))

@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from msgspec import ValidationError, convert, structs
 
@@ -30,7 +30,12 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitV
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.roots import ListRootsResult, Root
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, check_conversation
+from antiphon.wire.sampling import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    check_conversation,
+    check_counts,
+)
 
 __all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "admit", "shaped", "shaped_answers", "takes_two"]
 
@@ -279,18 +284,6 @@ def _root(given: str | Path | Root) -> Root:
     return Root(uri=path.as_uri(), name=path.name or None)
 
 
-MAX_MESSAGES = 1_000
-"""Most messages in one request. A long tool loop has some hundred."""
-
-MAX_BLOCKS = 1_000
-"""Most blocks in one message."""
-
-MAX_TOOLS = 256
-"""Most tools in one request; vendors accept 128."""
-
-MAX_LIST = 256
-"""Most model hints, and most stop sequences, in one request."""
-
 MAX_TOKENS = 128 * 1024
 """Most tokens an answerer is asked for. No model of 2026 answers with more; a larger number means "no limit"."""
 
@@ -308,36 +301,12 @@ def admit(params: Wire, *, offers_context: bool = False) -> Wire:
         InvalidParams: the ask is not valid; the message and ``data.place`` name the place.
     """
     if isinstance(params, CreateMessageRequestParams):
-        _check_sampling(params)
+        check_counts(params)
         check_conversation(params.messages)
         return _cut_back(params, offers_context)
     if isinstance(params, ElicitRequestParams) and len(encode(params)) > MAX_FORM:
-        _refuse("params", f"more than {MAX_FORM} bytes")
+        raise InvalidParams(f"params: more than {MAX_FORM} bytes", data={"place": "params"})
     return params
-
-
-def _refuse(place: str, problem: str) -> NoReturn:
-    raise InvalidParams(f"{place}: {problem}", data={"place": place})
-
-
-def _check_sampling(params: CreateMessageRequestParams) -> None:
-    if not params.messages:
-        _refuse("messages", "empty")
-    if params.max_tokens < 1:
-        _refuse("maxTokens", "must be at least 1")
-    hints = params.model_preferences.hints if params.model_preferences is not None else None
-    _check_count("messages", params.messages, MAX_MESSAGES)
-    _check_count("tools", params.tools, MAX_TOOLS)
-    _check_count("stopSequences", params.stop_sequences, MAX_LIST)
-    _check_count("modelPreferences.hints", hints, MAX_LIST)
-    for at, message in enumerate(params.messages):
-        if len(message.blocks) > MAX_BLOCKS:
-            _refuse(f"messages[{at}].content", f"more than {MAX_BLOCKS} blocks")
-
-
-def _check_count(place: str, items: Sequence[object] | None, most: int) -> None:
-    if items is not None and len(items) > most:
-        _refuse(place, f"more than {most} items")
 
 
 def _cut_back(params: CreateMessageRequestParams, offers_context: bool) -> CreateMessageRequestParams:

@@ -1,14 +1,14 @@
 """Validation of a sampling request: the protocol's rules, and bounds on its size.
 
 Pure. ``policy`` has the user's rules; ``risk`` finds what is legal but suspicious; ``wire.sampling`` checks the use of
-tools. Source: 2025-11-25 client/sampling ("Error Handling"), and the schema of that revision.
+tools, and how many of everything a request holds. Source: 2025-11-25 client/sampling ("Error Handling"), and the schema
+of that revision.
 """
 
 from __future__ import annotations
 
 import binascii
 import math
-from collections.abc import Sequence
 from typing import NoReturn
 
 from antiphon.errors import InvalidParams
@@ -24,22 +24,21 @@ from antiphon.wire.content import (
     ToolUseContent,
 )
 from antiphon.wire.envelope import encode, too_deep
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingMessage, check_conversation
+from antiphon.wire.sampling import (
+    MAX_BLOCKS,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    SamplingMessage,
+    check_conversation,
+    check_counts,
+)
 
 __all__ = ["validate", "validate_result"]
 
-MAX_MESSAGES = 1_000
-"""Most messages in one request. A long tool loop has some hundred; other hosts stop at 256."""
-MAX_BLOCKS = 1_000
-"""Most blocks in one message, far more than any real turn with parallel tool results has."""
 MAX_TEXT = 10 * 1024 * 1024
 """Most bytes of all text together: ten times the context of the largest models of 2026, at four bytes a token."""
 MAX_MEDIA = 20 * 1024 * 1024
 """Most bytes of all media together, decoded: what vendors accept in one request."""
-MAX_TOOLS = 256
-"""Most tools in one request; vendors accept 128."""
-MAX_LIST = 256
-"""Most hints, and most stop sequences."""
 MAX_JSON_DEPTH = 64
 """Deepest nesting of one JSON value in a request (a schema, an input): half of what a whole frame may have."""
 
@@ -53,8 +52,8 @@ def validate(params: CreateMessageRequestParams) -> None:
     Raises:
         InvalidParams: the request is not valid; the message and ``data.place`` name the place.
     """
+    check_counts(params)
     _check_numbers(params)
-    _check_counts(params)
     _check_tools(params)
     for at, message in enumerate(params.messages):
         _check_message(message, f"messages[{at}]")
@@ -87,8 +86,6 @@ def _refuse(place: str, problem: str) -> NoReturn:
 
 
 def _check_numbers(params: CreateMessageRequestParams) -> None:
-    if not _is_integer(params.max_tokens) or params.max_tokens < 1:
-        _refuse("maxTokens", "must be an integer of at least 1")
     if params.temperature is not None and not math.isfinite(params.temperature):
         _refuse("temperature", "must be a finite number")
     wishes = params.model_preferences
@@ -105,25 +102,6 @@ def _check_numbers(params: CreateMessageRequestParams) -> None:
             _refuse(f"modelPreferences.{name}Priority", "must be from 0 to 1")
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check_counts(params: CreateMessageRequestParams) -> None:
-    if not params.messages:
-        _refuse("messages", "empty")
-    hints = params.model_preferences.hints if params.model_preferences else None
-    counted: tuple[tuple[str, Sequence[object] | None, int], ...] = (
-        ("messages", params.messages, MAX_MESSAGES),
-        ("tools", params.tools, MAX_TOOLS),
-        ("stopSequences", params.stop_sequences, MAX_LIST),
-        ("modelPreferences.hints", hints, MAX_LIST),
-    )
-    for place, items, most in counted:
-        if items is not None and len(items) > most:
-            _refuse(place, f"more than {most} items")
-
-
 def _check_tools(params: CreateMessageRequestParams) -> None:
     seen: set[str] = set()
     for at, tool in enumerate(params.tools or ()):
@@ -138,8 +116,8 @@ def _check_tools(params: CreateMessageRequestParams) -> None:
 
 
 def _check_message(message: SamplingMessage, place: str) -> None:
-    if not message.blocks or len(message.blocks) > MAX_BLOCKS:
-        _refuse(f"{place}.content", f"more than {MAX_BLOCKS} blocks" if message.blocks else "empty")
+    if not message.blocks:
+        _refuse(f"{place}.content", "empty")
     for where, block in message_blocks(message, place):
         _check_block(where, block)
 

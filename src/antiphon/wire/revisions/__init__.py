@@ -6,29 +6,24 @@ Owns negotiation of the name and the differences on the wire. ``wire.methods`` h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from antiphon.errors import InternalError, InvalidParams, ResourceNotFound, UrlElicitationRequired
-from antiphon.wire.common import Wire
 from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
 from antiphon.wire.revisions.difference import Difference
-from antiphon.wire.revisions.lowering import Conversion, conversions
+from antiphon.wire.revisions.lowering import Lowering
 
 __all__ = ["LATEST", "LATEST_LEGACY", "LEGACY", "MODERN", "REVISIONS", "Revision", "revision"]
-
-W = TypeVar("W", bound=Wire)
 
 
 class Revision:
     """One revision of the protocol. Only those in ``REVISIONS`` exist: compare with ``is`` or by ``order``."""
 
     __slots__ = (
-        "_conversions",
-        "_differences",
         "argument_errors_are_results",
         "batches",
+        "lower",
         "modern",
         "name",
         "null_id",
@@ -53,26 +48,11 @@ class Revision:
         self.sampling_has_parts = name >= v2025_11_25.NAME
         """Whether clients declare tools and context as sub-capabilities of sampling. Before, there were no tools, and
         any client with sampling could be asked for context."""
-        self._differences: Sequence[Difference] = differences
-        self._conversions: Mapping[type, Conversion] | None = None
+        self.lower = Lowering(name, differences)
+        """Converts params, a result, a definition or a block of content to what this revision can carry."""
 
     def __repr__(self) -> str:
         return f"<Revision {self.name}>"
-
-    def lower(self, value: W) -> W:
-        """Convert params, a result, a definition or a block of content to what this revision can carry.
-
-        Members that only describe are left out. A value that needs no change is returned itself. ``RequestMeta`` in
-        params is not changed, since only the session makes it.
-
-        Raises:
-            NotInRevision: leaving something out would change the meaning; the message names it and the revision.
-        """
-        table = self._conversions
-        if table is None:
-            table = self._conversions = conversions(self.name, self._differences)
-        convert = table.get(type(value))
-        return value if convert is None else convert(value)
 
     def adapt_error(self, error: ErrorObject) -> ErrorObject:
         """Give an error that we send the code it has in this revision."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,7 +15,9 @@ from antiphon.wire import common, completion, content, lifecycle, prompts, resou
 from antiphon.wire.common import Wire
 from antiphon.wire.revisions.difference import Change, Difference, not_in
 
-__all__ = ["NESTED", "Conversion", "conversions"]
+__all__ = ["NESTED", "Conversion", "Lowering", "conversions"]
+
+W = TypeVar("W", bound=Wire)
 
 Conversion = Callable[[Any], Any]
 Types = tuple[type[Wire], ...]
@@ -77,6 +79,33 @@ NESTED: Mapping[type[Wire], Mapping[str, Types]] = {
     tools.ListToolsResult: {"tools": (tools.Tool,)},
 }
 """Attributes whose values some revision carries differently, with the types that these values may have."""
+
+
+class Lowering:
+    """Converts messages to what one revision can carry.
+
+    Members that only describe are left out. A value that needs no change is returned itself. ``RequestMeta`` in params
+    is not changed, since only the session makes it.
+    """
+
+    __slots__ = ("_conversions", "_differences", "_revision")
+
+    def __init__(self, revision: str, differences: Sequence[Difference]) -> None:
+        self._revision = revision
+        self._differences = differences
+        self._conversions: Mapping[type, Conversion] | None = None
+
+    def __call__(self, value: W) -> W:
+        """Convert a value.
+
+        Raises:
+            NotInRevision: leaving something out would change the meaning; the message names it and the revision.
+        """
+        table = self._conversions
+        if table is None:
+            table = self._conversions = conversions(self._revision, self._differences)
+        convert = table.get(type(value))
+        return value if convert is None else convert(value)
 
 
 def conversions(revision: str, differences: Sequence[Difference]) -> Mapping[type, Conversion]:
