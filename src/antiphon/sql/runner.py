@@ -73,7 +73,7 @@ class Runner(Protocol):
         """Run a function in a transaction, which is committed when it returns and rolled back when it raises.
 
         A transaction that has begun is finished even if the caller stops waiting. ``write=False`` promises that the
-        function only reads, so that it waits for no other transaction. If the connection is lost before the commit, the
+        function only reads, so that no other transaction waits for it. If the connection is lost before the commit, the
         function is run once more.
         """
         ...

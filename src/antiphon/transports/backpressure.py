@@ -1,6 +1,6 @@
-"""Back-pressure for senders: an awaitable that ends once there is room again.
+"""Back-pressure for senders: an awaitable that finishes when there is room again.
 
-Owns the waiting only; what counts as full is decided by whoever shuts and opens it.
+The users of ``Room`` decide when it is full.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ __all__ = ["Room"]
 
 
 class Room:
-    """Something many tasks can await, each on its own: cancelling one wait does not touch the others.
+    """Something many tasks can await; cancelling one wait does not affect the others.
 
-    Unlike a coroutine it may be ignored, and unlike a future it may be awaited again the next time it is shut.
+    Unlike a coroutine it may be ignored, and unlike a future it can be awaited again the next time it is shut.
     """
 
     __slots__ = ("_waiters", "full")
@@ -22,21 +22,21 @@ class Room:
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
         self.full: Room | None = None
-        """Itself, to be awaited, while there is no room; else ``None``: what ``Channel.send`` returns."""
+        """Itself while there is no room, to be awaited; else ``None``. This is what ``Channel.send`` returns."""
 
     def shut(self) -> None:
-        """Let those who come now wait."""
+        """Make those who await it from now on wait."""
         self.full = self
 
     def open(self) -> None:
-        """Let everybody go on."""
+        """Let all waiting tasks continue."""
         self.full = None
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def __await__(self) -> Generator[asyncio.Future[None], None, None]:
-        """Wait until it is opened; at once if it is."""
+        """Wait until it is open."""
         if self.full is None:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""A deadline that costs nothing where there is nothing to wait for."""
+"""A deadline that costs nothing if there is nothing to wait for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 async def at_once_or_within(seconds: float, work: Awaitable[T]) -> T:
-    """Await ``work``; only if it has to wait does a clock start. Raises ``TimeoutError``.
+    """Await ``work``, starting a timer only if it has to wait. Raises ``TimeoutError``.
 
-    Nearly every write fits into a buffer: then setting up and taking down ``asyncio.timeout`` would cost more than it.
+    Nearly every write fits into a buffer, and setting up ``asyncio.timeout`` would then take longer than the write.
     """
     if type(work) is not CoroutineType:
         async with asyncio.timeout(seconds):

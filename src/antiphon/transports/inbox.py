@@ -1,6 +1,6 @@
-"""Frames that have arrived and wait for the one who receives them.
+"""Frames that have arrived and wait for the task that receives them.
 
-Owns the waiting, the end, and the bound on what is held; where the frames come from is the business of its users.
+Owns the waiting, the end, and the bound on what is held. Its users put the frames in.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["FRAME_COST", "HIGH_WATER", "Frames", "Inbox"]
 Frames = list[bytes | Oversized]
 
 HIGH_WATER = 1024 * 1024
-"""Bytes held before the source is told to pause. Four of the largest reads (256 KiB) asyncio and uvloop make."""
+"""Bytes held before the source is told to pause: four of the largest reads (256 KiB) of asyncio and uvloop."""
 
 FRAME_COST = 64
-"""Bytes counted for each frame besides its own: about what a short bytes object and its place in a list take."""
+"""Bytes counted per frame in addition to its size: about what a short bytes object and its place in a list take."""
 
 
 class Inbox:
-    """Hold frames for one receiver; ``pause`` the source above ``HIGH_WATER`` bytes, ``resume`` it once empty."""
+    """Holds frames for one receiver; ``pause`` is called above ``HIGH_WATER`` bytes, ``resume`` once it is empty."""
 
     __slots__ = ("_frames", "_held", "_pause", "_paused", "_resume", "_waiter", "ended", "take_now")
 
@@ -34,9 +34,9 @@ class Inbox:
         self._waiter: asyncio.Future[None] | None = None
         self._paused = False
         self.ended = False
-        """Whether the end was announced; frames may still wait before it."""
+        """Whether the end was announced; frames from before may still wait."""
         self.take_now: Take | None = None
-        """Who is offered each frame first, as ``channel.Offers`` says."""
+        """The callback that gets each frame first, see ``channel.Offers``."""
 
     def put(self, frames: Frames) -> None:
         """Add frames. After the end they are dropped."""
@@ -45,7 +45,7 @@ class Inbox:
         if self._waiter is not None and not self._waiter.done():
             left = frames if self.take_now is None else _not_taken(frames, self.take_now)
             if left:
-                # Somebody will take them in the next pass of the loop: not worth counting.
+                # A receiver takes them in the next pass of the loop, so they need not be counted.
                 self._frames = left
                 self._waiter.set_result(None)
             return
@@ -56,7 +56,7 @@ class Inbox:
             self._pause()
 
     def end(self, *, drop: bool = False) -> None:
-        """Announce the end: what waits is still received, unless ``drop``. Nothing is held back any more."""
+        """Announce the end. Frames that wait can still be received, unless ``drop``."""
         self.ended = True
         if drop:
             self._frames, self._held = [], 0
@@ -69,7 +69,7 @@ class Inbox:
         """Wait for frames and return all there are; an empty list at the end. Cancelling it loses nothing.
 
         Raises:
-            RuntimeError: somebody else is waiting already.
+            RuntimeError: another task is waiting already.
         """
         if not self._frames and not self.ended:
             if self._waiter is not None:
@@ -90,7 +90,7 @@ class Inbox:
 
 
 def _not_taken(frames: Frames, take: Take) -> Frames:
-    """Offer frames in their order; return those from the first on that is not taken."""
+    """Offer frames in order; return those from the first one on that is not taken."""
     for number, frame in enumerate(frames):
         if not take(frame):
             return frames[number:] if number else frames

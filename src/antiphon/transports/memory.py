@@ -1,4 +1,4 @@
-"""Two channels that are each other's peer, within one event loop: frames are real bytes, and nothing else is shared."""
+"""Two linked channels in one event loop. Frames are real bytes, and nothing else is shared."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["memory_pair"]
 
 
 class _MemoryChannel:
-    """One side of a pair. What it sends goes straight into the inbox of the other side."""
+    """One side of a pair. What it sends is put directly into the inbox of the other side."""
 
     __slots__ = ("_inbox", "_max_frame", "_reason", "_room", "other")
 
     def __init__(self, max_frame: int) -> None:
         self._max_frame = max_frame
-        # Room for those who send to us: the other side returns it from its send.
+        # Returned by the other side's ``send`` when our inbox is full.
         self._room = Room()
         self._inbox = Inbox(self._room.shut, self._room.open)
         self._reason = "The in-memory channel was not closed"
@@ -37,7 +37,7 @@ class _MemoryChannel:
         return self.other.deliver(frame.data)
 
     def deliver(self, data: bytes) -> Awaitable[None] | None:
-        """Take a frame from the other side; tell it when it should wait."""
+        """Take a frame from the other side; return an awaitable if it should wait."""
         self._inbox.put([data if len(data) <= self._max_frame else Oversized(len(data))])
         return self._room.full
 
@@ -46,7 +46,7 @@ class _MemoryChannel:
         self.other.end("The peer closed the in-memory channel", drop=False)
 
     def end(self, reason: str, *, drop: bool) -> None:
-        """End this side's receiving. The first reason stands."""
+        """End receiving on this side. The first reason is kept."""
         if not self._inbox.ended:
             self._reason = reason
         self._inbox.end(drop=drop)
@@ -56,11 +56,11 @@ class _MemoryChannel:
 
 
 def memory_pair(max_frame: int = MAX_FRAME) -> tuple[Channel, Channel]:
-    """Return two linked channels: what one sends the other receives.
+    """Return two linked channels: what one sends, the other receives.
 
-    Each side holds about 1 MiB for its receiver before ``send`` on the other side asks to wait. Closing either ends
-    both: the peer still receives what was sent before. A frame above ``max_frame`` bytes arrives as ``Oversized``.
-    Both belong to one event loop.
+    Each side holds about 1 MiB for its receiver before ``send`` on the other side asks to wait. Closing either side
+    ends both; the peer still receives what was sent before. A frame above ``max_frame`` bytes arrives as ``Oversized``.
+    Both belong to the same event loop.
     """
     left, right = _MemoryChannel(max_frame), _MemoryChannel(max_frame)
     left.other, right.other = right, left

@@ -1,6 +1,6 @@
-"""Frames that wait to be written by one task: in order, bounded by asking senders to wait.
+"""Frames that wait to be written by one task, in order; when there are many, senders are asked to wait.
 
-Owns the waiting only; who writes them, and how, is the business of its users.
+Owns the waiting only; its users write the frames.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from antiphon.transports.backpressure import Room
 __all__ = ["HIGH_WATER", "Outbox"]
 
 HIGH_WATER = 256 * 1024
-"""Bytes waiting for a slow peer before senders are asked to wait; they go on at half of it."""
+"""Bytes that may wait for a slow peer before senders are asked to wait; they continue at half of it."""
 
 
 class Outbox:
-    """Hold frames for one writer; ``wake`` is called whenever there is something to do."""
+    """Holds frames for one writer; ``wake`` is called whenever there is something to do."""
 
     __slots__ = ("_frames", "_held", "_room", "_wake", "ended")
 
@@ -27,10 +27,10 @@ class Outbox:
         self._room = Room()
         self._wake = wake
         self.ended = False
-        """Whether nothing more is taken; what waits may still be written."""
+        """Whether no more frames are accepted; those that wait may still be written."""
 
     def __bool__(self) -> bool:
-        """Tell whether frames wait."""
+        """Tell whether frames are waiting."""
         return bool(self._frames)
 
     def put(self, data: bytes) -> Awaitable[None] | None:
@@ -45,7 +45,7 @@ class Outbox:
         return self._room.full
 
     def pop(self) -> bytes | None:
-        """Take the next frame; ``None`` if there is none."""
+        """Remove and return the next frame; ``None`` if there is none."""
         if not self._frames:
             return None
         data = self._frames.popleft()
@@ -55,7 +55,7 @@ class Outbox:
         return data
 
     def end(self, *, drop: bool = False) -> None:
-        """Take nothing more; with ``drop`` what waits is gone, too. Nobody waits for room any longer."""
+        """Accept no more frames; with ``drop`` also discard those that wait. Senders no longer wait for room."""
         self.ended = True
         if drop:
             self._frames.clear()

@@ -1,6 +1,6 @@
-"""A channel around another that tells of every message that passes.
+"""A channel around another one that reports every message that passes.
 
-Owns no rule of the protocol: what cannot be read is told as it is. How a message is shown is its reader's business.
+Owns no rule of the protocol: what cannot be decoded is reported as text.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Direction = Literal["sent", "received"]
 Kind = Literal["request", "notification", "result", "error", "unreadable"]
 
 _MOST_WAITING = 10_000
-"""Requests whose method is remembered for their reply."""
+"""Most requests whose method is remembered for their reply."""
 
 
 class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message that travelled."""
+    """One message that was sent or received."""
 
     direction: Direction
     kind: Kind
     method: str = ""
-    """Of a reply: that of its request, where it is known."""
+    """Method; for a reply that of its request, if known."""
     id: RequestId | None = None
     body: Any = None
-    """``params``, ``result`` or ``error``; the text of what could not be read."""
+    """``params``, ``result`` or ``error``; the text of a message that could not be decoded."""
 
 
 class RecordingChannel:
-    """A channel around another that tells of every message. It changes nothing, and cannot fail."""
+    """A channel around another one that reports every message. It changes nothing, and does not fail."""
 
     def __init__(self, channel: Channel, heard: Callable[[Message], object]) -> None:
         self._channel = channel
@@ -45,23 +45,23 @@ class RecordingChannel:
         self._asked: dict[tuple[Direction, RequestId], str] = {}
 
     async def receive(self) -> Sequence[bytes | Oversized]:
-        """Receive, and tell."""
+        """Receive, and report."""
         frames = await self._channel.receive()
         for frame in frames:
             self._tell("received", frame)
         return frames
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """Tell, and send."""
+        """Report, and send."""
         self._tell("sent", frame.data)
         return self._channel.send(frame)
 
     async def close(self) -> None:
-        """Close the channel within."""
+        """Close the inner channel."""
         await self._channel.close()
 
     def closed_error(self) -> ConnectionClosed:
-        """Say why the channel within has ended."""
+        """Return why the inner channel has ended."""
         return self._channel.closed_error()
 
     def _tell(self, direction: Direction, data: bytes | Oversized) -> None:

@@ -1,1 +1,1 @@
-"""HTTP+SSE, the network transport of revision 2024-11-05: a stream to read and an address to post to."""
+"""HTTP+SSE, the network transport of revision 2024-11-05: a stream to read from and an address to post to."""

@@ -1,7 +1,7 @@
-"""The client's side of HTTP+SSE: a stream that brings everything, and an address that takes everything.
+"""The client's side of HTTP+SSE: one stream for all incoming messages, and one address for all outgoing ones.
 
-2024-11-05 basic/transports, "HTTP with SSE"; deprecated since 2025-03-26, and still what old servers speak. Owns the
-opening of the stream and the address it names. Posting is the business of ``http_client``.
+2024-11-05 basic/transports, "HTTP with SSE"; deprecated since 2025-03-26, and still used by old servers. Owns opening
+the stream and the address that it names. ``http.client`` posts the messages.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from antiphon.transports.inbox import Frames
 __all__ = ["SseClientChannel"]
 
 _ENDPOINT_TIMEOUT = 10.0
-"""Seconds the server has to open the stream and to name its address; it "MUST" do so first of all."""
+"""Seconds the server has to open the stream and to name its address, which it "MUST" do first."""
 
 _FAREWELL = 2.0
-"""Seconds that messages on their way have when the channel closes."""
+"""Seconds that messages in flight have when the channel closes."""
 
 
 class SseClientChannel:
@@ -74,7 +74,7 @@ class SseClientChannel:
 
         Raises:
             ConfigError: the address or a header cannot be used.
-            ConnectionClosed: there is no such stream; the message says what came instead.
+            ConnectionClosed: there is no such stream; the message says what the server sent instead.
         """
         target = checked_url(url)
         own = session is None
@@ -104,7 +104,7 @@ class SseClientChannel:
             failure = refusal.failure()
             raise HttpFailure(failure.code, failure.message if refusal.said else f"{failure.message}: no event stream")
         named: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        # The line is not used for posting before it has its address.
+        # Nothing is posted through it before its address is set.
         self._line = Line(web, max_frame=max_frame, on_gone=lambda: None)
         self._reading = asyncio.get_running_loop().create_task(self._read(response, self._line, named))
         endpoint = _endpoint(web.url, await named)
@@ -128,17 +128,17 @@ class SseClientChannel:
                 named.set_exception(HttpFailure(0, f"{reason} without naming an endpoint"))
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """Wait for frames, as ``Channel.receive`` says."""
+        """See ``Channel.receive``."""
         return self._open_line().inbox.take()
 
     def offer_to(self, take: Take) -> None:
-        """Offer frames where they arrive, as ``Offers`` says."""
+        """See ``channel.Offers``."""
         self._open_line().inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """Post a frame, as ``Channel.send`` says. A request whose POST fails gets an error reply of our own.
+        """Post a frame, see ``Channel.send``. A request whose POST fails gets an error reply made here.
 
-        What is returned for ``notifications/initialized`` ends once the server has taken it.
+        For ``notifications/initialized``, the awaitable finishes when the server has received it.
         """
         line = self._open_line()
         if self._closing is not None or line.inbox.ended:
@@ -156,7 +156,8 @@ class SseClientChannel:
             response = await line.web.request("POST", line.post_headers(message), data)
             try:
                 if response.status < 300:
-                    # The reply comes on the stream; what is said here ("Accepted") is nobody's business.
+                    # The reply comes on the stream; the body of this response ("Accepted") does
+                    # not matter.
                     return
                 refusal = await read_refusal(line.web, response)
             finally:
@@ -179,7 +180,7 @@ class SseClientChannel:
         return ConnectionClosed(self._reason or f"The event stream of {self._where} was not closed")
 
     async def close(self) -> None:
-        """End the stream and everything on its way, as ``Channel.close`` says."""
+        """End the stream and everything in flight, see ``Channel.close``."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -195,7 +196,10 @@ class SseClientChannel:
 
 
 def _endpoint(base: URL, named: str) -> URL:
-    """Read the address that the stream names. It has our headers and our messages: it must be of the same origin."""
+    """Read the address that the stream names.
+
+    It must have the same origin, because it gets our headers and messages.
+    """
     try:
         target = base.join(URL(named.strip())).with_fragment(None)
     except ValueError:

@@ -1,7 +1,7 @@
 """The server's side of HTTP+SSE: a stream for each client, and an address to post to.
 
-2024-11-05 basic/transports, "HTTP with SSE"; deprecated since 2025-03-26. Owns the two endpoints, their guards and the
-sessions that join them. What is said in one is the business of ``serve``.
+2024-11-05 basic/transports, "HTTP with SSE"; deprecated since 2025-03-26. Owns the two endpoints, their guards, and the
+sessions that connect them. ``serve`` handles the messages.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NOT_JSON = Refusal(415, InvalidRequest("Content-Type must be application/json")
 class SseApp:
     """Serves HTTP+SSE at two paths. Guards as in ``HttpApp``; at most ``max_sessions`` streams at once.
 
-    ``max_body`` in bytes, ``body_timeout`` and ``keep_alive`` (of silence, before a comment is sent) in seconds.
+    ``max_body`` in bytes; ``body_timeout`` and ``keep_alive`` (silence before a comment is sent) in seconds.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class SseApp:
             await send({"type": "websocket.close", "code": 1008})
 
     async def close(self) -> None:
-        """Take no more clients, and end the streams of those that are here."""
+        """Accept no more clients, and end the streams of the present ones."""
         self._closed = True
         await asyncio.gather(*(session.close() for session in self._sessions.values()))
 
@@ -148,7 +148,7 @@ class SseApp:
         if self._closed or len(self._sessions) >= self._max_sessions:
             await unavailable(http, "The server is closing or has too many clients")
             return
-        # 128 bits of chance: who knows the address may speak as this client.
+        # 128 random bits: anyone who knows the address can send messages as this client.
         id = secrets.token_urlsafe(16)
         session = self._sessions[id] = _Session(Carrier(http, self._keep_alive), http.principal)
         endpoint = f"{quote(http.scope.get('root_path', ''))}{quote(self._post_path)}?{_PARAMETER}={id}"
@@ -167,7 +167,7 @@ class SseApp:
     # --- messages -----------------------------------------------------------------------------------------------
 
     async def _post(self, http: Http) -> None:
-        # What a page may send without asking first is none of this type.
+        # A web page cannot send this type without a CORS preflight.
         if http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             await refuse(http, _NOT_JSON)
             return
@@ -187,7 +187,7 @@ class SseApp:
 def _local_path(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
-    # Mounted: ASGI leaves the prefix in the path.
+    # Mounted in another application: ASGI leaves the prefix in the path.
     return path[len(root) :] if root and path.startswith(root) else path
 
 
@@ -219,13 +219,13 @@ class _Session:
         return self._outbox.put(frame.data)
 
     async def take(self, data: bytes) -> None:
-        """Take a message that was posted; wait while there are too many."""
+        """Handle a message that was posted; wait while too many are waiting."""
         self._inbox.put([data])
         if self._held.full is not None:
             await self._held
 
     async def write(self, endpoint: str) -> None:
-        """Name the address to post to, "when a client connects", and then write what is sent."""
+        """Send the address to post to, "when a client connects", and then whatever is sent."""
         carrier = self._carrier
         try:
             await carrier.open()
@@ -242,7 +242,7 @@ class _Session:
             await carrier.end()
 
     def lose(self, reason: str) -> None:
-        """Take note that the client is gone."""
+        """Note that the client is gone."""
         self._end(reason)
         self._outbox.end(drop=True)
         self._carrier.stop(lost=True)

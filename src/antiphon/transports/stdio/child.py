@@ -1,7 +1,7 @@
-"""A child process and its process group: started, signalled, and reaped, with nothing left behind.
+"""A child process and its process group: started, signalled and reaped, with nothing left behind.
 
-Owns the process; its three streams belong to whoever started it. On POSIX the child leads a group (and session) of its
-own, so that a signal reaches what it has started as well: ``npx`` and its like put shells in between.
+Owns the process; the caller owns its three streams. On POSIX the child leads a group (and session) of its own, so that
+a signal also reaches the processes it has started: ``npx`` and similar programs start shells in between.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ POSIX = os.name == "posix"
 TERMINATE = signal.SIGTERM
 KILL = signal.SIGKILL if POSIX else signal.SIGTERM
 LOOK_AGAIN = 0.01
-"""Seconds between two looks whether a group is empty: nobody tells us, as its members are not our children."""
+"""Seconds between two checks whether a group is empty. There is no notification, since its members are not our
+children."""
 
 
 class Child:
     """A running process. Its ``on_exit`` is called once, in the loop, when it has ended and has been reaped.
 
-    What is left of its group then is told to terminate, and killed after ``grace`` seconds.
+    Other processes of its group are then terminated, and killed after ``grace`` seconds.
 
     Raises:
         ConfigError: it cannot be started; the message names the command.
@@ -56,7 +57,7 @@ class Child:
         mark = new_mark()
         self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: mark}, cwd)
         self._guardian = Guardian(self.process.pid, mark, grace)
-        """Ends the child and what it has started if we are killed."""
+        """Ends the child and the processes it has started if this process is killed."""
         self._watch()
 
     @property
@@ -65,11 +66,11 @@ class Child:
         return self.process.returncode
 
     async def end(self) -> None:
-        """See to it that the child and its group are gone. Its standard input should have been closed.
+        """Make sure that the child and its group have ended. Its standard input should have been closed before.
 
         2025-11-25 basic/lifecycle, shutdown, stdio: wait for the server to exit, "sending SIGTERM if the server does
         not exit within a reasonable time", then "SIGKILL if the server does not exit within a reasonable time after
-        SIGTERM". Each wait is ``grace`` seconds. Call ``kill`` afterwards, also if this is cancelled.
+        SIGTERM". Each wait is ``grace`` seconds. Call ``kill`` afterwards, even if this is cancelled.
         """
         for number in (TERMINATE, KILL):
             if not await self._exits():
@@ -78,7 +79,7 @@ class Child:
             await self._empty.wait()
 
     def kill(self) -> None:
-        """Kill the group and reap the child, now. Blocks for the moment that takes; at most a second."""
+        """Kill the group and reap the child now. Blocks meanwhile, at most a second."""
         self._signal(KILL)
         if self._timer is not None:
             self._timer.cancel()
@@ -89,7 +90,7 @@ class Child:
         self._guardian.dismiss()
 
     def _watch(self) -> None:
-        """Have ``_exited`` called when the child ends: through a pidfd where there is one, else by a thread."""
+        """Have ``_exited`` called when the child ends: by a pidfd if the system has them, else by a thread."""
         if hasattr(os, "pidfd_open"):
             with contextlib.suppress(OSError):
                 self._pidfd = os.pidfd_open(self.process.pid)
@@ -109,14 +110,14 @@ class Child:
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
-        # Before the child is reaped its number, which is the group's, cannot become somebody else's.
+        # Until the child is reaped, its process id, which is also the group's, cannot be reused.
         self._signal(TERMINATE)
         self.process.poll()
         self._look_at_group(self._loop.time() + self._grace)
         self.on_exit()
 
     async def _exits(self) -> bool:
-        """Wait for the child's end for as long as it is given; return whether it came."""
+        """Wait for the child's end, up to ``grace`` seconds; return whether it ended."""
         try:
             async with asyncio.timeout(self._grace):
                 await self._exit.wait()
@@ -125,9 +126,9 @@ class Child:
         return True
 
     def _look_at_group(self, until: float) -> None:
-        """See whether anything is left of the group, now and again, and kill it when its time is up."""
+        """Check repeatedly whether the group still has processes, and kill them when their time is over."""
         if not self._group_lives():
-            # Its number may become somebody else's.
+            # Its id may be reused from now on.
             self._guardian.dismiss()
             self._empty.set()
         elif self._loop.time() < until:
@@ -139,7 +140,7 @@ class Child:
             self._empty.set()
 
     def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to the group. The child is in it for good: it leads its session, and such cannot leave."""
+        """Send a signal to the group. The child is always in it, because a session leader cannot leave its group."""
         if POSIX and not self._group_gone:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
@@ -147,11 +148,11 @@ class Child:
             self.process.terminate()
 
     def _group_lives(self) -> bool:
-        """Tell whether anything is left of the group; once it is not, its number is never used again."""
+        """Tell whether the group still has processes. Once it has none, its id is never used again here."""
         if not POSIX or self._group_gone:
             return False
         with contextlib.suppress(ChildProcessError):
-            # Orphans come to us if we are the init process of a container: reap those of this group.
+            # As the init process of a container we inherit orphans: reap those of this group.
             while self.returncode is not None and os.waitpid(-self.process.pid, os.WNOHANG)[0]:
                 pass
         try:
@@ -164,7 +165,7 @@ class Child:
 def _start(command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None) -> subprocess.Popen[bytes]:
     if isinstance(command, str) or not command:
         raise ConfigError(f"a command is a list, the program and its arguments, and not {command!r}")
-    # Windows finds npx.cmd and its like only by its full name.
+    # Windows finds npx.cmd and similar programs only by their full names.
     program = command[0] if POSIX else shutil.which(command[0], path=env.get("PATH")) or command[0]
     try:
         return subprocess.Popen(

@@ -1,7 +1,7 @@
 """The client's side of stdio: a child process, and a channel over its standard input and output.
 
-2025-11-25 basic/transports, "stdio". Owns what belongs to the channel: noise among the frames, the moment at which a
-dead server's last words have all arrived, and the order in which everything is closed.
+2025-11-25 basic/transports, "stdio". Owns the channel: lines that are no frames, waiting for the last output of a
+server that has ended, and the order in which everything is closed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from antiphon.transports.stdio.writer import FrameWriter
 __all__ = ["StdioClientChannel"]
 
 GRACE = 2.0
-"""Seconds for each step of the shutdown. A server that writes its state to disk needs some; a person waits for it."""
+"""Seconds for each step of the shutdown. A server that writes its state to disk needs some; a person waits
+meanwhile."""
 
 STDERR_TAIL = 64 * 1024
 """Bytes of stderr kept for the error report: several tracebacks."""
 
 LAST_WORDS = 1.0
-"""Seconds between the first sign that the server is gone and the end of receiving, unless all signs come before.
-A process it started may hold its streams open."""
+"""Most seconds from the first sign that the server has ended until receiving ends. A process that the server started
+may hold its streams open."""
 
 NOISE_KEPT = 8
-"""Lines of noise kept for diagnosis."""
+"""Number of lines that are no frames kept for diagnosis."""
 
 NOISE_LENGTH = 200
 """Bytes kept of each of them."""
@@ -46,15 +47,15 @@ NOISE_LENGTH = 200
 class StdioClientChannel:
     """Frames to and from a child process. Made by ``spawn``.
 
-    Lines that begin with neither ``{`` nor ``[`` are no frames (servers print banners): they are dropped and counted.
-    Receiving ends when the child does, or closes one of its streams.
+    Lines that begin with neither ``{`` nor ``[`` are no frames (some servers print banners): they are dropped and
+    counted. Receiving ends when the child ends, or closes one of its streams.
     """
 
     def __init__(self, child: Child, program: str, stderr: StderrTail, max_frame: int) -> None:
         self.noise = 0
-        """How many lines were dropped because they cannot be JSON-RPC."""
+        """Number of lines dropped because they cannot be JSON-RPC."""
         self.noise_tail: deque[str] = deque(maxlen=NOISE_KEPT)
-        """The last of them, cut."""
+        """The last of them, shortened."""
         self._child = child
         self._program = program
         self._ended_by = ""
@@ -84,14 +85,14 @@ class StdioClientChannel:
         """Start a server and return the channel to it.
 
         Args:
-            command: the program and its arguments; no shell looks at them.
-            env: variables for the child, over a safe part of our own environment.
-            inherit_env: give it the whole of our environment instead, secrets included.
+            command: the program and its arguments; no shell is involved.
+            env: environment variables for the child, added to a safe part of our own environment.
+            inherit_env: pass on our whole environment instead, including secrets.
             cwd: its working directory; ours by default.
-            max_frame: bytes of the largest frame taken; what is larger is drained and arrives as ``Oversized``.
-            stderr_tail: how many bytes of its stderr are kept for ``closed_error``.
+            max_frame: bytes of the largest frame accepted; a larger one is dropped and arrives as ``Oversized``.
+            stderr_tail: bytes of its stderr that are kept for ``closed_error``.
             errlog: a callable that gets each line of its stderr, or a text file they are written to.
-            grace: seconds given to each step of the shutdown.
+            grace: seconds for each step of the shutdown.
 
         Raises:
             ConfigError: it cannot be started; the message names the program.
@@ -103,7 +104,7 @@ class StdioClientChannel:
 
     @property
     def pid(self) -> int:
-        """The number of the child process, and of its group."""
+        """The process id of the child, which is also the id of its group."""
         return self._child.process.pid
 
     @property
@@ -117,30 +118,31 @@ class StdioClientChannel:
         return self._stderr.text
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """Wait for frames, as ``Channel.receive`` says."""
+        """See ``Channel.receive``."""
         return self._reader.inbox.take()
 
     def offer_to(self, take: Take) -> None:
-        """Offer frames where they arrive, as ``Offers`` says."""
+        """See ``channel.Offers``."""
         self._reader.inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """Write one frame, as ``Channel.send`` says."""
+        """See ``Channel.send``."""
         return self._writer.send(frame)
 
     async def close(self) -> None:
-        """End the child, kindly at first, with everything it has started, and free everything.
+        """End the child and all processes it has started, and release everything.
 
-        Takes up to three times the grace: for it to end with its input, then with SIGTERM, then with SIGKILL.
+        Takes up to three times ``grace``: until it ends after its input is closed, after SIGTERM, and after SIGKILL.
         """
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut(), name="antiphon close stdio")
-            # Not a ``finally`` within: a task that is cancelled before it starts has none.
+            # Not a ``finally`` inside the task: a task that is cancelled before it starts never enters
+            # it.
             self._closing.add_done_callback(lambda _: self._let_go())
         await asyncio.shield(self._closing)
 
     def closed_error(self) -> ConnectionClosed:
-        """Say why receiving ended; with the exit code and the tail of stderr if the child brought it about."""
+        """Return why receiving ended, with the exit code and the end of stderr if the child caused it."""
         if self._ended_by == "us":
             return ConnectionClosed(f"The connection to the server {self._program!r} was closed on this side")
         what = {"exit": "has ended", "output": "closed its output", "input": "closed its input"}
@@ -161,7 +163,7 @@ class StdioClientChannel:
             raise
 
     def _sift(self, frames: Frames) -> Frames:
-        """Drop lines that cannot be JSON-RPC messages, and count them."""
+        """Drop and count lines that cannot be JSON-RPC messages."""
         kept = [frame for frame in frames if isinstance(frame, Oversized) or frame[0] in b"{["]
         if len(kept) < len(frames):
             noise = [frame for frame in frames if not isinstance(frame, Oversized) and frame[0] not in b"{["]
@@ -170,9 +172,9 @@ class StdioClientChannel:
         return kept
 
     def _sign(self, of: str) -> None:
-        """Note a sign that the server is gone: the end of one of its streams, or its exit.
+        """Note a sign that the server has ended: the end of one of its streams, or its exit.
 
-        They come in any order, and frames or stderr may still be in the pipes at the first.
+        The signs come in any order, and frames or stderr may still be in the pipes when the first one comes.
         """
         self._signs.add(of)
         if self._signs >= {"input", "output", "stderr", "exit"}:
@@ -183,7 +185,7 @@ class StdioClientChannel:
             self._timer = asyncio.get_running_loop().call_later(LAST_WORDS, self._end)
 
     def _end(self, by: str = "") -> None:
-        """End receiving; the first cause stands."""
+        """End receiving; the first cause is kept."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._reader.inbox.ended:
@@ -191,7 +193,7 @@ class StdioClientChannel:
         self._reader.inbox.end(drop=bool(by))
 
     async def _shut(self) -> None:
-        # Its output is read on, and dropped: a child that cannot write does not end.
+        # Its output is still read, and dropped: a child that cannot write does not end.
         self._end("us")
         self._writer.close()
         await self._child.end()
@@ -201,7 +203,7 @@ class StdioClientChannel:
                 await self._all_signs.wait()
 
     def _let_go(self) -> None:
-        """Free everything now; the signs follow."""
+        """Release everything now; the remaining signs follow."""
         self._child.kill()
         self._writer.abort()
         self._reader.close()

@@ -1,4 +1,4 @@
-"""What a child process sees of our environment: by default what programs need to run, and none of our secrets."""
+"""The environment of a child process: by default the variables that programs need to run, and no secrets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ WINDOWS = frozenset({
 def child_environment(
     extra: Mapping[str, str] | None, *, inherit: bool = False, ours: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the environment for a child: a safe part of ``ours`` (all of it if ``inherit``), and ``extra`` over it."""
+    """Return the environment of a child: a safe part of ``ours`` (all with ``inherit``), updated with ``extra``."""
     kept = {name: value for name, value in ours.items() if inherit or _is_safe(name, value)}
     return kept | dict(extra or {})
 
 
 def _is_safe(name: str, value: str) -> bool:
-    # "()" begins a function that old shells export, and run when they start (CVE-2014-6271).
+    # "()" begins a function that old shells export, and execute when they start (CVE-2014-6271).
     if value.startswith("()"):
         return False
     if os.name == "nt":

@@ -1,10 +1,10 @@
-"""Ends a child process and all it has started when *we* are killed: nobody else would, if it reads no end of its input.
+"""Ends a child and all processes it has started if *this* process is killed; a child that ignores its input stays.
 
-A small shell stands beside each child and reads from a pipe whose other end only we hold. When that closes without a
-word, we are gone: it gives the child the time of an orderly end, terminates its group, kills it, and then whatever
-carries the mark that the child was started with, also if it has left group and session. Nothing of that happens where
-there is no ``/bin/sh``. What it cannot reach: processes of another user, and those that were started with an
-environment of their own and have left the group; without ``/proc`` all that have left it.
+A small shell runs beside each child and reads from a pipe whose other end only we hold. If the pipe closes without a
+word, this process is gone: the shell gives the child time for an orderly end, terminates its group, kills it, and then
+kills all processes that carry the mark in the child's environment, even if they have left group and session. Without
+``/bin/sh`` nothing of this happens. It cannot reach processes of another user, nor those that have left the group with
+an environment of their own; without ``/proc``, none that have left the group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 __all__ = ["MARK", "Guardian", "new_mark"]
 
 MARK = "ANTIPHON_CHILD"
-"""Variable that marks a child and all that inherit its environment."""
+"""Environment variable that marks a child and all processes that inherit its environment."""
 
 _SHELL = "/bin/sh"
 
@@ -34,7 +34,7 @@ for process in /proc/[0-9]*; do
 done
 exit 0
 """
-"""Takes the group, the mark and the seconds between two steps."""
+"""Its arguments: the group, the mark and the seconds between two steps."""
 
 
 def new_mark() -> str:
@@ -43,7 +43,7 @@ def new_mark() -> str:
 
 
 class Guardian:
-    """Watches over one child. ``dismiss`` it once nothing is left of the child's group."""
+    """Watches over one child. Call ``dismiss`` when nothing is left of the child's group."""
 
     __slots__ = ("_process",)
 
@@ -60,12 +60,13 @@ class Guardian:
                 bufsize=0,
                 cwd="/",
                 env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
-                # What ends our terminal's session must not end it before it has done its work.
+                # A signal that ends our terminal's session must not end the shell before it has done
+                # its work.
                 start_new_session=True,
             )
 
     def dismiss(self) -> None:
-        """End the watch. Its number may belong to another group soon."""
+        """End the watch, because the id of the group may be reused soon."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -1,6 +1,6 @@
-"""Newline-delimited frames: a stream of bytes, however it was cut up, becomes whole lines.
+"""Newline-delimited frames: splits a stream of bytes into whole lines, in any pieces it arrives.
 
-Owns the framing of the stdio transport in both directions. It does no I/O, and never looks inside a frame.
+Owns the framing of the stdio transport in both directions. It does no I/O, and does not look inside a frame.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ __all__ = ["LineSplitter", "one_line"]
 
 
 def one_line(data: bytes) -> bytes:
-    """Turn the line breaks of a frame into spaces.
+    """Replace the line breaks of a frame by spaces.
 
-    Inside JSON they are insignificant white space (a relayed frame may have been laid out for people), but
-    2025-11-25 basic/transports, stdio: "Messages are delimited by newlines, and MUST NOT contain embedded newlines."
+    In JSON they are insignificant white space (a relayed frame may be formatted for people), but 2025-11-25
+    basic/transports, stdio: "Messages are delimited by newlines, and MUST NOT contain embedded newlines."
     """
     return data.replace(b"\n", b" ")
 
 
 class LineSplitter:
-    """Cut a stream of bytes into lines, in linear time and bounded memory however it arrives.
+    """Splits a stream of bytes into lines, in linear time and bounded memory.
 
-    White space around a line (so also the CR of a CRLF) is dropped, blank lines are ignored. A line of more than
-    ``limit`` bytes (without its newline) is drained and comes out as ``Oversized`` where it ended.
+    White space around a line (including the CR of a CRLF) is removed, blank lines are ignored. A line of more than
+    ``limit`` bytes (without its newline) is dropped, and an ``Oversized`` is returned in its place.
     """
 
     __slots__ = ("_held", "_limit", "_size")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._limit = limit
-        # The unfinished line; a BytesIO grows geometrically and gives its bytes away without a copy.
+        # The unfinished line; a BytesIO grows geometrically and returns its bytes without a copy.
         self._held = BytesIO()
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
-        """Take the next bytes and return the lines they complete."""
+        """Take the next bytes, and return the lines they complete."""
         if not self._size and data.find(b"\n") == len(data) - 1 < self._limit:
-            # One whole line, as nearly every read is while one request is in flight.
+            # One whole line, the usual case while one request is in flight.
             frame = data.strip()
             return [frame] if frame else []
         lines = data.split(b"\n")
@@ -66,7 +66,7 @@ class LineSplitter:
             self._held = BytesIO()
 
     def _release(self) -> list[bytes | Oversized]:
-        """Give away the line that has just been completed."""
+        """Return the line that was just completed, and reset."""
         size, held = self._size, self._held
         self._size, self._held = 0, BytesIO()
         if size > self._limit:
@@ -75,6 +75,6 @@ class LineSplitter:
         return [frame] if frame else []
 
     def _within_limit(self, lines: list[bytes]) -> list[bytes | Oversized]:
-        """Pick frames from lines of which some may be too long."""
+        """Return the frames in some lines, of which some may be too long."""
         frames = (Oversized(len(line)) if len(line) > self._limit else line.strip() for line in lines)
         return [frame for frame in frames if frame]

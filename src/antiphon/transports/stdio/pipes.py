@@ -1,6 +1,6 @@
-"""Two ways to use a byte stream of the operating system: by the event loop where it can, else by a thread.
+"""Connects a byte stream of the operating system to asyncio: by the event loop where it can, else by a thread.
 
-Owns the choice. Both ways take the file over, call the same asyncio protocols, and close the file at their end.
+Both ways take the file over, call the same asyncio protocols, and close the file at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["connect_reader", "connect_writer"]
 
 
 async def connect_reader(file: IO[bytes], protocol: asyncio.Protocol) -> None:
-    """Let ``protocol`` be told of everything that can be read from ``file``, which must be unbuffered."""
+    """Connect ``protocol`` to read from ``file``, which must be unbuffered."""
     if _pollable(file):
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
     else:
@@ -24,7 +24,7 @@ async def connect_reader(file: IO[bytes], protocol: asyncio.Protocol) -> None:
 
 
 async def connect_writer(file: IO[bytes], protocol: asyncio.BaseProtocol, *, threaded: bool = False) -> None:
-    """Let ``protocol`` write to ``file``, which must be unbuffered; by a thread in any case if ``threaded``."""
+    """Connect ``protocol`` to write to ``file``, which must be unbuffered; with ``threaded`` always by a thread."""
     if _pollable(file) and not threaded:
         await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, file)
     else:

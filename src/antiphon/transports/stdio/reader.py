@@ -1,6 +1,6 @@
-"""The receiving half of a byte stream: what the event loop reads becomes frames in an inbox.
+"""The receiving half of a byte stream: splits what the event loop reads into frames for an inbox.
 
-Owns the path of a frame from ``data_received`` to ``receive``: one call in, one future's wake-up out.
+A frame takes a short path from ``data_received`` to ``receive``: one call, and one future that wakes the receiver.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["FrameReader"]
 
 
 class FrameReader(asyncio.Protocol):
-    """Split what arrives into frames; all lines of one read are handed over as one batch.
+    """Splits what arrives into frames; all lines of one read are passed on together.
 
-    ``on_lost`` is called once, when nothing more can arrive; it decides when the inbox ends.
-    ``sift`` may drop frames before they reach the inbox.
+    ``on_lost`` is called once, when nothing more can arrive; it decides when the inbox ends. ``sift`` may drop frames
+    before they reach the inbox.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class FrameReader(asyncio.Protocol):
     ) -> None:
         self.inbox = Inbox(self._pause, self._resume)
         self.several = False
-        """Whether the last read brought more than one frame: the peer does not wait for each reply."""
+        """Whether the last read had more than one frame, so that the peer does not wait for each reply."""
         self._splitter = LineSplitter(max_frame)
         self._on_lost = on_lost
         self._sift = sift
@@ -41,7 +41,7 @@ class FrameReader(asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hand over the frames that these bytes complete."""
+        """Pass on the frames that these bytes complete."""
         frames = self._splitter.feed(data)
         if self._sift is not None:
             frames = self._sift(frames)
@@ -50,7 +50,7 @@ class FrameReader(asyncio.Protocol):
             self.inbox.put(frames)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hand over a last line without a newline, and report the end."""
+        """Pass on a last line without a newline, and report the end."""
         self.data_received(b"\n")
         self._transport = None
         self._on_lost(exc)

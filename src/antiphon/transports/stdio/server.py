@@ -1,7 +1,7 @@
 """The server's side of stdio: a channel over this process's own standard input and output.
 
 2025-11-25 basic/transports, "stdio". Owns how the channel begins and ends: end of input, a broken output, the death of
-the parent, and ``close``. What happens to the descriptors is in ``streams``.
+the parent, and ``close``. ``streams`` handles the descriptors.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from antiphon.transports.stdio.writer import FrameWriter
 __all__ = ["StdioServerChannel"]
 
 PARENT_CHECK = 2.0
-"""Seconds between two looks at who our parent is: soon enough for a process nobody needs, too seldom to be felt."""
+"""Seconds between two checks for our parent: soon enough to end a process that nobody needs, and cheap."""
 
 FLUSH = 5.0
-"""Seconds ``close`` gives a slow reader to take what was sent."""
+"""Seconds ``close`` gives a slow reader to read what was sent."""
 
 
 class StdioServerChannel:
-    """Frames from standard input, frames to standard output. Made by ``open``; there is one at a time.
+    """Frames from standard input, frames to standard output. Made by ``open``; there can be one at a time.
 
     Receiving ends with standard input, when the parent process dies, or when standard output breaks. After the end of
-    input frames can still be sent, until ``close``: ``server < script > answers`` loses none.
+    input, frames can still be sent until ``close``, so that ``server < script > answers`` loses none.
     """
 
     def __init__(self, streams: StandardStreams, max_frame: int, parent_check: float) -> None:
@@ -50,13 +50,13 @@ class StdioServerChannel:
 
     @classmethod
     async def open(cls, *, max_frame: int = MAX_FRAME, parent_check: float = PARENT_CHECK) -> StdioServerChannel:
-        """Take standard input and output over, until ``close`` gives them back.
+        """Take over standard input and output, until ``close`` restores them.
 
-        Meanwhile whatever is printed goes to stderr, and reading standard input finds it empty. ``parent_check``:
-        seconds between two looks whether the parent process lives.
+        Meanwhile anything that is printed goes to stderr, and standard input reads as empty. ``parent_check``: seconds
+        between two checks whether the parent process lives.
 
         Raises:
-            LocalProtocolError: another channel has them.
+            LocalProtocolError: another channel has taken them.
             ConfigError: one of them is closed.
         """
         channel = cls(StandardStreams(), max_frame, parent_check)
@@ -68,27 +68,28 @@ class StdioServerChannel:
         return channel
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """Wait for frames, as ``Channel.receive`` says."""
+        """See ``Channel.receive``."""
         return self._reader.inbox.take()
 
     def offer_to(self, take: Take) -> None:
-        """Offer frames where they arrive, as ``Offers`` says."""
+        """See ``channel.Offers``."""
         self._reader.inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """Write one frame, as ``Channel.send`` says."""
+        """See ``Channel.send``."""
         return self._writer.send(frame)
 
     async def close(self) -> None:
-        """Write what was sent (for at most 5 s), free everything, and give the standard streams back."""
+        """Write what was sent (for at most 5 s), release everything, and restore the standard streams."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut(), name="antiphon close stdio")
-            # Not a ``finally`` within: a task that is cancelled before it starts has none.
+            # Not a ``finally`` inside the task: a task that is cancelled before it starts never enters
+            # it.
             self._closing.add_done_callback(lambda _: self._let_go())
         await asyncio.shield(self._closing)
 
     def closed_error(self) -> ConnectionClosed:
-        """Say why receiving ended."""
+        """Return why receiving ended."""
         return ConnectionClosed(self._reason)
 
     async def _connect(self) -> None:
@@ -97,7 +98,7 @@ class StdioServerChannel:
         self._look_for_parent()
 
     def _look_for_parent(self) -> None:
-        # Something else may keep our input open when the parent is gone (a sibling that inherited it).
+        # Another process (a sibling that inherited it) may keep our input open when the parent is gone.
         if os.getppid() != self._parent:
             self._end("The parent process ended")
         else:
@@ -112,7 +113,7 @@ class StdioServerChannel:
         self._end("The client closed standard output")
 
     def _end(self, reason: str, *, drop: bool = False) -> None:
-        """End receiving. The first reason stands."""
+        """End receiving. The first reason is kept."""
         if not self._reader.inbox.ended:
             self._reason = reason
         self._reader.inbox.end(drop=drop)
@@ -126,7 +127,7 @@ class StdioServerChannel:
         await self._lost_within(1.0)
 
     def _let_go(self) -> None:
-        """Free everything now; the transports let go of their files in the next pass of the loop."""
+        """Release everything now; the transports close their files in the next pass of the loop."""
         if self._timer is not None:
             self._timer.cancel()
         self._reader.close()
@@ -134,7 +135,7 @@ class StdioServerChannel:
         self._streams.restore()
 
     async def _lost_within(self, seconds: float) -> None:
-        """Wait until both transports have let go of their files, or the time is up."""
+        """Wait until both transports have closed their files, or the time is over."""
         try:
             async with asyncio.timeout(seconds):
                 await self._read_all.wait()

@@ -1,6 +1,7 @@
-"""What a child process writes to stderr: its tail is kept for the error report, its lines are passed on.
+"""What a child process writes to stderr: the end of it is kept for error reports, and its lines are passed on.
 
-Text of a child is hostile: it is bounded here, and not cleaned of terminal control; whoever shows it must do that.
+This text is untrusted. It is bounded here, but may contain terminal control sequences: code that shows it must remove
+them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import TextIO, cast
 __all__ = ["ErrLog", "StderrTail"]
 
 ErrLog = Callable[[str], object] | TextIO
-"""Who gets the lines: a callable is given each line without its end, a text file has it written and flushed."""
+"""Receives the lines: a callable is called with each line without its end; a text file is written to and flushed."""
 
 LONGEST_LINE = 8 * 1024
-"""Bytes after which a line is passed on without its end. Longer than any line a person reads."""
+"""Bytes after which a line is passed on unfinished. Longer than any line a person reads."""
 
 
 class StderrTail(asyncio.Protocol):
-    """Keep the last ``limit`` bytes and pass on every line; its ``on_lost`` is called once, at the end."""
+    """Keeps the last ``limit`` bytes and passes on every line; ``on_lost`` is called once, at the end."""
 
     def __init__(self, limit: int, errlog: ErrLog | None) -> None:
         self.on_lost: Callable[[], None] = lambda: None
@@ -32,7 +33,7 @@ class StderrTail(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """The tail as text; its first line is a whole one. Bytes that are not UTF-8 are replaced."""
+        """The kept bytes as text, beginning with a whole line. Bytes that are not UTF-8 are replaced."""
         tail = bytes(self._tail[max(0, len(self._tail) - self._limit) :])
         if self._cut or len(tail) < len(self._tail):
             tail = tail[tail.find(b"\n") + 1 :]
@@ -43,10 +44,10 @@ class StderrTail(asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Keep the tail, and pass on whole lines."""
+        """Keep the last bytes, and pass on whole lines."""
         self._tail += data
         if len(self._tail) > 2 * self._limit:
-            # Seldom, so that every byte is moved once on average.
+            # Rarely, so that every byte is moved once on average.
             self._cut = True
             del self._tail[: len(self._tail) - self._limit]
         if self._errlog is not None:
@@ -82,7 +83,7 @@ class StderrTail(asyncio.Protocol):
             else:
                 print(line, file=self._errlog, flush=True)
         except Exception as error:
-            # Our user's code: it is told once, and the child goes on.
+            # The user's callback failed: log this once, and let the child continue.
             self._errlog = None
             context = {"message": "passing on the stderr of a server failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)

@@ -1,7 +1,7 @@
-"""Byte streams that an event loop cannot wait for, read and written by a thread each.
+"""Byte streams that an event loop cannot wait for, each read or written by a thread.
 
-For regular files, terminals and ``/dev/null`` (epoll refuses them, and a terminal made non-blocking would be so for the
-shell too), and for pipes on Windows. Offers what the fast way offers: asyncio transports that call a protocol.
+For regular files, terminals and ``/dev/null`` (epoll refuses them, and a terminal set non-blocking would be so for the
+shell too), and for pipes on Windows. Provides asyncio transports that call a protocol, like the event loop does.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import IO, Any
 __all__ = ["ThreadReader", "ThreadWriter"]
 
 CHUNK = 64 * 1024
-"""Bytes moved at once: what a pipe holds."""
+"""Bytes read or written at once: the capacity of a pipe."""
 
 
 class _Alarm:
-    """Lets a thread wait for a file until it is ready or somebody rings. Where there is no poll, it does not wait."""
+    """Lets a thread wait until a file is ready or the loop wakes it. On systems without ``poll`` it does not wait."""
 
     def __init__(self, file: IO[bytes], events: int) -> None:
         self._rung = False
@@ -34,26 +34,26 @@ class _Alarm:
             self._poll.register(self._heard, select.POLLIN)
 
     def wait(self) -> bool:
-        """Wait, in the thread; return whether the file is to be used."""
+        """Wait, in the thread; return whether the file is ready to be used."""
         if self._poll is None:
             return not self._rung
         return not self._rung and all(fd != self._heard for fd, _ in self._poll.poll())
 
     def ring(self) -> None:
-        """End the waiting, from the loop. The thread's end of the pipe sees the hang-up."""
+        """End the wait, from the loop. The thread notices the hang-up at its end of the pipe."""
         if not self._rung:
             self._rung = True
             if self._poll is not None:
                 os.close(self._bell)
 
     def close(self) -> None:
-        """Free the thread's end, from the thread."""
+        """Close the thread's end, from the thread."""
         if self._poll is not None:
             os.close(self._heard)
 
 
 class _Worker:
-    """A daemon thread that uses one file, and its way to talk to the loop. The thread closes the file."""
+    """A daemon thread that uses one file, and calls into the loop. The thread closes the file."""
 
     def __init__(self, file: IO[bytes], events: int, work: Callable[[int], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -66,7 +66,7 @@ class _Worker:
         threading.Thread(target=self._run, args=(ended,), name="antiphon-stdio", daemon=True).start()
 
     def post(self, call: Callable[..., None], *args: object) -> None:
-        """Call something in the loop, if it still runs."""
+        """Call a function in the loop, if it still runs."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *args)
 
@@ -84,7 +84,7 @@ class _Worker:
 
 
 class ThreadReader(asyncio.ReadTransport):
-    """Read a file in a thread, one piece at a time: the next is read when the protocol has taken the last."""
+    """Reads a file in a thread, one piece at a time: the next one when the protocol has handled the last."""
 
     def __init__(self, file: IO[bytes], protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class ThreadReader(asyncio.ReadTransport):
         return not self._paused and not self._closing
 
     def pause_reading(self) -> None:
-        """Read no more; what is being read still arrives."""
+        """Pause reading; a piece that is being read still arrives."""
         self._paused = True
 
     def resume_reading(self) -> None:
@@ -123,7 +123,7 @@ class ThreadReader(asyncio.ReadTransport):
             self._closing = True
             self._worker.alarm.ring()
             self._turn.release()
-            # Not left to the thread: where there is no poll it may sit in its read for ever.
+            # Not left to the thread, which may block in its read for ever where there is no ``poll``.
             self._worker.post(self._lost, None)
 
     def _work(self, fd: int) -> None:
@@ -147,7 +147,7 @@ class ThreadReader(asyncio.ReadTransport):
 
 
 class ThreadWriter(asyncio.WriteTransport):
-    """Write a file in a thread, in order. ``close`` writes what is left, ``abort`` drops it."""
+    """Writes a file in a thread, in order. ``close`` writes what is left, ``abort`` drops it."""
 
     def __init__(self, file: IO[bytes], protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class ThreadWriter(asyncio.WriteTransport):
         return self._closing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set how many bytes may wait. ``low`` is not used: writers go on at half of ``high``."""
+        """Set how many bytes may wait. ``low`` is ignored: writers continue at half of ``high``."""
         self._high = CHUNK if high is None else high
 
     def get_write_buffer_size(self) -> int:
@@ -184,13 +184,13 @@ class ThreadWriter(asyncio.WriteTransport):
             self._protocol.pause_writing()
 
     def close(self) -> None:
-        """Take nothing more; end when everything is written."""
+        """Accept no more data; end when everything is written."""
         if not self._closing:
             self._closing = True
             self._queue.put(None)
 
     def abort(self) -> None:
-        """Take nothing more; drop what is not written yet."""
+        """Accept no more data; drop what is not written yet."""
         self.close()
         self._worker.alarm.ring()
 

@@ -1,6 +1,6 @@
-"""The client's side of WebSocket: one message, one frame, both ways (a custom transport, subprotocol ``mcp``).
+"""The client's side of WebSocket: a message is a frame, in both directions (a custom transport, subprotocol ``mcp``).
 
-Owns the two tasks that read and write the socket. There is no reconnect: with the socket the session ends.
+Owns the two tasks that read and write the socket. There is no reconnect: the session ends with the socket.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["SUBPROTOCOL", "WebSocketClientChannel"]
 SUBPROTOCOL = "mcp"
 
 _HEARTBEAT = 30.0
-"""Seconds between pings: shorter than the minute after which proxies drop a silent connection."""
+"""Seconds between pings: less than the minute after which proxies close a silent connection."""
 
 _FAREWELL = 2.0
 """Seconds for each step of the shutdown."""
@@ -84,7 +84,7 @@ class WebSocketClientChannel:
 
         Raises:
             ConfigError: the address or a header cannot be used.
-            ConnectionClosed: it cannot be reached, or speaks no WebSocket there.
+            ConnectionClosed: the server cannot be reached, or does not speak WebSocket there.
         """
         target = checked_url(url, ("ws", "wss"))
         sent = checked_headers(headers or {})
@@ -108,15 +108,15 @@ class WebSocketClientChannel:
         return cls(session, socket, shown(target))
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """Wait for frames, as ``Channel.receive`` says."""
+        """See ``Channel.receive``."""
         return self._inbox.take()
 
     def offer_to(self, take: Take) -> None:
-        """Offer frames where they arrive, as ``Offers`` says."""
+        """See ``channel.Offers``."""
         self._inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """Queue a frame, as ``Channel.send`` says."""
+        """See ``Channel.send``."""
         return self._outbox.put(frame.data)
 
     async def _read(self) -> None:
@@ -148,7 +148,7 @@ class WebSocketClientChannel:
             self._end(f"{self._where} is gone")
 
     def _end(self, reason: str) -> None:
-        """Note that the server is gone: what arrived is still received, what waits is never sent."""
+        """Note that the server is gone: what has arrived can still be received, what waits is not sent."""
         self._reason = self._reason or reason
         self._inbox.end()
         self._outbox.end(drop=True)
@@ -158,7 +158,7 @@ class WebSocketClientChannel:
         return ConnectionClosed(self._reason or f"The WebSocket to {self._where} was not closed")
 
     async def close(self) -> None:
-        """Write what is queued, close the socket, free everything, as ``Channel.close`` says."""
+        """Write what is queued, close the socket, and release everything; see ``Channel.close``."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -169,7 +169,7 @@ class WebSocketClientChannel:
         self._inbox.end(drop=True)
         self._outbox.end()
         if alive:
-            # The writer ends by itself once it has nothing more to write.
+            # The writer ends by itself when it has nothing more to write.
             await asyncio.wait((self._writing,), timeout=_FAREWELL)
         for task in (self._writing, self._reading):
             task.cancel()
@@ -181,7 +181,7 @@ class WebSocketClientChannel:
 
 
 def _staying_at(origin: URL) -> Any:
-    """Make what keeps a handshake from following a redirect to another origin, with our headers."""
+    """Return a hook that stops a handshake from following a redirect to another origin with our headers."""
 
     async def check(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         if not same_origin(request.url, origin):

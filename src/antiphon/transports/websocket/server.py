@@ -1,7 +1,7 @@
-"""The server's side of WebSocket: an ASGI callable that makes a channel of every socket (subprotocol ``mcp``).
+"""The server's side of WebSocket: an ASGI application that makes a channel for every socket (subprotocol ``mcp``).
 
-A custom transport in every revision: one message, one frame, both ways. Owns the handshake, its guards, and the two
-directions of a socket. What is said on it is the business of ``serve``.
+A custom transport in every revision: each message is one frame, in both directions. Owns the handshake, its guards, and
+both directions of a socket. ``serve`` handles the messages.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Serve = Callable[[Channel, str | None, Mapping[str, str]], Awaitable[None]]
 """``(channel, principal, headers of the opening request)``; returns when the peer or the channel has ended."""
 
 _STALL = 30.0
-"""Seconds a client may read nothing before it counts as gone."""
+"""Seconds without reading after which a client counts as gone."""
 
 _REFUSED = 1008
 _GOING_AWAY = 1001
 
 
 class WebSocketApp:
-    """Serves WebSocket at one path. Guards as in ``HttpApp``; ``max_open`` sockets, ``max_frame`` bytes each frame."""
+    """Serves WebSocket at one path. Guards as in ``HttpApp``; ``max_open`` sockets, ``max_frame`` bytes per frame."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class WebSocketApp:
             await send({"type": "http.response.body", "body": b""})
 
     async def close(self) -> None:
-        """Take no more sockets, and close those that are open."""
+        """Accept no more sockets, and close those that are open."""
         self._closed = True
         await asyncio.gather(*(channel.close() for channel in self._channels))
 
@@ -93,7 +93,7 @@ class WebSocketApp:
         offered: Sequence[str] = scope.get("subprotocols") or ()
         principal = await self._principal(scope, headers, offered)
         if isinstance(principal, _Nobody):
-            # Before it is accepted: the client gets 403.
+            # Closed before it is accepted, so the client gets 403.
             await send({"type": "websocket.close", "code": _REFUSED})
             return
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if SUBPROTOCOL in offered else None})
@@ -102,7 +102,7 @@ class WebSocketApp:
     async def _principal(
         self, scope: Scope, headers: dict[bytes, bytes], offered: Sequence[str]
     ) -> str | _Nobody | None:
-        """Say who opens a socket, or that it must not be opened."""
+        """Return the principal that opens a socket, or that the socket must be refused."""
         if self._closed or len(self._channels) >= self._max_open:
             return _NOBODY
         if self._guard.check(headers) or check_unambiguous(scope["headers"], headers):
@@ -135,7 +135,7 @@ class WebSocketApp:
 
 
 class _Nobody:
-    """The type of ``_NOBODY``: a socket that is refused, while ``None`` is a principal that nobody asked for."""
+    """The type of ``_NOBODY``, which means that the socket is refused; ``None`` means that tokens are not checked."""
 
 
 _NOBODY = _Nobody()
@@ -166,7 +166,7 @@ class _Socket:
         return self._outbox.put(frame.data)
 
     async def read(self, receive: Receive) -> None:
-        """Take what arrives until the client is gone."""
+        """Receive frames until the client is gone."""
         while True:
             message = await receive()
             if message["type"] == "websocket.disconnect":
@@ -189,7 +189,7 @@ class _Socket:
         except TimeoutError:
             self._lose(f"The client read nothing for {_STALL:g} s")
         except (OSError, RuntimeError):
-            # RuntimeError: an ASGI server is told to send after the end, in the moment in which it comes.
+            # RuntimeError: some ASGI servers raise it for a send just after the end.
             self._lose("The client is gone")
 
     def _lose(self, reason: str) -> None:

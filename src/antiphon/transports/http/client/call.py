@@ -1,7 +1,7 @@
-"""One request of ours over HTTP: its POST, the stream of its reply, and the resuming of that stream.
+"""One request over HTTP: its POST, the stream of its reply, and resuming that stream.
 
-Owns what each kind of answer means for the request. Whatever happens, the request gets a reply: the server's, or one
-of our own that says why there is none.
+Owns what each kind of response means for the request. In every case the request gets a reply: the server's, or one made
+here that says why there is none.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["Call"]
 log = logging.getLogger("antiphon.transports")
 
 _LINGER = 1.0
-"""Seconds a stream may stay open after the reply: its regular end lets the connection be used again."""
+"""Seconds a stream may stay open after the reply; if it ends normally, the connection can be reused."""
 
 _MAX_FAILURES = 8
-"""Reconnects in a row that fail before a call is given up: about 25 s, a restart of a server."""
+"""Failed reconnects in a row after which a call is given up: about 25 s, enough for a server to restart."""
 
 
 class Call:
-    """Sends one request and delivers its reply; ``run`` is to be a task, and cancelling it closes the stream."""
+    """Sends one request and delivers its reply. Run ``run`` as a task; cancelling it closes the stream."""
 
     def __init__(self, line: Line, message: Outgoing, id: RequestId, data: bytes) -> None:
         self.is_modern = line.notice(message)
@@ -44,16 +44,17 @@ class Call:
         self._data = data
         self._cursor = Cursor()
         self.has_begun = False
-        """Whether the server has begun to answer: the request was not refused."""
+        """Whether the server has begun to respond, so that the request was not refused."""
         self._lost = False
-        """Whether the server said that the session has ended when we wanted to resume."""
+        """Whether the server reported, when we tried to resume, that the session has ended."""
         self._opens = message.method == "initialize"
 
     async def run(self) -> None:
-        """Send the request and deliver what comes, the reply last."""
+        """Send the request and deliver what comes back, the reply last."""
         try:
             if self._message.method == "subscriptions/listen":
-                # It lasts as long as somebody listens: calls must not wait for its end.
+                # A subscription lasts as long as somebody listens: other calls must not wait for its
+                # place.
                 await self._exchange()
             else:
                 async with self._line.places.taken():
@@ -79,7 +80,7 @@ class Call:
             response = await self._resume()
 
     async def _take(self, response: ClientResponse) -> bool:
-        """Deliver what a response brings; tell whether the reply was in it."""
+        """Deliver the messages of a response; tell whether the reply was among them."""
         if response.status >= 300:
             await self._refused(response)
             return True
@@ -106,7 +107,7 @@ class Call:
             return
         error = error_of(data)
         if error is not None:
-            # A server that could not read the id leaves it out; there is only this request it can mean.
+            # A server that could not read the id leaves it out; this error can only be about our request.
             await self._deliver(error_frame(self._id, error, null_id=False))
             return
         raise HttpFailure(UNUSABLE, f"{self._line.web.where} answered with what is no reply to the request")
@@ -131,7 +132,7 @@ class Call:
         await self._line.put(reply)
 
     async def _refused(self, response: ClientResponse) -> None:
-        """Turn a status into the reply: the error that came with it, or one of our own."""
+        """Make the reply from an error status: the JSON-RPC error in the body, or one made here."""
         refusal = await read_refusal(self._line.web, response)
         gone = self._has_lost_session(response, refusal.code)
         await self._line.put(refusal.reply(self._id, gone=gone))
@@ -140,11 +141,11 @@ class Call:
 
     def _has_lost_session(self, response: ClientResponse, code: int | None) -> bool:
         # 2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a request containing an
-        # MCP-Session-Id ..."; some servers use 404 for an unknown method, too, and say so in the body.
+        # MCP-Session-Id ..."; but some servers use 404 for an unknown method, too, and say so in the body.
         return response.status == 404 and self._line.has_session(response) and code != -32601
 
     async def _resume(self) -> ClientResponse:
-        """Open the stream again where it ended (2025-11-25 basic/transports, "Resumability and Redelivery")."""
+        """Reopen the stream where it ended (2025-11-25 basic/transports, "Resumability and Redelivery")."""
         cursor = self._cursor
         while not self.is_modern and cursor.last_id is not None and cursor.failures < _MAX_FAILURES:
             await asyncio.sleep(cursor.delay)
@@ -171,7 +172,7 @@ class Call:
 
 
 async def _drain(response: ClientResponse) -> None:
-    """Read a stream whose reply has come to its end."""
+    """Read the rest of a stream after its reply."""
     try:
         async with asyncio.timeout(_LINGER):
             while await response.content.readany():

@@ -1,7 +1,7 @@
-"""The channel of a Streamable HTTP client: frames out as POSTs, frames in from their answers and streams.
+"""The channel of a Streamable HTTP client: sends frames as POSTs, receives frames from responses and streams.
 
-Owns the tasks: one for each request of ours, each message without a reply, and the listening stream. Each message is
-an HTTP request of its own, so two that are sent at once may arrive in any order.
+Owns the tasks: one for each request, one for each message without a reply, and one for the listening stream. Each
+message is an HTTP request of its own, so two that are sent at the same time may arrive in any order.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from antiphon.wire.envelope import RequestId
 __all__ = ["HttpClientChannel"]
 
 _LISTEN_PATIENCE = 2.0
-"""Seconds the first request waits for the listening stream: some servers ask on it at once."""
+"""Seconds the first request waits for the listening stream, because some servers ask on it at once."""
 
 _LAST_ANSWERS = 0.5
-"""Seconds that requests without an answer have when the session is gone: each is told whether it was refused, too."""
+"""Seconds that open requests have when the session has ended, so that each learns whether it was refused, too."""
 
 _FAREWELL = 2.0
-"""Seconds that messages on their way, and the end of the session, have when the channel closes."""
+"""Seconds that messages in flight, and the request that ends the session, have when the channel closes."""
 
 
 class HttpClientChannel:
     """Frames to and from one MCP endpoint, in either era. Made by ``open``.
 
-    The era shows in each message: one that names its revision in ``_meta`` is modern. A request that fails in HTTP
-    gets an error reply of our own (``failures`` says which); the channel itself ends only by ``close``, or when the
-    server has forgotten the session: then ``closed_error`` is a ``SessionGone``.
+    The era is taken from each message: one that names its revision in ``_meta`` is modern. A request that fails in HTTP
+    gets an error reply made here (see ``failures``). The channel ends only by ``close``, or when the server no longer
+    knows the session: then ``closed_error`` is a ``SessionGone``.
     """
 
     def __init__(self, web: Web, *, owns_session: bool, max_frame: int) -> None:
@@ -75,16 +75,17 @@ class HttpClientChannel:
 
         Args:
             url: the endpoint, http or https; ``user:password@`` becomes basic authentication, and is never shown.
-            headers: sent with every request; those the protocol defines are ours.
-            ssl: TLS settings (``web.client_tls`` makes them); ``False`` trusts everybody.
-            proxy: the address of an HTTP proxy.
-            trust_env: take proxies from the environment (``HTTPS_PROXY`` ...), and credentials from ``.netrc``, as they
-                are now.
-            session: an aiohttp session to use instead of one of our own; ``ssl``, ``proxy`` and ``trust_env`` are then
-                its business, and so is its end.
+            headers: sent with every request, except those that the protocol defines.
+            ssl: TLS settings (``web.client_tls`` makes them); ``False`` accepts any certificate.
+            proxy: URL of an HTTP proxy.
+            trust_env: take proxies from the environment (``HTTPS_PROXY`` ...) and credentials from ``.netrc``, read
+                once now.
+            session: an aiohttp session to use instead of one made here; it then decides ``ssl``, ``proxy`` and
+                ``trust_env``, and the caller closes it.
             connect_timeout: seconds to connect. Everything else is bounded by the deadline of the call.
-            max_frame: bytes of the largest message taken.
-            param_headers: gives the ``Mcp-Param-*`` headers of a modern call; ``channel.param_headers`` sets it later.
+            max_frame: bytes of the largest message accepted.
+            param_headers: returns the ``Mcp-Param-*`` headers of a modern call; may be set later as
+                ``channel.param_headers``.
 
         Raises:
             ConfigError: the address or a header cannot be used.
@@ -106,12 +107,12 @@ class HttpClientChannel:
 
     @property
     def session_id(self) -> str | None:
-        """The session the server assigned, if it did (legacy)."""
+        """The id of the session that the server assigned, if it did (legacy)."""
         return self._line.session_id
 
     @property
     def param_headers(self) -> ParamHeaders | None:
-        """What gives the ``Mcp-Param-*`` headers of a modern call; may be set at any time."""
+        """Returns the ``Mcp-Param-*`` headers of a modern call; may be set at any time."""
         return self._line.param_headers
 
     @param_headers.setter
@@ -119,18 +120,18 @@ class HttpClientChannel:
         self._line.param_headers = compute
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
-        """Wait for frames, as ``Channel.receive`` says."""
+        """See ``Channel.receive``."""
         return self._line.inbox.take()
 
     def offer_to(self, take: Take) -> None:
-        """Offer frames where they arrive, as ``Offers`` says."""
+        """See ``channel.Offers``."""
         self._line.inbox.take_now = take
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """Send a frame in a request of its own, as ``Channel.send`` says.
+        """Send a frame in a request of its own, see ``Channel.send``.
 
-        What is returned for ``notifications/initialized`` ends once the server has taken it and the listening stream
-        is open (or known not to be): requests sent after that meet a session that is ready.
+        For ``notifications/initialized``, the awaitable finishes when the server has received it and the listening
+        stream is open (or known not to be offered), so that the session is ready for the requests that follow.
         """
         if self._closing is not None or self._line.inbox.ended:
             return None
@@ -157,13 +158,14 @@ class HttpClientChannel:
         task.add_done_callback(lambda _: self._calls.pop(id, None))
 
     def _withdraw(self, message: Outgoing, id: RequestId, data: bytes, *, modern: bool) -> bool:
-        """Cancel a request of ours; tell whether that is all there is to do."""
+        """Cancel one of our requests; tell whether nothing else needs to be sent."""
         open_call = self._calls.get(id)
         if open_call is None:
             return modern
         call, task = open_call
         if call.is_modern:
-            # 2026-07-28 basic/transports/streamable-http, "Cancellation": closing its stream is the whole message.
+            # 2026-07-28 basic/transports/streamable-http, "Cancellation": closing its stream is all that
+            # is needed.
             task.cancel()
         else:
             self._deliveries.start(self._cancel(message, data, task))
@@ -194,7 +196,7 @@ class HttpClientChannel:
         self._ending = asyncio.get_running_loop().create_task(self._end_soon())
 
     async def _end_soon(self) -> None:
-        """End once every request that was on its way has its answer: one that was refused as well can be repeated."""
+        """End when every open request has its answer, because one that was refused as well can be repeated."""
         calls = [task for _, task in self._calls.values()]
         if calls:
             await asyncio.wait(calls, timeout=_LAST_ANSWERS)
@@ -217,7 +219,7 @@ class HttpClientChannel:
         return ConnectionClosed(f"The connection to {where} was closed on this side")
 
     async def close(self) -> None:
-        """End every request and the session, as ``Channel.close`` says."""
+        """End every request and the session, see ``Channel.close``."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -235,7 +237,7 @@ class HttpClientChannel:
             await self._line.web.session.close()
 
     async def _end_session(self) -> None:
-        """Tell the server that the session is over; what it says to that does not matter."""
+        """Tell the server that the session is over, ignoring its answer."""
         with contextlib.suppress(HttpFailure, TimeoutError):
             async with asyncio.timeout(_FAREWELL):
                 response = await self._line.web.request("DELETE", self._line.session_headers())

@@ -1,7 +1,7 @@
-"""Messages of ours that get no reply: notifications, and replies to what the server asked.
+"""Messages that get no reply: notifications, and replies to requests of the server.
 
-Owns their POST and its repetition (each may safely arrive twice, and an answer that is lost would leave the server
-waiting for ever), and the bound on how many are on their way.
+Owns their POST, its repetition (each may safely arrive twice, and a lost reply would leave the server waiting for
+ever), and the bound on how many are in flight.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ __all__ = ["Deliveries", "deliver"]
 log = logging.getLogger("antiphon.transports")
 
 _PATIENCE = 60.0
-"""Seconds a server has to take a message, all attempts together: 16 MiB over a slow line."""
+"""Seconds a server has to accept a message in all attempts together: 16 MiB over a slow line."""
 
 _DELAYS = (0.1, 0.5, 2.0)
 """Seconds before each repetition."""
 
 _MAX_DELIVERIES = 64
-"""Messages on their way before senders are asked to wait."""
+"""Most messages in flight before senders are asked to wait."""
 
 
 class Deliveries:
-    """The messages of one channel that are on their way, a task each."""
+    """The messages of one channel that are in flight, each in a task."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = Room()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Begin to deliver."""
+        """Start to deliver a message."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         if len(self._tasks) > _MAX_DELIVERIES:
@@ -49,7 +49,7 @@ class Deliveries:
 
     @property
     def full(self) -> Awaitable[None] | None:
-        """What a sender should wait for, if there are too many."""
+        """What a sender should await, if too many are in flight."""
         return self._room.full
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -58,14 +58,14 @@ class Deliveries:
             self._room.open()
 
     def cancel(self) -> None:
-        """Give up all but the one that calls this."""
+        """Cancel all of them, except the task that calls this."""
         current = asyncio.current_task()
         for task in self._tasks:
             if task is not current:
                 task.cancel()
 
     async def end(self, patience: float) -> None:
-        """Let those on their way arrive, ``patience`` seconds long, and give up the rest."""
+        """Wait up to ``patience`` seconds for those in flight, then cancel the rest."""
         tasks = list(self._tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
@@ -74,7 +74,7 @@ class Deliveries:
 
 
 async def deliver(line: Line, message: Outgoing, data: bytes) -> None:
-    """Post a message until the server has taken or refused it. Failures are logged: nobody waits for them."""
+    """Post a message until the server has accepted or refused it. Failures are logged, since no caller waits for it."""
     what = message.method or "a reply"
     try:
         async with asyncio.timeout(_PATIENCE):

@@ -1,8 +1,7 @@
-"""What a caller is told when HTTP itself fails, and how to recognise it.
+"""Error replies for failures of HTTP, and how to recognise them.
 
-A failure becomes an error reply of our own to the request that failed, so that it travels the way of every reply and
-arrives as a ``PeerError``. Its code is the HTTP status, or one of the three below: all outside of the codes that
-JSON-RPC reserves. Owns these codes and the questions asked about them; when a failure occurs is the business of others.
+A failure becomes an error reply to the request that failed, made here, so that it is handled like any reply and raised
+as a ``PeerError``. Its code is the HTTP status, or one of the three below, none of which JSON-RPC reserves.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ __all__ = [
 ]
 
 UNREACHABLE = 1
-"""No connection could be made: the request was not sent."""
+"""No connection could be made, so the request was not sent."""
 
 BROKEN = 2
-"""The connection or the stream ended before the reply: nobody knows whether the request was carried out."""
+"""The connection or the stream ended before the reply; the request may have been carried out."""
 
 UNUSABLE = 3
-"""An answer came that is no reply: another type of content, no JSON-RPC, too large, a redirect elsewhere."""
+"""The response is no reply: another content type, no JSON-RPC, too large, or a redirect to another origin."""
 
 _STATUS = "httpStatus"
 _GONE = "sessionGone"
@@ -64,7 +63,7 @@ class SessionGone(ConnectionClosed):
 
 
 class HttpFailure(Exception):
-    """One request failed. ``frame`` makes the reply of it."""
+    """One request failed. ``frame`` makes its error reply."""
 
     def __init__(self, code: int, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -74,7 +73,7 @@ class HttpFailure(Exception):
 
     @classmethod
     def session_gone(cls, where: str) -> HttpFailure:
-        """Say that the session has ended on the server, and that the request was not even sent for that."""
+        """Report that the server has ended the session, so that the request was not sent."""
         message = f"{where} no longer knows the session: nothing was sent"
         return cls(404, message, **{_STATUS: 404, _GONE: True})
 
@@ -82,7 +81,7 @@ class HttpFailure(Exception):
     def of_status(
         cls, where: str, status: int, reason: str, text: str, *, gone: bool = False, not_accepted: bool = False
     ) -> HttpFailure:
-        """Say that a server refused with a status; ``text`` is the first line of what it said."""
+        """Report that a server refused with a status; ``text`` is the first line of its body."""
         said = f": {text}" if text else ""
         message = f"{where} answered HTTP {status} {reason}".rstrip() + said + remedy(status)
         if gone:
@@ -100,7 +99,7 @@ class HttpFailure(Exception):
 
 
 def remedy(status: int) -> str:
-    """Return what helps against a status, to be put behind the message, or nothing."""
+    """Return a hint for a status, to be appended to the message, or an empty text."""
     return f" ({_REMEDIES[status]})" if status in _REMEDIES else ""
 
 
@@ -113,7 +112,7 @@ def http_status(error: PeerError) -> int | None:
 def has_session_gone(error: PeerError) -> bool:
     """Tell whether a request was refused because its session has ended (404).
 
-    It was not carried out: after a new handshake it may be sent again.
+    It was not carried out, so it may be sent again after a new handshake.
     """
     return _member(error, _GONE) is True
 
@@ -124,7 +123,7 @@ def is_not_streamable(error: PeerError) -> bool:
 
 
 def is_refused_outright(error: PeerError) -> bool:
-    """Tell whether nothing else asked there would fare better: nobody answers, or we are not let in."""
+    """Tell whether further requests there are pointless: the server does not answer, or does not let us in."""
     return is_unreachable(error) or http_status(error) in (401, 403, 407)
 
 
@@ -134,29 +133,29 @@ def is_unreachable(error: PeerError) -> bool:
 
 
 def is_broken(error: PeerError) -> bool:
-    """Tell whether the reply was lost: at 2026-07-28 only an idempotent call may be sent again."""
+    """Tell whether the reply was lost; at 2026-07-28 only an idempotent call may then be sent again."""
     return error.code == BROKEN
 
 
 def is_not_accepted(error: PeerError) -> bool:
-    """Tell whether a server of ours refused a request before it went anywhere: it may be sent again, whatever it is."""
+    """Tell whether an Antiphon server refused a request before any handler saw it, so that it may be sent again."""
     return _member(error, _NOT_ACCEPTED) is True
 
 
 def is_unavailable(error: PeerError) -> bool:
-    """Tell whether a server, or a proxy before it, says that it cannot now; the request may have been carried out."""
+    """Tell whether a server or a proxy is temporarily unavailable; the request may have been carried out."""
     return http_status(error) in (502, 503, 504)
 
 
 def first_line(body: bytes, content_type: str) -> str:
-    """Return what can be shown of an error body: its first line, short, without control characters, never HTML."""
+    """Return the part of an error body that can be shown: its first line, short, no control characters, no HTML."""
     if "html" in content_type:
         return ""
     return printable(body.decode(errors="replace"))
 
 
 def printable(text: str) -> str:
-    """Return what can be shown of a server's text: its first line, short, without control characters."""
+    """Return the part of a server's text that can be shown: its first line, short, without control characters."""
     line = text.strip().split("\n", 1)[0]
     return "".join(each for each in line if each.isprintable())[:_MAX_SHOWN]
 

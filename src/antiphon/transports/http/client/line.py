@@ -1,6 +1,6 @@
-"""What the HTTP requests of one channel share: where they go, what they say of the session, where frames arrive.
+"""State that the HTTP requests of one channel share: the address, the session, and the inbox for frames.
 
-Owns the session id, the agreed revision as HTTP needs it, and the headers made of them.
+Owns the session id, the agreed revision for the HTTP header, and the headers made from them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION = "MCP-Protocol-Version"
 
 _POST = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
-# 2025-11-25 basic/transports, "Session Management": visible ASCII only. The length is our own bound.
+# 2025-11-25 basic/transports, "Session Management": visible ASCII only. The limit on the length is our own.
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}")
 
 ParamHeaders = Callable[[str, bytes], Mapping[str, str]]
@@ -41,25 +41,25 @@ class Line:
         self.max_frame = max_frame
         self.param_headers: ParamHeaders | None = None
         self.session_id: str | None = None
-        """The session the server assigned, if it did (legacy)."""
+        """The id of the session that the server assigned, if it did (legacy)."""
         self.is_gone = False
-        """Whether the server has forgotten that session."""
+        """Whether the server no longer knows that session."""
         self._modern: str | None = None
         self._agreed: dict[str, str] = {}
         self._on_gone = on_gone
         self._room = Room()
         self.places = Places()
-        """The turns of calls, where there are more than connections may be open."""
+        """Limits calls in flight to the number of connections that may be open."""
         self.inbox = Inbox(self._room.shut, self._room.open)
 
     async def put(self, frame: bytes) -> None:
-        """Hand a frame to the receiver; wait while it has too many."""
+        """Pass a frame to the receiver; wait while it has too many."""
         self.inbox.put([frame])
         if self._room.full is not None:
             await self._room
 
     def notice(self, message: Outgoing) -> bool:
-        """Take note of the era of a message that is sent, and tell whether it is the modern one."""
+        """Note the era of a message that is sent, and tell whether it is modern."""
         if message.version is not None:
             self._modern = message.version
         elif message.method == "initialize":
@@ -70,7 +70,7 @@ class Line:
         """Return the headers with which a message is posted.
 
         Raises:
-            HttpFailure: an argument of the call cannot travel in a header.
+            HttpFailure: an argument of the call cannot be put into a header.
         """
         if message.method == "initialize":
             # "... by sending a new InitializeRequest without a session ID attached".
@@ -93,21 +93,21 @@ class Line:
             raise HttpFailure(InvalidParams.CODE, str(error)) from None
 
     def stream_headers(self, last_id: str | None) -> dict[str, str]:
-        """Return the headers with which a stream is opened, or resumed after an event."""
+        """Return the headers for opening a stream, or for resuming it after an event."""
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **self._agreed}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
         return headers
 
     def session_headers(self) -> dict[str, str]:
-        """Return what every request of a session says."""
+        """Return the headers that every request of a session has."""
         return dict(self._agreed)
 
     def joined(self, response: ClientResponse) -> None:
-        """Take the session that the response to ``initialize`` assigns, if it does.
+        """Note the session that the response to ``initialize`` assigns, if it does.
 
         Raises:
-            HttpFailure: its id is not one.
+            HttpFailure: the session id is malformed.
         """
         id = response.headers.get(SESSION)
         if id is None:
@@ -118,18 +118,18 @@ class Line:
         self._agreed[SESSION] = id
 
     def agreed(self, reply: bytes) -> None:
-        """Take the revision that the reply to ``initialize`` chooses: "all subsequent requests" name it."""
+        """Note the revision that the reply to ``initialize`` chooses: "all subsequent requests" name it."""
         version = agreed_version(reply)
-        # What does not fit into a header is no revision: the session will refuse it.
+        # Text that does not fit into a header is no revision; the session will refuse it.
         if version is not None and encode_value(version) == version:
             self._agreed[_VERSION] = version
 
     def has_session(self, response: ClientResponse) -> bool:
-        """Tell whether the request that got this response named a session."""
+        """Tell whether the request of this response named a session."""
         return SESSION in response.request_info.headers
 
     def lose_session(self) -> None:
-        """Note that the server has forgotten the session; whoever made the line ends what is open."""
+        """Note that the server no longer knows the session; ``on_gone`` ends what is open."""
         if not self.is_gone:
             self.is_gone = True
             self._on_gone()

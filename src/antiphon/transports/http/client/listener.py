@@ -1,7 +1,7 @@
-"""The stream for what belongs to no request of ours (legacy): a GET that stays open.
+"""The stream for messages that belong to no request of ours (legacy): a GET that stays open.
 
-2025-11-25 basic/transports, "Listening for Messages from the Server". A server need not offer it: nothing that
-happens here is an error for anybody. Owns when it is opened again.
+2025-11-25 basic/transports, "Listening for Messages from the Server". A server need not offer it, so failures here are
+never reported as errors. Owns when the stream is reopened.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["Listener"]
 log = logging.getLogger("antiphon.transports")
 
 _PAUSE = 1.0
-"""Seconds before a stream that the server has ended is opened again, at least, unless it names the time itself."""
+"""Least number of seconds before a stream that the server has ended is reopened, unless the server names the time."""
 
 
 class Listener:
-    """Keeps the stream open; ``run`` is to be a task, and cancelling it closes the stream."""
+    """Keeps the stream open. Run ``run`` as a task; cancelling it closes the stream."""
 
     def __init__(self, line: Line) -> None:
         self.settled = asyncio.Event()
-        """Set once the stream is open, or known not to be offered."""
+        """Set when the stream is open, or known not to be offered."""
         self._line = line
         self._cursor = Cursor()
         self._was_open = False
@@ -70,7 +70,7 @@ class Listener:
 
     def _declined(self, response: ClientResponse) -> bool:
         if self._was_open and response.status == 404 and self._line.has_session(response):
-            # It was offered before: now it is the session that is missing.
+            # The stream was offered before, so 404 means that the session has ended.
             self._line.lose_session()
             return False
         return self._was_open and response.status >= 500

@@ -1,7 +1,7 @@
-"""What must be known of a message to carry it over HTTP.
+"""The facts about a message that are needed to send it over HTTP.
 
-Owns the one look at each outgoing message (its id, its era, what goes into headers) and the look at what arrives that
-tells whose reply it is. The rest of a message is the session's.
+Owns reading them from an outgoing message (its id, its era, the values for headers), and finding out whose reply an
+incoming message is.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ __all__ = ["Outgoing", "agreed_version", "error_of", "look_at", "replies_to"]
 
 
 class Outgoing(Struct, frozen=True, kw_only=True):
-    """One message of ours."""
+    """Facts about one outgoing message."""
 
     id: RequestId | None = None
     """The id of a request; ``None`` for a notification or a reply."""
     method: str | None = None
-    """``None`` for a reply (or a batch of them)."""
+    """``None`` for a reply (or a batch of replies)."""
     version: str | None = None
     """The revision that a modern message names; ``None`` in a legacy one."""
     name: str | None = None
     """The value of ``Mcp-Name``."""
     arguments: bytes = b""
-    """The arguments of a ``tools/call``, JSON."""
+    """The arguments of a ``tools/call``, as JSON."""
     cancels: RequestId | None = None
-    """The request that a ``notifications/cancelled`` is about."""
+    """The request that a ``notifications/cancelled`` cancels."""
 
 
 class _Meta(Struct):
@@ -87,11 +87,11 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def look_at(data: bytes) -> Outgoing:
-    """Read what HTTP needs to know of a message of ours."""
+    """Read the facts about an outgoing message."""
     try:
         sent = _sent(data)
     except _UNREADABLE:
-        # A batch of replies (2025-03-26): our side writes nothing else that is no single message.
+        # A batch of replies (2025-03-26): no other outgoing frame is not a single message.
         return Outgoing()
     method = sent.method
     if method is None:
@@ -113,13 +113,13 @@ def _sent(data: bytes) -> _Sent:
     try:
         return _decode_sent(data)
     except msgspec.ValidationError:
-        # Params that are not what their method has: the server will say so.
+        # The params do not fit the method; the server will report it.
         bare = _decode_bare(data)
         return _Sent(bare.id, bare.method)
 
 
 def replies_to(data: bytes, id: RequestId) -> bool:
-    """Tell whether a frame that arrived holds the reply to a request of ours."""
+    """Tell whether an incoming frame contains the reply to a request of ours."""
     try:
         heads = _decode_heads(data) if data.lstrip()[:1] == b"[" else [_decode_head(data)]
     except _UNREADABLE:
@@ -136,7 +136,7 @@ def agreed_version(data: bytes) -> str | None:
 
 
 def error_of(data: bytes) -> ErrorObject | None:
-    """Return the error that the body of a refusal holds, or ``None`` if it is no JSON-RPC error reply."""
+    """Return the JSON-RPC error in the body of a refusal, or ``None`` if it has none."""
     try:
         return _decode_failed(data).error
     except _UNREADABLE:

@@ -1,7 +1,7 @@
-"""As many HTTP connections at once as the process may have open files; what is beyond waits for one.
+"""Limits HTTP connections to the number of files the process may open; further calls wait for one.
 
-A call takes a connection for as long as it is open. Owns how many calls of one client may be sent at once, so that
-answers to what they ask find a connection, too; and which failures mean that there is none just now.
+A call occupies a connection while it is open. Owns how many calls of one client may be sent at once, so that
+connections are left for answers to asks; and which failures mean that no file is left.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from aiohttp import ClientConnectorError
 __all__ = ["PATIENCE", "PAUSE", "Places", "are_used_up", "most_at_once"]
 
 MAX_AT_ONCE = 10_000
-"""Most calls of one client that have a connection at the same time, however many files may be open."""
+"""Most calls of one client with a connection at the same time, however many files may be open."""
 
 PATIENCE = 30.0
-"""Seconds a call waits for its turn before it tries all the same (the calls before it may wait for it), and for a
-connection when the system has none."""
+"""Seconds a call waits for its turn before it is sent anyway (calls before it may be waiting for it), and for a
+connection if the system has none."""
 
 PAUSE = 0.05
-"""Seconds between two tries to open one."""
+"""Seconds between two attempts to open a connection."""
 
 _USED_UP = (errno.EMFILE, errno.ENFILE)
 
 
 def most_at_once() -> int:
-    """Return how many calls may have a connection: half as many as files may be open; answers need some as well."""
+    """Return how many calls may have a connection: half the number of files, since answers need connections too."""
     try:
         import resource
     except ImportError:  # Windows
@@ -39,13 +39,13 @@ def most_at_once() -> int:
 
 
 def are_used_up(error: Exception) -> bool:
-    """Tell whether a connection could not be opened since too many files are open."""
+    """Tell whether a connection could not be opened because too many files are open."""
     cause = error.os_error if isinstance(error, ClientConnectorError) else error
     return isinstance(cause, OSError) and cause.errno in _USED_UP
 
 
 class Places:
-    """The turns of one client's calls."""
+    """The places for one client's calls."""
 
     __slots__ = ("_free",)
 
@@ -54,7 +54,7 @@ class Places:
 
     @asynccontextmanager
     async def taken(self) -> AsyncGenerator[None]:
-        """Wait for a place, no longer than ``PATIENCE``, and have it."""
+        """Wait for a place, no longer than ``PATIENCE``, and hold it."""
         has_place = not self._free.locked() and await self._free.acquire()
         if not has_place:
             try:

@@ -1,7 +1,7 @@
-"""What the environment says about the way to a server: its proxy, and our credentials there.
+"""What the environment says about reaching a server: the proxy, and our credentials.
 
-Owns the reading of ``HTTPS_PROXY`` and its like, and of ``.netrc``. aiohttp can do so itself, but does it for every
-request, in two threads: more work than all the rest of a call. Here a channel does it once.
+Owns reading ``HTTPS_PROXY`` and similar variables, and ``.netrc``. aiohttp can do this too, but does it for every
+request, in two threads, which takes longer than the rest of a call. Here it is done once per channel.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ log = logging.getLogger("antiphon.transports")
 
 
 async def surroundings(target: URL, proxy: str | None) -> tuple[URL, str | None]:
-    """Return the address with the credentials that ``.netrc`` has for it, and the proxy to reach it by.
+    """Return the address with its credentials from ``.netrc``, and the proxy to use.
 
-    What is known already wins: credentials in ``target``, and ``proxy``.
+    Credentials in ``target``, and ``proxy``, take precedence.
 
     Raises:
-        ConfigError: a proxy of the environment has no address.
+        ConfigError: a proxy variable holds no address.
     """
     return await asyncio.to_thread(_look_around, target, proxy)
 
@@ -51,14 +51,14 @@ def _proxy_to(target: URL) -> URL | None:
     except ValueError:
         raise ConfigError(f"the environment names a proxy for {target.scheme} that has no address") from None
     if found.scheme == "https":
-        # Such a variable is often meant for other programs, and TLS within TLS is not for every event loop.
+        # Such a variable is often meant for other programs, and not every event loop supports TLS within TLS.
         log.warning("the proxy of the environment is not used: only those at http:// are")
         return None
     return found
 
 
 def _known(url: URL, secrets: netrc.netrc | None) -> URL:
-    """Return an address with our credentials there, unless it names some."""
+    """Return an address with its credentials from ``.netrc``, unless it has some."""
     if secrets is None or url.host is None or url.user is not None:
         return url
     found = secrets.authenticators(url.host)
@@ -69,7 +69,7 @@ def _known(url: URL, secrets: netrc.netrc | None) -> URL:
 
 
 def _secrets() -> netrc.netrc | None:
-    """Read ``.netrc``, or the file that ``NETRC`` names; one that cannot be read is as none."""
+    """Read ``.netrc``, or the file that ``NETRC`` names; one that cannot be read is ignored."""
     with contextlib.suppress(RuntimeError):
         path = Path(os.environ.get("NETRC") or Path.home() / ("_netrc" if os.name == "nt" else ".netrc"))
         try:
@@ -77,6 +77,6 @@ def _secrets() -> netrc.netrc | None:
         except FileNotFoundError:
             return None
         except (OSError, netrc.NetrcParseError, UnicodeDecodeError) as error:
-            # What is wrong with it may quote it, and it holds secrets.
+            # The text of the error may quote the file, which contains secrets.
             log.warning("%s cannot be read: %s", path, type(error).__name__)
     return None

@@ -1,7 +1,7 @@
-"""What a response with an error status means for the request that got it: the server's own error, or the status.
+"""What a response with an error status means for its request: the server's own error, or the status.
 
-Owns the choice between the two. Most often a JSON-RPC error in the body says more than the status. Not so where the
-status tells whether we are let in: some server in between wrote that body, and only the status says what to do.
+A JSON-RPC error in the body usually says more than the status. But if the status is about authentication or a proxy,
+another server wrote the body, and only the status says what to do.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Refusal(Struct, frozen=True, kw_only=True):
     status: int
     reason: str
     said: str
-    """The line of the body that can be shown."""
+    """The part of the body that can be shown."""
     error: ErrorObject | None
     """The JSON-RPC error in the body, if there is one."""
     not_accepted: bool = False
-    """The server says that the request went nowhere."""
+    """Whether the server says that no handler saw the request."""
 
     @property
     def code(self) -> int | None:
@@ -37,7 +37,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
         return None if self.error is None else self.error.code
 
     def failure(self, *, gone: bool = False) -> HttpFailure:
-        """Say it as a failure of HTTP; ``gone``: it means that the session has ended."""
+        """Convert it to a failure of HTTP; ``gone``: it means that the session has ended."""
         said = self.said if self.error is None else printable(self.error.message)
         return HttpFailure.of_status(
             self.where, self.status, self.reason, said, gone=gone, not_accepted=self.not_accepted
@@ -51,7 +51,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 async def read_refusal(web: Web, response: ClientResponse) -> Refusal:
-    """Read what came with an error status; the caller lets go of the response."""
+    """Read a response with an error status; the caller releases the response."""
     body, said = await web.refusal(response)
     return Refusal(
         where=web.where,

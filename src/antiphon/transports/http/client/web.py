@@ -1,7 +1,6 @@
-"""One HTTP request as our transports make them: to one origin, bounded, with failures that say what happened.
+"""One HTTP request as the transports make it: to one origin, bounded, with failures in clear words.
 
-Owns the aiohttp session (connections, TLS, proxy, limits), redirects, and the translation of its exceptions. Which
-requests are made, and what their answers mean, is the business of the transports.
+Owns the aiohttp session (connections, TLS, proxy, limits), redirects, and the conversion of its exceptions.
 """
 
 from __future__ import annotations
@@ -48,10 +47,12 @@ __all__ = [
 ]
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds to connect, TLS included. A call has its own deadline; this one tells a dead host from a slow server."""
+"""Seconds to connect, including TLS. Calls have a deadline of their own; this one distinguishes a dead host from a slow
+server."""
 
 _KEEP_ALIVE = 4.0
-"""Seconds an idle connection is kept. uvicorn and Node hang up after 5: a request must not meet that moment."""
+"""Seconds an idle connection is kept. uvicorn and Node close theirs after 5 s, and a request must not coincide with
+that."""
 
 _MAX_REDIRECTS = 5
 _MAX_HEADERS = 128
@@ -59,21 +60,21 @@ _MAX_ERROR_BODY = 64 * 1024
 """Bytes of a refusal's body that are read: enough for any JSON-RPC error."""
 
 _REFUSAL_TIMEOUT = 5.0
-"""Seconds a server has to say why it refuses: its status says enough."""
+"""Seconds a server has to send the body of a refusal; the status alone is enough."""
 
 _LARGE = 512 * 1024
-"""Bytes from which on a body is sent in pieces, and does not hold up everything else meanwhile."""
+"""Size in bytes from which a body is sent in pieces, so that other tasks can run in between."""
 
-# RFC 9110: a token for the name; no line end and no NUL in the value.
+# RFC 9110: a token as name; no line end and no NUL in the value.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BAD_VALUE = re.compile(r"[\r\n\0]")
 
 
 def checked_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
-    """Read the address of a server.
+    """Parse the address of a server.
 
     Raises:
-        ConfigError: it is none; the message never shows its credentials.
+        ConfigError: it is no address; the message never shows its credentials.
     """
     try:
         read = URL(url)
@@ -86,7 +87,7 @@ def checked_url(url: str, schemes: tuple[str, ...] = ("http", "https")) -> URL:
 
 
 def shown(url: URL) -> str:
-    """Return an address as it may be shown: without credentials, and without a query, which may hold some."""
+    """Return an address that can be shown: without credentials, and without a query, which may contain some."""
     return str(url.with_user(None).with_query(None))
 
 
@@ -94,7 +95,7 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Copy the headers a user wants to send.
 
     Raises:
-        ConfigError: one cannot be sent; its value is not shown.
+        ConfigError: a header cannot be sent; its value is not shown.
     """
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
@@ -103,7 +104,7 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def same_origin(one: URL, other: URL) -> bool:
-    """Tell whether two addresses are of one scheme, host and port."""
+    """Tell whether two addresses have the same scheme, host and port."""
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
@@ -133,7 +134,8 @@ def new_session(
 ) -> ClientSession:
     """Make the aiohttp session of one channel.
 
-    Connections are as many as needed: a limit could keep the answer to an ask from the call that waits for it.
+    The number of connections is not limited here: a limit could keep the answer to an ask from the call that waits for
+    it.
     """
     return ClientSession(
         connector=TCPConnector(ssl=ssl, limit=0, keepalive_timeout=_KEEP_ALIVE),
@@ -146,11 +148,11 @@ def new_session(
 
 
 class _UsedUp(Exception):
-    """There is no file left for a connection."""
+    """No file is left for a connection."""
 
 
 class Web:
-    """Requests to one server. ``headers`` are the user's; those a request brings win over them.
+    """Requests to one server. ``headers`` are the user's; headers of a request take precedence.
 
     Raises:
         ConfigError: a header cannot be sent.
@@ -165,28 +167,30 @@ class Web:
         connect_timeout: float = CONNECT_TIMEOUT,
     ) -> None:
         self.url = url
-        """Where requests go; a redirect within the origin moves it."""
+        """Where requests are sent; a redirect within the origin changes it."""
         self.session = session
         self._timeout = ClientTimeout(total=None, sock_connect=connect_timeout)
         self._headers = checked_headers(headers or {})
         if any(name.lower() == "authorization" for name in self._headers):
-            # aiohttp refuses both; what was said explicitly counts.
+            # aiohttp refuses credentials and an Authorization header together; the explicit header
+            # counts.
             self.url = url.with_user(None)
-        # Asked for uncompressed: a proxy that compresses a stream holds its events back.
+        # Ask for no compression: a proxy that compresses a stream delays its events.
         self._headers.setdefault("Accept-Encoding", "identity")
 
     @property
     def where(self) -> str:
-        """The address, as it may be shown."""
+        """The address, in a form that can be shown."""
         return shown(self.url)
 
     async def request(
         self, method: str, headers: Mapping[str, str], data: bytes | None = None, *, url: URL | None = None
     ) -> ClientResponse:
-        """Make a request and return the response once its head is there; the caller lets go of it.
+        """Make a request and return the response when its head has arrived; the caller releases it.
 
         Raises:
-            HttpFailure: there is none (``UNREACHABLE``, ``BROKEN``), or it leads elsewhere (``UNUSABLE``).
+            HttpFailure: there is no response (``UNREACHABLE``, ``BROKEN``), or a redirect to another origin
+                (``UNUSABLE``).
         """
         target = url or self.url
         for _ in range(_MAX_REDIRECTS):
@@ -202,7 +206,10 @@ class Web:
         raise HttpFailure(UNUSABLE, f"{self.where} redirects more than {_MAX_REDIRECTS} times")
 
     async def _once(self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None) -> ClientResponse:
-        """Make one request; wait for a connection while the process has too many files open: nothing is sent yet."""
+        """Make one request.
+
+        While the process has too many files open, wait for a connection; nothing is sent before that.
+        """
         clock = asyncio.get_running_loop().time
         until = clock() + PATIENCE
         while True:
@@ -229,7 +236,7 @@ class Web:
             raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {said(error)}") from None
 
     async def refusal(self, response: ClientResponse) -> tuple[bytes, str]:
-        """Read the body of a refusal: all of it that is worth reading, and the line to show."""
+        """Read the body of a refusal, up to a limit, and the line of it that can be shown."""
         try:
             async with asyncio.timeout(_REFUSAL_TIMEOUT):
                 body = await read_body(response, _MAX_ERROR_BODY)
@@ -248,7 +255,7 @@ async def read_body(response: ClientResponse, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     try:
-        # Most bodies are there at once, and then this is all: an iteration would ask again only to hear of the end.
+        # Usually the whole body is there at once; iterating would wait once more just to see the end.
         while not content.at_eof():
             chunk = await content.readany()
             size += len(chunk)
@@ -266,11 +273,11 @@ _WORDS: dict[type[Exception], str] = {
     ClientConnectionError: "the connection was closed",
     ClientError: "what it said is no HTTP",
 }
-"""What we say instead of a library's words, the more special first."""
+"""Our own messages instead of the library's; the more specific ones first."""
 
 
 def said(error: Exception) -> str:
-    """Say in our words what happened. A library's would show the whole address, and names that nobody knows."""
+    """Describe in our own words what happened. The library's text would show the whole address and internal names."""
     if isinstance(error, ClientHttpProxyError):
         return f"HTTP {error.status} {error.message}"
     cause: object = error.os_error if isinstance(error, ClientConnectorError) else error

@@ -1,1 +1,1 @@
-"""Streamable HTTP, the server's side: one ASGI callable for every revision."""
+"""The server's side of Streamable HTTP: one ASGI application for all revisions."""

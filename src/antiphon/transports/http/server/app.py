@@ -1,6 +1,6 @@
-"""The endpoint: one ASGI callable that takes every revision's requests and hands them to whoever serves them.
+"""The endpoint: one ASGI application that passes requests of all revisions to their sessions or peers.
 
-Owns the way of a request up to there: path, guards, body, envelope, era. 2026-07-28 and 2025-11-25, basic/transports.
+Owns the steps up to there: path, guards, body, envelope, era. 2026-07-28 and 2025-11-25, basic/transports.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def http_app(
 
 
 class HttpApp:
-    """Serves Streamable HTTP. Made by ``http_app``; needs no lifespan, but ends with one."""
+    """Serves Streamable HTTP. Made by ``http_app``; needs no ASGI lifespan, but ends with one."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class HttpApp:
         self._stateless = Stateless(connect, settings)
         self._open = 0
         self._draining = False
-        """New requests are refused; answers to what a call has asked still come in."""
+        """Whether new requests are refused; answers to asks of running calls are still accepted."""
         self._closed = False
         self._quiet = asyncio.Event()
-        """Set when nothing is served any more, once we are draining."""
+        """Set when no request is being served any more, after draining has begun."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
-        """Serve one ASGI scope. ``at_once``: what the server offers beside ASGI, if it is one of ours."""
+        """Serve one ASGI scope. ``at_once``: shortcuts that a server of ours offers in addition to ASGI."""
         if scope["type"] != "http":
             await self._other_scope(scope, receive, send)
             return
@@ -136,12 +136,12 @@ class HttpApp:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
-            # Another protocol's: refused before it is accepted.
+            # A WebSocket: refused before it is accepted.
             await receive()
             await send({"type": "websocket.close", "code": 1008})
 
     async def close(self, *, drain: float = 0.0) -> None:
-        """Take no more requests, give those that are open ``drain`` seconds, then end everything."""
+        """Accept no more requests, wait up to ``drain`` seconds for open ones, then end everything."""
         self._draining = True
         self._note_quiet()
         try:
@@ -167,7 +167,7 @@ class HttpApp:
     # --- every request ------------------------------------------------------------------------------------------
 
     def _is_let_in(self, http: Http) -> bool:
-        """Tell whether a request may go on to its body, as far as that takes no waiting and needs no answer."""
+        """Tell whether a request may proceed to its body, if that can be decided without waiting or responding."""
         return (
             self._tokens is None
             and self._open < self._settings.max_open
@@ -177,7 +177,7 @@ class HttpApp:
         )
 
     def _check(self, http: Http) -> Refusal | None:
-        """Refuse what comes by a foreign name, from a foreign page, with ambiguous headers, or to another path."""
+        """Refuse a request with a foreign host or origin, with ambiguous headers, or for another path."""
         refusal = self._guard.check(http.headers)
         if refusal is None and len(http.headers) != len(http.scope["headers"]):
             refusal = rules.check_unambiguous(http.scope["headers"], http.headers)
@@ -186,7 +186,7 @@ class HttpApp:
         return refusal
 
     async def _let_in(self, http: Http) -> bool:
-        """Check who asks, and for what; refuse what may not go on, and tell whether it may."""
+        """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
         refusal = self._check(http)
         if refusal is not None:
             await refuse(http, refusal)
@@ -212,7 +212,8 @@ class HttpApp:
         path: str = scope["path"]
         root: str = scope.get("root_path", "")
         if root and path.startswith(root):
-            # Mounted: ASGI leaves the prefix in the path. The mount itself is the endpoint, too.
+            # Mounted in another application: ASGI leaves the prefix in the path. The mount point itself
+            # is the endpoint, too.
             path = path[len(root) :]
             return path.rstrip("/") in {self._path, ""}
         return path.rstrip("/") == self._path
@@ -249,7 +250,7 @@ class HttpApp:
             refusal = rules.check_media(http.headers, json_only=self._settings.json_only)
             if refusal is not None:
                 return refuse(http, refusal)
-            # Nearly always all of it is here.
+            # Nearly always the whole body has arrived.
             body = http.at_once.take_body(self._settings.max_body)
             if body is None:
                 return self._read_and_post(http)
@@ -290,7 +291,7 @@ class HttpApp:
         return self._give(http, session, envelope)
 
     def _give(self, http: Http, session: Session, envelope: Envelope) -> Awaitable[None]:
-        """Hand a message to its session."""
+        """Pass a message to its session."""
         if not rules.is_request(envelope):
             wait = session.take(envelope)
             return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
@@ -332,7 +333,7 @@ class HttpApp:
                 await end(session)
 
     async def _not_a_message(self, http: Http, body: bytes, error: PeerError) -> None:
-        """Answer what is not one message: a batch, or nothing that can be read."""
+        """Answer a body that is not one message: a batch, or something that cannot be read."""
         try:
             batch = split_batch(body)
         except PeerError:

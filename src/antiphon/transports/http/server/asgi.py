@@ -1,6 +1,6 @@
-"""ASGI as this package uses it: the types, one request with its headers, and whole responses.
+"""ASGI as this package uses it: the types, one request with its headers, and complete responses.
 
-What is answered is decided elsewhere; server-sent events are in ``stream``.
+Server-sent events are in ``stream``.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _ONLY_JSON = (_JSON,)
 
 
 class AtOnce:
-    """What a server may offer beside ASGI: to take and to send in one step what can be, without messages.
+    """What a server may offer in addition to ASGI: receiving and sending in one step, without ASGI messages.
 
-    This one offers nothing. A server of ours does (``cycle``), and hands itself to the endpoint with each request: it
-    spares a request four messages and as many coroutines, a tenth of an echo's time. A method that returns ``False``
-    has done nothing: the response is then to be sent as ASGI messages.
+    This base class offers nothing. Our own server does (``cycle``), and passes itself to the endpoint with each
+    request, which saves four messages and as many coroutines: a tenth of an echo's time. If a method returns ``False``
+    it has done nothing, and the response must be sent as ASGI messages.
     """
 
     __slots__ = ()
 
     def take_body(self, limit: int) -> bytes | None:
-        """Return the body if all of it is here, at most ``limit`` bytes; to be called before ``receive`` is."""
+        """Return the body if all of it has arrived, at most ``limit`` bytes; call it before ``receive``."""
         return None
 
     @property
@@ -60,15 +60,15 @@ class AtOnce:
         return False
 
     def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
-        """Send a whole response; ``headers`` without its length."""
+        """Send a complete response; ``headers`` without its length."""
         return False
 
     def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
-        """Send the head of a response whose length nobody knows yet, and the ``first`` part of its body."""
+        """Send the head of a response of unknown length, and the ``first`` part of its body."""
         return False
 
     def write(self, data: bytes, *, last: bool) -> bool:
-        """Send a part of the body of what ``begin`` began."""
+        """Send a part of the body of the response that ``begin`` started."""
         return False
 
 
@@ -76,7 +76,7 @@ _NEVER = AtOnce()
 
 
 class Endpoint(Protocol):
-    """An ASGI callable of ours: a server of ours offers it, with each request, what can be done in one step."""
+    """An ASGI application of ours, to which our own server offers what can be done in one step."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
         """Serve one ASGI scope."""
@@ -84,7 +84,7 @@ class Endpoint(Protocol):
 
 
 class Http:
-    """One HTTP request, as far as it is known."""
+    """One HTTP request, as far as it has been received."""
 
     __slots__ = ("at_once", "headers", "principal", "receive", "scope", "send")
 
@@ -97,13 +97,13 @@ class Http:
         self.principal: str | None = None
 
     def answer_through(self, send: Send) -> None:
-        """Let every message of the response go through ``send`` from now on."""
+        """Send all further messages of the response through ``send``."""
         self.send = send
         self.at_once = _NEVER
 
 
 class RequestHeaders(Mapping[str, str]):
-    """Headers as a handler sees them: text, whatever the case of the name. Decoded when looked at."""
+    """Headers as a handler sees them: text, with case-insensitive names. Decoded on access."""
 
     __slots__ = ("raw",)
 
@@ -121,19 +121,19 @@ class RequestHeaders(Mapping[str, str]):
 
 
 async def send_json(http: Http, status: int, body: bytes, extra: tuple[HeaderPair, ...] = ()) -> None:
-    """Send a whole response with a JSON body."""
+    """Send a complete response with a JSON body."""
     headers = (_JSON, *extra) if extra else _ONLY_JSON
     if not http.at_once.respond(status, headers, body):
         await _send_messages(http.send, status, headers, body)
 
 
 def json_at_once(http: Http, status: int, body: bytes) -> bool:
-    """Send a whole response with a JSON body, where it can be done in one step; tell whether it was."""
+    """Send a complete response with a JSON body if that is possible in one step; tell whether it was."""
     return http.at_once.respond(status, _ONLY_JSON, body)
 
 
 async def send_empty(http: Http, status: int, extra: tuple[HeaderPair, ...] = ()) -> None:
-    """Send a whole response without a body."""
+    """Send a complete response without a body."""
     if not http.at_once.respond(status, extra, b""):
         await _send_messages(http.send, status, extra, b"")
 
@@ -145,11 +145,14 @@ async def _send_messages(send: Send, status: int, headers: tuple[HeaderPair, ...
 
 
 async def refuse(http: Http, refusal: Refusal, id: RequestId | None = None, *extra: HeaderPair) -> None:
-    """Send an error with a JSON-RPC error in its body, as the client's revision writes it."""
+    """Send an HTTP error with a JSON-RPC error in its body, in the form of the client's revision."""
     body = refusal.body(id, null_id=has_null_ids(http.headers))
     await send_json(http, refusal.status, body, extra)
 
 
 async def unavailable(http: Http, why: str) -> None:
-    """Say that this cannot be served now, and that it may be later. Only for what was handed to nobody yet."""
+    """Respond that this cannot be served now.
+
+    Only for requests that no handler has seen, so that they may be repeated.
+    """
     await refuse(http, Refusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))

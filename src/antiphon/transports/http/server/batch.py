@@ -1,6 +1,7 @@
-"""Several requests in one POST (2025-03-26 only): served side by side, answered in one response.
+"""Several requests in one POST (2025-03-26 only): served concurrently, answered in one response.
 
-2025-03-26 basic/transports, "Sending Messages to the Server". JSON is one array; on a stream each reply is an event.
+2025-03-26 basic/transports, "Sending Messages to the Server". As JSON the replies are one array; on a stream each one
+is an event.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
         self.collected()
 
     def collected(self) -> Awaitable[None] | None:
-        """Send what there is, if it can be sent now."""
+        """Send the replies, if they can be sent now."""
         if self.stream is not None:
             for data in self._replies:
                 self.stream.put(data)
@@ -55,7 +56,7 @@ class _BatchExchange(LegacyExchange, eq=False, kw_only=True):
 async def serve_batch(
     http: Http, settings: Settings, session: Session, messages: Sequence[Envelope], refused: Sequence[bytes]
 ) -> None:
-    """Serve the requests among some messages; ``refused`` are replies to those that could not be read."""
+    """Serve the requests among some messages; ``refused`` are replies to messages that could not be read."""
     exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused))
     requests = [each for each in messages if isinstance(each.id, int | str) and isinstance(each.method, str)]
     for each in requests:

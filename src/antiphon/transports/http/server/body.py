@@ -1,4 +1,4 @@
-"""The body of a request, read whole: bounded in size and in time."""
+"""Reading the whole body of a request, limited in size and time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from antiphon.transports.http.server.asgi import Http, Message
 __all__ = ["GONE", "read_body"]
 
 GONE = Refusal(400, InvalidRequest("The request was not finished"))
-"""The client went away before its body was complete: nobody reads this."""
+"""The client disconnected before its body was complete, so nobody reads this."""
 
 
 async def read_body(http: Http, limit: int, patience: float) -> bytes | Refusal:
@@ -22,7 +22,7 @@ async def read_body(http: Http, limit: int, patience: float) -> bytes | Refusal:
     length = http.headers.get(b"content-length")
     if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > limit):
         return _too_large(limit)
-    # Mostly the whole body is here already, and what does not wait needs no clock.
+    # Usually the whole body has arrived already, and then no timer is needed.
     receiving = http.receive().__await__()
     try:
         pending = receiving.send(None)
@@ -66,7 +66,7 @@ async def _read_rest(http: Http, first: bytes, limit: int, patience: float) -> b
 
 @types.coroutine
 def _go_on(begun: Generator[Any, Any, Message], pending: Any) -> Generator[Any, Any, Message]:
-    """Await what was begun already."""
+    """Continue to await something that was started already."""
     try:
         while True:
             try:

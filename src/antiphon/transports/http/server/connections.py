@@ -1,8 +1,8 @@
-"""uvicorn's connections, bounded: how many, how long a head may take, how large it is, how long nothing may be read.
+"""uvicorn's connections with limits: their number, the time and size of a head, and the time without reading.
 
-uvicorn bounds none of these by itself. Whoever opens connections and says nothing, sends heads without end, or takes
-nothing of what is sent to it, would hold a socket and its buffers for ever. What a request may cost is bounded in
-``app`` and ``body``. Imports uvicorn, and so is imported only where something is served.
+uvicorn limits none of these. Clients that open connections and send nothing, send endless heads, or do not read what is
+sent to them, could hold sockets and buffers for ever. ``app`` and ``body`` limit what a request may cost. This module
+imports uvicorn, so it is imported only by programs that serve.
 """
 
 from __future__ import annotations
@@ -30,50 +30,50 @@ _STEP = 64 * 1024
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a connection may cost before it is a request, and after its response was written."""
+    """Limits of a connection before its request is complete, and after its response was written."""
 
     max_connections: int = 5_000
-    """Connections open at once; one more is closed at once."""
+    """Most connections open at once; a further one is closed immediately."""
     head_timeout: float = 10.0
     """Seconds from the connection, or from a request's first byte, to the end of its head."""
     max_head: int = 64 * 1024
-    """Bytes of a request's head. What arrives with its end in one read is not counted."""
+    """Most bytes of a request's head. What arrives in the same read as its end is not counted."""
     stall: float = 30.0
-    """Seconds in which a client has to take 64 KiB, or what is left, of what waits for it."""
+    """Seconds a client has to read 64 KiB of what waits for it, or all of it if that is less."""
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection. ``bounded_by`` makes the class that uvicorn is given.
+    """One connection. ``bounded_by`` makes the class that is given to uvicorn.
 
-    uvicorn's, as far as bytes and upgrades go; how a request is presented, and when a connection that rests is closed,
-    is ours. Needs a ``Sweep``, and serves no access log and no ``limit_concurrency``.
+    uvicorn handles bytes and upgrades; how a request is presented, and when an idle connection is closed, is decided
+    here. Needs a ``Sweep``, and supports neither an access log nor ``limit_concurrency``.
     """
 
     limits: ClassVar[Limits] = Limits()
     endpoint: ClassVar[Endpoint | None] = None
-    """What serves requests, if it is not uvicorn's application itself."""
+    """Serves requests, if it is not uvicorn's application itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pauses = 0
         """How often the client has been too slow."""
         self.served = 0
-        """How many responses were complete."""
+        """Number of complete responses."""
         self._head = 0
         self._served: Cycle | None = None
         """The cycle that is being served, or was last."""
         self._waiting: deque[Cycle] = deque()
         self._keeps = True
-        """Whether it goes on after the response that is due."""
+        """Whether the connection stays open after the next response."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Take a connection, or close it if there are enough."""
+        """Accept a connection, or close it if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.max_connections:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of a connection: whoever serves a request of it learns that its client is gone."""
+        """Handle the end of a connection: the requests being served on it learn that their client is gone."""
         self.connections.discard(self)
         if self._served is not None:
             self._served.disconnected = not self._served.response_complete
@@ -85,7 +85,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.parser: Any = None
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client has sent."""
+        """Handle what the client has sent."""
         super().data_received(data)
         cycle: Cycle | None = self.cycle
         if cycle is None or cycle.scope is not self.scope:
@@ -95,17 +95,18 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._head = 0
 
-    # --- what the parser finds ----------------------------------------------------------------------------------
+    # --- called by the parser
+    # -------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begin a request: its scope is made when its head is complete."""
+        """Start a request; its scope is made when its head is complete."""
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
         self.scope: Any = None
 
     def on_headers_complete(self) -> None:
-        """Have a request served, or keep it until those before it are."""
+        """Have a request served, or queue it until those before it are answered."""
         parser = self.parser
         self.scope = scope = self._make_scope(parser.get_method().decode("ascii"), parser.get_http_version())
         if parser.should_upgrade() and self._should_upgrade():
@@ -128,25 +129,25 @@ class BoundedConnection(HttpToolsProtocol):
         if before is None or before.response_complete:
             self._serve(cycle)
         else:
-            # Pipelined: one after the other.
+            # Pipelined requests are served one after the other.
             self.flow.pause_reading()
             self._waiting.append(cycle)
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a request's body."""
+        """Handle a part of a request's body."""
         cycle = self._open_cycle()
         if cycle is not None and cycle.feed(body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
-        """Take note that a request is complete."""
+        """Note that a request is complete."""
         cycle = self._open_cycle()
         if cycle is not None:
             cycle.more_body = False
             cycle.note()
 
     def on_response_complete(self) -> None:
-        """Go on with the request that waits, if any."""
+        """Continue with the request that waits, if any."""
         self.served += 1
         self.server_state.total_requests += 1
         if self.transport.is_closing():
@@ -177,12 +178,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._served = cycle
         task = self.loop.create_task(cycle.run(cast("ASGIApp", self.app), self.tasks, self.endpoint))
         if not task.done():
-            # An eager one may be.
+            # An eagerly started task may have finished already.
             cycle.task = task
             self.tasks.add(task)
 
     def _open_cycle(self) -> Cycle | None:
-        """Return the cycle whose request is being read, unless nobody wants it any more."""
+        """Return the cycle whose request is being read, unless its response is over."""
         cycle: Cycle | None = self.cycle
         if cycle is None or cycle.response_complete or cycle.scope is not self.scope:
             return None
@@ -191,66 +192,67 @@ class BoundedConnection(HttpToolsProtocol):
     # --- the end ------------------------------------------------------------------------------------------------
 
     def take_leave(self) -> None:
-        """Let the next response be the last: it says ``Connection: close``, so that no client sends another request.
+        """Make the next response the last one, with ``Connection: close``, so that no client sends another request.
 
-        uvicorn closes a connection that rests without a word, and a client may be writing into it just then.
+        uvicorn closes an idle connection without notice, just when a client may be writing to it.
         """
         self._keeps = False
         last = self._waiting[-1] if self._waiting else self._served
         if last is not None and not last.response_started:
             last.keep_alive = False
 
-    # --- where it stands ----------------------------------------------------------------------------------------
+    # --- state
+    # ----------------------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
-        """Take note that the client does not keep up."""
+        """Note that the client reads too slowly."""
         self.pauses += 1
         super().pause_writing()
 
     @property
     def reads_head(self) -> bool:
-        """Whether a head is awaited, or has begun and not ended."""
+        """Whether a head is awaited, or has begun and is not complete."""
         cycle: Cycle | None = self.cycle
         return cycle is None or cycle.scope is not self.scope
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is served, and the client is still sending."""
+        """Whether nothing is being served and the client is still sending."""
         cycle: Cycle | None = self.cycle
         return self.reads_head or (cycle is not None and cycle.response_complete and cycle.more_body)
 
     @property
     def is_resting(self) -> bool:
-        """Whether the last request has its response, and nothing has come since."""
+        """Whether the last request was answered, and nothing has come since."""
         cycle: Cycle | None = self.cycle
         return cycle is not None and cycle.response_complete and not self.is_idle
 
     @property
     def is_stuck(self) -> bool:
-        """Whether more waits for the client than should."""
+        """Whether more data waits for the client than should."""
         return self.flow.write_paused
 
 
 @functools.lru_cache(64)
 def _split(url: bytes, root: str) -> tuple[str, bytes, bytes]:
-    """Take the target of a request apart: path, raw path, query."""
+    """Split the target of a request: path, raw path, query."""
     parsed = httptools.parse_url(url)
     path = parsed.path.decode("ascii")
     return root + (unquote(path) if "%" in path else path), root.encode("ascii") + parsed.path, parsed.query or b""
 
 
 def bounded_by(limits: Limits, endpoint: Endpoint | None = None) -> type[BoundedConnection]:
-    """Make the class of connections with these limits. ``endpoint``: serves their requests in the application's place.
+    """Make the class of connections with these limits. ``endpoint``: serves their requests instead of the application.
 
-    For one that only sees to the lifespan, which uvicorn has begun before it accepts a connection.
+    For an application whose only other purpose is the lifespan, which uvicorn starts before it accepts connections.
     """
     return type("Connection", (BoundedConnection,), {"limits": limits, "endpoint": endpoint})
 
 
 class Sweep:
-    """Looks at every connection now and then, and ends those that have come no further for too long.
+    """Checks all connections periodically, and ends those that have made no progress for too long.
 
-    One clock for all of them: a request costs nothing by it.
+    One timer serves all connections, so that a request costs nothing.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -258,7 +260,7 @@ class Sweep:
         self._seen: dict[Any, tuple[object, float]] = {}
 
     def __call__(self, connections: Iterable[Any], now: float) -> None:
-        """Look at the connections; ``now`` in seconds, by any clock that goes forward."""
+        """Check the connections; ``now`` is in seconds, by any clock that only increases."""
         seen: dict[Any, tuple[object, float]] = {}
         for each in list(connections):
             state, patience = self._state(each)
@@ -275,10 +277,10 @@ class Sweep:
         self._seen = seen
 
     def _state(self, connection: Any) -> tuple[tuple[object, ...] | None, float]:
-        """Say where a connection stands, and how long it may stand there; ``None`` if it is well."""
+        """Return the state of a connection and how long it may last; ``None`` if nothing is wrong."""
         is_ours = isinstance(connection, BoundedConnection)
         if connection.transport.is_closing() or (is_ours and connection.is_stuck):
-            # While it is so, nothing is added to what waits.
+            # In this state nothing is added to the data that waits.
             left: int = connection.transport.get_write_buffer_size() // _STEP
             return ("writes", connection.pauses if is_ours else 0, left), self._limits.stall
         if is_ours and connection.is_idle:

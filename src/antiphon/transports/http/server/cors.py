@@ -1,7 +1,7 @@
-"""What a browser wants to hear before it lets a page talk to us, and read the answer (CORS, fetch.spec.whatwg.org).
+"""The headers by which a browser lets a page call this server and read the response (CORS, fetch.spec.whatwg.org).
 
-Says nothing about who may call: pages that may not are refused by ``guards`` before this is asked. A page is always
-answered by its own name, never by ``*``.
+This does not decide who may call: ``guards`` refuses other pages before this. A page is always answered with its own
+origin, never with ``*``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _VARY: HeaderPair = (b"vary", b"Origin")
 _MAX_AGE: HeaderPair = (b"access-control-max-age", b"600")
 
 _MOST_ASKED = 4096
-"""Bytes of ``Access-Control-Request-Headers`` that are read."""
+"""Most bytes of ``Access-Control-Request-Headers`` that are read."""
 
 
 def answers_page(http: Http) -> bool:
-    """Let the page that sent this request read its answer; tell whether it only asks what it may send.
+    """Allow the page that sent this request to read the response; tell whether the request is a preflight.
 
-    Call it once the guard has let the request in.
+    Call it after the guard has accepted the request.
     """
     origin = http.headers.get(b"origin")
     if origin is None:
@@ -34,7 +34,7 @@ def answers_page(http: Http) -> bool:
 
 
 async def send_preflight(http: Http, methods: bytes) -> None:
-    """Say which methods and headers a page may send. ``methods`` as in ``Allow``."""
+    """Respond with the methods and headers that a page may send. ``methods`` as in ``Allow``."""
     asked = http.headers.get(b"access-control-request-headers", b"")[:_MOST_ASKED].split(b",")
     named = (name.strip().lower() for name in asked)
     allowed = b", ".join(name for name in named if name in _HEADERS or _is_ours(name))
@@ -45,7 +45,7 @@ async def send_preflight(http: Http, methods: bytes) -> None:
 
 
 def _is_ours(name: bytes) -> bool:
-    """Tell whether a header is the protocol's: ``Mcp-Param-*`` has as many names as there are parameters."""
+    """Tell whether a header belongs to the protocol; ``Mcp-Param-*`` has as many names as there are parameters."""
     return name.startswith(_OURS) and name.replace(b"-", b"").isalnum()
 
 

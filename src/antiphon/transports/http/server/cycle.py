@@ -1,9 +1,9 @@
-"""One request of an HTTP/1.1 connection, and its response, as an ASGI application sees them: ``receive`` and ``send``.
+"""One request of an HTTP/1.1 connection and its response, as an ASGI application uses them: ``receive`` and ``send``.
 
-What uvicorn's own cycle does, with less: the head of a response whose length is known goes out with its body, lines
-that were sent before are not checked again, and nothing is set up to wait with unless somebody waits. An echo over this
-costs 40 % less above the socket than over uvicorn's own. What arrives when, and how connections end, is
-``connections``' business. Imports uvicorn, and so is imported only where something is served.
+It replaces uvicorn's own cycle with less work: the head of a response of known length is sent together with its body,
+header lines that were sent before are not validated again, and events to wait on are made only when needed. An echo
+takes 40 % less time above the socket. ``connections`` handles arriving data and the end of connections. This module
+imports uvicorn, so it is imported only by programs that serve.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection"))
 _NO_BODY = (204, 304)
 _LAST_CHUNK = b"0\r\n\r\n"
 _JOINED = 64 * 1024
-"""Bytes of a body from which a second write is cheaper than a copy."""
+"""Size of a body in bytes from which a second write is cheaper than a copy."""
 _FAILED = b"Internal Server Error"
 _FAILED_HEADERS: list[HeaderPair] = [
     (b"content-type", b"text/plain; charset=utf-8"),
@@ -39,7 +39,7 @@ _FAILED_HEADERS: list[HeaderPair] = [
 
 
 class Cycle(AtOnce):
-    """A request and its response. ``ended`` is called once the response is complete."""
+    """A request and its response. ``ended`` is called when the response is complete."""
 
     __slots__ = (
         "_body", "_ended", "_event", "_expects_continue", "_flow", "_has_news", "_head", "_is_chunked", "_is_framed",
@@ -64,11 +64,11 @@ class Cycle(AtOnce):
         """Headers of every response."""
         self.keep_alive = keep_alive
         self.task: asyncio.Task[None] | None = None
-        """What runs ``run``, where it is in a table of tasks."""
+        """The task of ``run``, if it is in a table of tasks."""
         self.disconnected = False
-        """The client is gone."""
+        """Whether the client is gone."""
         self.more_body = True
-        """The end of the request has not arrived."""
+        """Whether the end of the request has not arrived yet."""
         self.response_started = False
         self.response_complete = False
         self._flow = flow
@@ -78,16 +78,16 @@ class Cycle(AtOnce):
         self._has_news = False
         self._event: asyncio.Event | None = None
         self._head = b""
-        """What is to go out with the first piece of the body."""
+        """Head that is sent with the first piece of the body."""
         self._is_framed = self._is_chunked = False
         self._left = 0
-        """Bytes of the body that were announced, and not sent."""
+        """Bytes of the body that were announced and not sent yet."""
         self._tasks: Collection[object] = ()
 
-    # --- what the connection says -------------------------------------------------------------------------------
+    # --- called by the connection -------------------------------------------------------------------------------
 
     def feed(self, piece: bytes) -> int:
-        """Take a piece of the body; return how many bytes wait to be received."""
+        """Add a piece of the body; return how many bytes wait to be received."""
         if not self._body:
             self._body = piece
         else:
@@ -100,15 +100,15 @@ class Cycle(AtOnce):
         return len(self._body)
 
     def note(self) -> None:
-        """Let whoever waits in ``receive`` look again."""
+        """Wake the task that waits in ``receive``."""
         self._has_news = True
         if self._event is not None:
             self._event.set()
 
     async def run(self, app: ASGIApp, tasks: set[asyncio.Task[None]], endpoint: Endpoint | None = None) -> None:
-        """Have an application respond, and see to it that there is a response. Its task leaves ``tasks`` by itself.
+        """Run an application, and make sure that there is a response. The task removes itself from ``tasks``.
 
-        ``endpoint``: one of ours, in the application's place; it is offered what can be done in one step.
+        ``endpoint``: one of ours to call instead of the application; it can respond in one step.
         """
         self._tasks = tasks
         try:
@@ -126,7 +126,7 @@ class Cycle(AtOnce):
         finally:
             self._ended = _nothing
             if self.task is not None:
-                # A callback of the task's would be one more turn of the event loop.
+                # A callback of the task would take one more turn of the event loop.
                 tasks.discard(self.task)
                 self.task = None
 
@@ -140,7 +140,7 @@ class Cycle(AtOnce):
     # --- ASGI ---------------------------------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """Give the next part of the request, or say that the client is gone or has its response."""
+        """Return the next part of the request, or that the client is gone or has its response."""
         if self._expects_continue and not self.transport.is_closing():
             self._expects_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -155,7 +155,7 @@ class Cycle(AtOnce):
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
-        """Take the head of the response, or a part of its body."""
+        """Handle the head of the response, or a part of its body."""
         if self._flow.write_paused and not self.disconnected:
             await self._flow.drain()
         if self.disconnected:
@@ -231,7 +231,7 @@ class Cycle(AtOnce):
     # --- the response -------------------------------------------------------------------------------------------
 
     def _send_head(self, status: int, headers: Iterable[HeaderPair]) -> None:
-        # Anew, since a head that could not be sent may have been begun before.
+        # Reset, since a head that could not be sent may have been started before.
         self._is_framed, self._is_chunked, self._left = False, False, 0
         lines = [STATUS_LINE[status]]
         for name, value in (*self.defaults, *headers):
@@ -251,7 +251,7 @@ class Cycle(AtOnce):
             self._write(b"")
 
     def _frame(self, name: bytes, value: bytes) -> bool:
-        """Take note of a header that says how the body travels; tell whether it is to be written here."""
+        """Note a header that says how the body is framed; tell whether it is to be written here."""
         if name == b"connection":
             if b"close" in [token.strip() for token in value.lower().split(b",")]:
                 self.keep_alive = False
@@ -298,4 +298,4 @@ def _chunk(data: bytes) -> bytes:
 
 
 def _nothing() -> None:
-    """Keep an application that is done from ending a later response."""
+    """Keep an application that has finished from ending a later response."""

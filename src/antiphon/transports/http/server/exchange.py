@@ -1,7 +1,7 @@
-"""One POST that carries a request: collect what the engine sends for it, and answer with JSON or with a stream.
+"""One POST with a request: collects what the engine sends for it, and responds with JSON or a stream.
 
-JSON as long as nothing but the reply has to be sent; the first other frame, or a handler that takes its time, turns the
-response into server-sent events. Costs no task, no queue and no future where the handler does not wait.
+The response is JSON if nothing but the reply is sent; the first other frame, or a handler that takes long, turns it
+into server-sent events. Needs no task, queue or future if the handler does not wait.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from antiphon.transports.http.server.stream import Stream
 __all__ = ["Exchange"]
 
 _UNWATCHED = 0.05
-"""Seconds a handler may wait before its client is watched: what is answered sooner does not pay for the task."""
+"""Seconds a handler may wait before the connection is watched; a reply before that saves the task."""
 
 
 class Exchange(Struct, eq=False):
-    """A request and its response. What differs between the eras is in the subclasses.
+    """A request and its response; the subclasses have the differences between the eras.
 
-    A struct, since one is made for every request.
+    It is a struct because one is made for every request.
     """
 
     modern: ClassVar[bool] = False
@@ -37,15 +37,15 @@ class Exchange(Struct, eq=False):
     reply: Frame | None = None
     """The reply, while it can be sent as JSON."""
     stream: Stream | None = None
-    """The stream, once something else had to be sent."""
+    """The stream, once something other than the reply had to be sent."""
     gone: bool = False
-    """The client has closed the connection."""
+    """Whether the client has closed the connection."""
     waited: bool = False
-    """The reply was not there at once."""
+    """Whether the reply was not there at once."""
     sent: bool = False
-    """The reply was sent where it was taken."""
+    """Whether the reply was sent by ``take``."""
     _sends: bool = False
-    """It may be sent there: no header is added to it."""
+    """Whether ``take`` may send it, because no header is added."""
     _status: int | None = None
     _done: asyncio.Future[None] | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -53,29 +53,32 @@ class Exchange(Struct, eq=False):
     _pump: asyncio.Task[None] | None = None
     _carrier: Carrier | None = None
 
-    # --- the era's part -----------------------------------------------------------------------------------------
+    # --- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def new_stream(self) -> Stream:
         """Make the stream for this request."""
         return Stream()
 
     def disconnected(self) -> None:
-        """Take note that the client has closed the connection."""
+        """Note that the client has closed the connection."""
 
     def aside(self, frame: Frame) -> Awaitable[None] | None:
-        """Take a frame that may not go on this response, since it shall be JSON."""
+        """Handle a frame that cannot be part of this response, because it must be JSON."""
 
-    # --- what the engine sends ----------------------------------------------------------------------------------
+    # --- called by the engine
+    # -------------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> Awaitable[None] | None:
-        """Take a frame that belongs to the request, as ``Channel.send`` does."""
+        """Handle a frame that belongs to the request, as ``Channel.send`` does."""
         if self.stream is None:
             if frame.final:
                 self.reply = frame
                 if self._done is not None:
                     if self._sends and frame.data and self._http.at_once.is_alone:
-                        # Before its task wakes: 5 % of a round of sampling. Where others are served, writes that go
-                        # out together are worth more, 6 % with 16 in flight.
+                        # Sent before its task wakes, which saves 5 % of a round of sampling.
+                        # If other requests are being served, joined writes save more: 6 %
+                        # with 16 in flight.
                         self.sent = json_at_once(self._http, self._status_of(frame.code), frame.data)
                     self._finish()
                 return None
@@ -100,17 +103,18 @@ class Exchange(Struct, eq=False):
         return False
 
     def end(self, status: int = 202) -> None:
-        """Give the request up: no reply will come. Where no stream is open, the response is this status."""
+        """End the request without a reply. If no stream is open, the response has this status."""
         if self.stream is not None:
             self.stream.finish()
         elif self.reply is None:
             self._status = status
         self._finish()
 
-    # --- its course ---------------------------------------------------------------------------------------------
+    # --- course
+    # ---------------------------------------------------------------------------------------------------
 
     def answer(self) -> Awaitable[None]:
-        """Respond, once the peer has been given the request."""
+        """Respond, after the peer was given the request."""
         reply = self.reply
         if reply is not None and reply.data and not self.gone:
             return send_json(self._http, 200 if reply.code is None else self._status_of(reply.code), reply.data)
@@ -120,7 +124,7 @@ class Exchange(Struct, eq=False):
         return status_of(code, modern=self.modern)
 
     async def until_answered(self, *, responds: bool = False) -> None:
-        """Wait for the reply, where it comes later, from elsewhere; or until it is clear that none will come.
+        """Wait for a reply that comes later, or until it is clear that none will come.
 
         ``responds``: and send it.
         """
@@ -133,14 +137,14 @@ class Exchange(Struct, eq=False):
             await self.respond()
 
     def _is_settled(self) -> bool:
-        """Tell whether nothing is to be waited for, but what is on its way to the client."""
+        """Tell whether there is nothing more to wait for except data in flight to the client."""
         if self.stream is not None:
-            # A legacy call goes on without its client, and its stream with it.
+            # A legacy call continues without its client, and so does its stream.
             return self.stream.complete or (self.modern and not self.stream.is_passed_through)
         return self.reply is not None or self._status is not None or self.gone
 
     async def respond(self, extra: tuple[HeaderPair, ...] = ()) -> None:
-        """Send the reply, or wait until the stream has taken it to the client."""
+        """Send the reply, or wait until the stream has sent it."""
         if self._pump is not None:
             await self._pump
         elif self.gone or self.stream is not None:
@@ -148,11 +152,11 @@ class Exchange(Struct, eq=False):
         elif self.reply is not None and self.reply.data:
             await send_json(self._http, self._status_of(self.reply.code), self.reply.data, extra)
         else:
-            # There is no reply, and yet every POST needs a response.
+            # There is no reply, but every POST needs a response.
             await send_empty(self._http, self._status or 202)
 
     def let_go(self) -> None:
-        """End what was begun for the request. Needed however it ended."""
+        """Release what was started for the request. Must be called however it ended."""
         if self._timer is not None:
             self._timer.cancel()
         if self._watch is not None:
@@ -160,11 +164,11 @@ class Exchange(Struct, eq=False):
         if self._pump is not None:
             self._pump.cancel()
         if self.stream is not None and self._carrier is not None:
-            # The pump may not have begun.
+            # The task that sends may not have started.
             self.stream.unexpect(self._carrier)
 
     def waits(self) -> None:
-        """Take note that the handler takes time: if it takes more, the connection is watched."""
+        """Note that the handler takes time; if it takes longer, the connection is watched."""
         if not self.waited:
             self.waited = True
             self._timer = asyncio.get_running_loop().call_later(_UNWATCHED, self._begin_watch)
@@ -179,7 +183,7 @@ class Exchange(Struct, eq=False):
             self._timer = loop.call_later(self._settings.patience - _UNWATCHED, self._lose_patience)
 
     def start_stream(self, data: bytes = b"") -> bool:
-        """Answer with server-sent events from now on; tell whether the first frame is sent with it."""
+        """Respond with server-sent events from now on; tell whether the first frame is sent with the head."""
         self.waits()
         self.stream = self.new_stream()
         if self.gone:
@@ -194,27 +198,27 @@ class Exchange(Struct, eq=False):
         return False
 
     def _end_silence(self) -> None:
-        """Have the stream kept alive, if nobody does yet, and the connection is watched as well: it takes its time."""
+        """Start keep-alive comments and watching the connection, if they have not begun: the handler takes long."""
         if self._watch is not None and self.stream is not None and self.stream.is_passed_through:
             silence = max(0.0, self._settings.keep_alive - _UNWATCHED)
             self._timer = asyncio.get_running_loop().call_later(silence, self.stream.slow_down)
 
     def _pump_on(self) -> None:
-        """Have a task do what had to wait."""
+        """Start a task for what had to wait."""
         assert self.stream is not None
         assert self._carrier is not None
         self._pump = asyncio.get_running_loop().create_task(self.stream.carry_on(self._carrier))
         self._finish()
 
     def release(self) -> None:
-        """End the response, and not the stream: its client comes back for the rest."""
+        """End the response but not the stream: the client reconnects for the rest."""
         if self.stream is None:
             self.start_stream()
         assert self.stream is not None
         self.stream.let_go()
 
     def _lose_patience(self) -> None:
-        # As long as nothing is sent, whoever is in between may think the connection dead.
+        # As long as nothing is sent, a proxy may consider the connection dead.
         if self.stream is None and self.reply is None and not self.gone and self._status is None:
             self.start_stream()
 

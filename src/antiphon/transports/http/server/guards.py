@@ -1,7 +1,7 @@
-"""Who may reach the endpoint at all: hosts, origins and bearers, each checked by itself, before anything is read.
+"""Access to the endpoint: hosts, origins and bearer tokens, each checked before anything else is read.
 
-2026-07-28 basic/transports/streamable-http, "Security & Endpoint": DNS rebinding makes a page's requests look local, so
-neither ``Host`` nor ``Origin`` vouches for the other. What a token means is the application's business.
+2026-07-28 basic/transports/streamable-http, "Security & Endpoint": with DNS rebinding a page's requests look local, so
+both ``Host`` and ``Origin`` must be checked. The application decides what a token means.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from antiphon.protocol.http.rules import Headers, Refusal
 __all__ = ["LOOPBACK", "CheckToken", "Guard", "TokenCheck"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""Names by which a machine calls itself."""
+"""Names of the machine for itself."""
 
 CheckToken = Callable[[str], "Awaitable[str | None] | str | None"]
-"""Takes a bearer token and returns the principal it stands for, or ``None`` if it stands for nobody.
-
-Only a non-empty text is a principal; whatever else is returned lets nobody in."""
+"""Returns the principal that a bearer token stands for, or ``None`` for nobody. Only a non-empty text is a principal;
+any other value refuses the request."""
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ log = logging.getLogger(__name__)
 class Guard:
     """Checks ``Host`` and ``Origin``.
 
-    ``hosts``: names (any port) or ``name:port``; ``origins``: ``scheme://host`` (any port where the host is a loopback
+    ``hosts``: names (any port) or ``name:port``; ``origins``: ``scheme://host`` (any port if the host is a loopback
     name or the entry ends in ``:*``). ``*`` allows all. ``None`` allows the loopback names.
     """
 
@@ -38,7 +37,7 @@ class Guard:
         self._origins = None if origins is None else frozenset(each.lower() for each in origins)
 
     def check(self, headers: Headers) -> Refusal | None:
-        """Refuse with 403 what comes by a foreign name or from a foreign page."""
+        """Refuse requests with a foreign host or from a foreign page (403)."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name, colon, port = host.rpartition(":")
         if (
@@ -67,14 +66,14 @@ def _without_port(authority: str) -> str:
 
 
 class TokenCheck:
-    """Checks bearer tokens through a hook of the application's."""
+    """Checks bearer tokens by a function of the application."""
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
         self._warned = False
 
     async def principal(self, headers: Headers) -> str | None:
-        """Return who sends this request, or ``None``, to be answered with 401."""
+        """Return the principal of this request, or ``None``, which is answered with 401."""
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not token:
             return None

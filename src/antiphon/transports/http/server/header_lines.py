@@ -1,4 +1,4 @@
-"""Headers as they are written. Those that were written before are not checked again."""
+"""Encoding of headers, with a cache of lines that were validated before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 @functools.lru_cache(256)
 def header_line(name: bytes, value: bytes) -> bytes:
-    """Write a header. Raises ``RuntimeError`` where it could not be read."""
+    """Encode a header. Raises ``RuntimeError`` if it is not valid."""
     if not name or _BAD_NAME.search(name) or _BAD_VALUE.search(value):
         raise RuntimeError(f"Invalid HTTP header: {name!r}")
     return b"%b: %b\r\n" % (name.lower(), value)
@@ -23,5 +23,5 @@ def header_line(name: bytes, value: bytes) -> bytes:
 
 @functools.lru_cache(64)
 def header_lines(headers: tuple[HeaderPair, ...]) -> bytes:
-    """Write several. Raises as ``header_line`` does."""
+    """Encode several headers. Raises ``RuntimeError`` if one is not valid."""
     return b"".join(header_line(name, value) for name, value in headers)

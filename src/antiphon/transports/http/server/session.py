@@ -1,7 +1,7 @@
-"""A legacy session over HTTP: its id, its requests and streams, and which frame goes where.
+"""A legacy session over HTTP: its id, its requests and streams, and which frame is sent on which stream.
 
-2025-11-25 basic/transports, "Session Management" and "Multiple Connections". Each message goes on one stream: what
-belongs to a request on that request's, all else on the one the client opens with GET.
+2025-11-25 basic/transports, "Session Management" and "Multiple Connections". Each message is sent on one stream:
+messages that belong to a request on that of the request, all others on the one the client opens with GET.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from antiphon.wire.envelope import Envelope, RequestId
 __all__ = ["LegacyExchange", "Session"]
 
 _STANDING = "0"
-"""Number of the stream that is opened with GET."""
+"""Number of the stream that a GET opens."""
 
 _OVERTAKEN = 30.0
-"""Seconds for which a cancellation is remembered whose request has not come: it has overtaken it, on another
-connection. Longer than a body may take to arrive, shorter than a client that counts anew takes to reuse an id."""
+"""Seconds for which a cancellation is remembered that came before its request, on another connection. Longer than a
+body may take to arrive, shorter than a client that restarts its counter takes to reuse an id."""
 
 _MAX_OVERTAKEN = 1_000
-"""Most of them that are remembered; the oldest is forgotten first."""
+"""Most cancellations that are remembered; the oldest is dropped first."""
 
 _LONGEST_ID = 128
-"""Characters of an id that is remembered."""
+"""Most characters of an id that is remembered."""
 
 _KEPT = 32
-"""How many streams that are complete a client may still resume."""
+"""Number of complete streams that a client may still resume."""
 
 
 class _Cancelled(Struct, rename="camel"):
@@ -64,7 +64,7 @@ _decode_reply = msgspec.json.Decoder(_Reply).decode
 
 
 class Session:
-    """One legacy client. It is the channel of its peer as well."""
+    """One legacy client. It is also the channel of its peer."""
 
     __slots__ = (
         "_count",
@@ -89,7 +89,7 @@ class Session:
         self.id = secrets.token_hex(16).encode()
         self.principal = http.principal
         self.revision: str | None = None
-        """What was agreed in the handshake; ``None`` before."""
+        """The agreed revision; ``None`` before the handshake."""
         self.used = 0.0
         """When it was last used, by the loop's clock."""
         self._settings = settings
@@ -98,10 +98,10 @@ class Session:
         self._count = 0
         self._over = False
         self._overtaken: dict[RequestId, float] | None = None
-        """Until when to remember that a request was cancelled which has not come yet, by its id."""
+        """By id of a request that was cancelled before it arrived: how long to remember this."""
         self._exchanges: dict[RequestId, LegacyExchange] = {}
         self._streams: OrderedDict[str, Stream] = OrderedDict()
-        # A list: an empty deque is ten times as large, and most sessions are idle.
+        # A list, because an empty deque takes ten times as much memory, and most sessions are idle.
         self._ended: list[Stream] = []
         """Streams that are complete, the oldest first."""
         self._standing: Stream | None = None
@@ -114,9 +114,9 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a client is there: it waits for a request, or reads a stream.
+        """Whether a client is present: it waits for a request, or reads a stream.
 
-        A call whose client has left goes on, for as long as its client may come back for what it says.
+        A call whose client has disconnected continues as long as the client may reconnect.
         """
         return self.is_awaited or any(stream.is_carried for stream in self._streams.values())
 
@@ -127,17 +127,17 @@ class Session:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether the agreed revision has several messages in one POST."""
+        """Whether the agreed revision allows several messages in one POST."""
         return takes_batches(self.revision)
 
     # --- the channel --------------------------------------------------------------------------------------------
 
     async def receive(self) -> Sequence[bytes | Oversized]:
-        """Say that nothing is to be received: every message is handed over."""
+        """Return an empty sequence: every message is passed in directly."""
         return ()
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
-        """Put a frame on the stream it belongs to, as ``Channel.send`` says."""
+        """Put a frame on the stream it belongs to, see ``Channel.send``."""
         if self._over:
             return None
         if frame.related_to is not None:
@@ -149,7 +149,7 @@ class Session:
         return self._standing_stream().put(frame.data)
 
     async def close(self) -> None:
-        """End every stream and request; the peer calls this when it ends."""
+        """End all streams and requests; called by the peer when it ends."""
         self._over = True
         for exchange in list(self._exchanges.values()):
             exchange.end(404)
@@ -160,22 +160,23 @@ class Session:
             await self._store.forget(f"{self._key}/{number}")
 
     def closed_error(self) -> ConnectionClosed:
-        """Say why it ended."""
+        """Return why it ended."""
         return ConnectionClosed("The session has ended")
 
     def release(self, id: RequestId) -> None:
-        """Close the connection of a request's stream; the client comes back for the rest.
+        """Close the connection of a request's stream; the client reconnects for the rest.
 
         2025-11-25 basic/transports, "Sending Messages": "the server MAY close the connection (without terminating the
         SSE stream) at any time in order to avoid holding a long-lived connection".
         """
         exchange = self._exchanges.get(id)
-        # A client that was given no id of an event could not come back.
+        # A client that has not received an event id cannot reconnect.
         if exchange is None or not is_priming(self.revision) or self._settings.json_only:
             return
         exchange.release()
 
-    # --- what arrives -------------------------------------------------------------------------------------------
+    # --- incoming messages
+    # ----------------------------------------------------------------------------------------
 
     async def serve(self, http: Http, envelope: Envelope) -> None:
         """Serve a request, and respond."""
@@ -195,21 +196,21 @@ class Session:
                 del self._exchanges[exchange.ids[0]]
 
     def begin(self, http: Http, envelope: Envelope) -> LegacyExchange:
-        """Make the exchange for a request whose id is free (``is_live``)."""
+        """Make the exchange for a request whose id is not in use (see ``is_live``)."""
         assert isinstance(envelope.id, int | str)
         exchange = LegacyExchange(http, self._settings, _session=self, ids=[envelope.id])
         self._exchanges[envelope.id] = exchange
         return exchange
 
     def enter(self, id: RequestId, exchange: LegacyExchange) -> None:
-        """Let the frames of a request go to an exchange."""
+        """Send the frames of a request to an exchange."""
         exchange.ids.append(id)
         self._exchanges[id] = exchange
 
     def finish(self, exchange: LegacyExchange) -> Awaitable[None] | None:
-        """Let go of an exchange; what a client may still resume is kept, within bounds.
+        """Remove an exchange; streams that a client may still resume are kept, within limits.
 
-        Returns what is to be awaited, where the store takes its time to forget.
+        Returns an awaitable if the store needs time to forget.
         """
         for id in exchange.ids:
             self._exchanges.pop(id, None)
@@ -224,7 +225,7 @@ class Session:
         return id in self._exchanges
 
     def take(self, envelope: Envelope) -> Awaitable[None] | None:
-        """Take a notification or a response. Returns what is to be awaited, mostly nothing."""
+        """Handle a notification or a response. Returns an awaitable only if there is something to wait for."""
         wait = self.peer.tell(envelope)
         if envelope.method == "notifications/cancelled":
             self._note_cancelled(envelope)
@@ -245,12 +246,12 @@ class Session:
             overtaken[id] = asyncio.get_running_loop().time() + _OVERTAKEN
 
     def _was_cancelled(self, id: object) -> bool:
-        """Tell whether a request that arrives now was cancelled before: nobody waits for it."""
+        """Tell whether a request that arrives now was cancelled before."""
         until = (self._overtaken or {}).pop(cast("RequestId", id), 0.0)
         return until > asyncio.get_running_loop().time()
 
     def opened(self, reply: Frame | None) -> bool:
-        """Take note of the reply to ``initialize``; ``False`` if it is an error."""
+        """Note the reply to ``initialize``; returns ``False`` if it is an error."""
         if reply is None:
             return False
         result = _decode_reply(reply.data).result
@@ -261,7 +262,7 @@ class Session:
     # --- streams ------------------------------------------------------------------------------------------------
 
     async def listen(self, http: Http, last_event: bytes | None) -> bool:
-        """Carry a stream on a GET until the client leaves: the one named by ``Last-Event-ID``, or the standing one.
+        """Respond to a GET with a stream until the client leaves: that of ``Last-Event-ID``, or the standing one.
 
         Returns ``False``, with nothing sent, if there is no such stream (any more).
         """
@@ -297,7 +298,7 @@ class Session:
 
     def _forget_oldest(self, ended: Stream) -> Awaitable[None] | None:
         self._ended.append(ended)
-        # One that is being resumed is looked at again with the next that ends.
+        # A stream that is being resumed is considered again when the next one ends.
         if len(self._ended) <= _KEPT or self._ended[0].is_carried:
             return None
         cursor = self._ended.pop(0).cursor
@@ -307,7 +308,7 @@ class Session:
 
 
 class LegacyExchange(Exchange, eq=False, kw_only=True):
-    """A request, or those of a batch, of a legacy session."""
+    """A request of a legacy session, or the requests of a batch."""
 
     _session: Session
     ids: list[RequestId] = field(default_factory=list)
@@ -317,11 +318,11 @@ class LegacyExchange(Exchange, eq=False, kw_only=True):
         return self._session.new_stream()
 
     def aside(self, frame: Frame) -> Awaitable[None] | None:
-        """Put it on the stream the client may have opened with GET."""
+        """Put it on the stream that the client may have opened with GET."""
         return self._session.send(Frame(frame.data))
 
     def withdrawn(self) -> None:
-        """Take note that the client has cancelled it."""
+        """Note that the client has cancelled it."""
         self.end()
 
 

@@ -1,4 +1,4 @@
-"""The table of legacy sessions: how many there may be, and when one that nobody uses is ended."""
+"""The table of legacy sessions: their number, and the end of those that are not used."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ log = logging.getLogger(__name__)
 
 
 _SHARE = 4
-"""A principal may have a quarter of the sessions, once half of them are taken."""
+"""Once half of the sessions are in use, a principal may have at most a quarter of them."""
 
 
 class Sessions:
-    """Sessions by their ids."""
+    """Sessions by id."""
 
     def __init__(self, limit: int, idle_timeout: float) -> None:
         self._limit = limit
         self._idle_timeout = idle_timeout
         self._sessions: dict[bytes, Session] = {}
         self._owned: dict[str, int] = {}
-        """How many each principal has."""
+        """Number of sessions of each principal."""
         self._time: Callable[[], float] = float
-        """The clock of the loop that sessions live in."""
+        """The clock of the loop that the sessions belong to."""
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -35,9 +35,9 @@ class Sessions:
         return len(self._sessions)
 
     def is_full(self, principal: str | None) -> bool:
-        """Tell whether there is no place for another one of this principal; those that are over make room first.
+        """Tell whether this principal can have no further session; expired ones are removed first.
 
-        Once half of the places are taken, nobody who is known may have more than a quarter of all.
+        Once half of the places are in use, an authenticated principal may have at most a quarter of all.
         """
         if not self._has_place(principal):
             self._sweep()
@@ -60,11 +60,11 @@ class Sessions:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being served whose client is there."""
+        """Whether a request is being served whose client is connected."""
         return any(session.is_awaited for session in self._sessions.values())
 
     def add(self, session: Session) -> None:
-        """Keep a session from now on."""
+        """Add a session."""
         self._time = asyncio.get_running_loop().time
         self.touch(session)
         self._sessions[session.id] = session
@@ -74,7 +74,7 @@ class Sessions:
             self._tick()
 
     def find(self, id: bytes, principal: str | None) -> Session | None:
-        """Find a live session, and note that it is used. Another principal's is not found."""
+        """Find a live session of this principal, and note that it is used."""
         session = self._sessions.get(id)
         if session is None or session.principal != principal:
             return None
@@ -89,14 +89,14 @@ class Sessions:
         session.used = self._time()
 
     def drop(self, session: Session) -> None:
-        """Forget a session and let it end in the background."""
+        """Remove a session and let it end in the background."""
         self._forget(session)
         task = asyncio.get_running_loop().create_task(end(session))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     async def remove(self, session: Session) -> None:
-        """Forget a session and end it."""
+        """Remove a session and end it."""
         self._forget(session)
         await end(session)
 

@@ -1,8 +1,8 @@
-"""uvicorn, told to stop: what the application holds open is ended first, else its streams would outlive the signal.
+"""Shutdown of uvicorn: the application's open streams are ended first, because they would delay the exit.
 
-uvicorn waits for open responses before it ends the application's lifespan, and a stream that a client listens to ends
-only with the application. Bounds its connections, too. Imports uvicorn, and so is imported only where something is
-served.
+uvicorn waits for open responses before it ends the application's lifespan, but a stream that a client listens to ends
+only with the application. Also applies the limits of connections. This module imports uvicorn, so it is imported only
+by programs that serve.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from antiphon.transports.http.server.connections import BoundedConnection, Limit
 __all__ = ["GracefulServer"]
 
 _LEAVE = 0.5
-"""Seconds in which a connection that is kept may still bring a request, and hears that it was the last: far longer
-than a request is under way, and short beside what open requests are given. What rests after it is closed."""
+"""Seconds in which an idle connection may still bring a request, whose response then closes it. Far longer than a
+request is in flight, short compared with the time for open requests. Connections idle after that are closed."""
 
 _TICKS = 10
-"""Of uvicorn's clock between two looks at the connections: a second."""
+"""Ticks of uvicorn's clock between two checks of the connections: a second."""
 
 
 class GracefulServer(uvicorn.Server):
     """A uvicorn server that closes its application as soon as it no longer accepts connections.
 
-    ``limits`` are those of its connections, as far as they are times; the others are in the class that
-    ``connections.bounded_by`` makes for the configuration.
+    ``limits`` has the time limits of its connections; the other limits are in the class that ``connections.bounded_by``
+    makes.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class GracefulServer(uvicorn.Server):
         self._sweep = Sweep(limits or Limits())
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is due ten times a second."""
+        """Do the work that is due, ten times a second."""
         if counter % _TICKS == 0:
             self._sweep(self.server_state.connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting, let the application end what is open, then do as uvicorn does."""
+        """Stop accepting connections, let the application end what is open, then continue as uvicorn does."""
         for server in self.servers:
             server.close()
         for each in sockets or ():
@@ -57,7 +57,7 @@ class GracefulServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _take_leave(self) -> None:
-        """Have the connections that are kept between requests closed without losing what comes on them."""
+        """Close idle connections without losing requests that are already in flight."""
         for each in self._kept():
             each.take_leave()
         if self._resting():
@@ -73,7 +73,7 @@ class GracefulServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Stop at SIGINT and SIGTERM. Whoever asked for the end, and got it in order, need not kill us as well."""
+        """Stop at SIGINT and SIGTERM, without raising the signal again after an orderly end."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()

@@ -1,6 +1,6 @@
-"""One HTTP response that carries server-sent events: its head, its pieces, its signs of life, its end.
+"""One HTTP response with server-sent events: its head, its data, keep-alive comments, its end.
 
-What it carries, and when, is ``stream``'s business.
+``stream`` decides what is sent.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from antiphon.transports.http.server.asgi import HeaderPair, Http
 __all__ = ["Carrier", "Lost"]
 
 STALL = 30.0
-"""Seconds a client may read nothing before its connection counts as lost: its stream can be resumed."""
+"""Seconds without reading after which a client's connection counts as lost; its stream can be resumed."""
 
 _HEADERS: tuple[HeaderPair, ...] = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
-    # Asked for by 2026-07-28: else nginx holds events back until its buffer is full.
+    # Required by 2026-07-28: otherwise nginx delays events until its buffer is full.
     (b"x-accel-buffering", b"no"),
 )
 
 
 class Lost(Exception):
-    """The connection of a carrier is gone."""
+    """The connection of a carrier is lost."""
 
 
 class Carrier:
@@ -47,14 +47,14 @@ class Carrier:
         self._lost = False
         self._is_complete = False
         self.stopped = False
-        """It shall carry nothing more."""
+        """Whether it must send nothing more."""
 
     def begin(self, first: bytes) -> bool:
-        """Send the head of the response and what comes first, if that can be done in one step; else do nothing."""
+        """Send the head of the response and the first data, if that is possible in one step; else do nothing."""
         return self._at_once.begin(200, _HEADERS, first)
 
     def pass_on(self, data: bytes, *, last: bool) -> bool:
-        """Do as ``write`` does and, after the ``last`` bytes, as ``end``, if that needs no waiting; else do nothing."""
+        """Like ``write``, and after the ``last`` bytes ``end``, if that needs no waiting; else do nothing."""
         if self.stopped or not self._at_once.write(data, last=last):
             return False
         if last:
@@ -68,7 +68,7 @@ class Carrier:
             await self._put({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
-        """Send bytes, the ``last`` with the end of the response.
+        """Send data, with ``last`` also the end of the response.
 
         Raises ``Lost`` if the client is gone, or has read nothing for half a minute.
         """
@@ -77,7 +77,7 @@ class Carrier:
             await self._put({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def end(self) -> None:
-        """End the response, if its connection is still there."""
+        """End the response, if its connection still exists."""
         self.stopped = True
         try:
             if not self._lost and not self._is_complete:
@@ -88,17 +88,17 @@ class Carrier:
             self._note_end()
 
     async def pause(self) -> None:
-        """Wait for ``wake``; meanwhile show the client, and whoever is in between, that we live."""
+        """Wait for ``wake``, sending keep-alive comments for the client and any proxy meanwhile."""
         while not self.stopped and not await self._woken():
             await self.write(COMMENT)
 
     def wake(self) -> None:
-        """Say that there is something to send."""
+        """Signal that there is something to send."""
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(True)
 
     def stop(self, *, lost: bool = False) -> None:
-        """Carry nothing more; ``lost``: the connection is gone."""
+        """Send nothing more; ``lost``: the connection is gone."""
         self._lost = self._lost or lost
         self.stopped = True
         self.wake()

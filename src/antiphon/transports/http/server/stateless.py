@@ -1,7 +1,7 @@
-"""Modern requests: each brings everything with it, so any idle peer can serve it.
+"""Modern requests: each contains all its context, so any idle peer can serve it.
 
-2026-07-28 basic/transports/streamable-http. A peer that has answered with JSON holds nothing of that request and serves
-the next; every other is let go of. Closing a stream cancels its request.
+2026-07-28 basic/transports/streamable-http. A peer that has answered with JSON holds no state of that request and
+serves the next one; all others are dropped. Closing a stream cancels its request.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from antiphon.wire.envelope import Envelope, RequestId
 __all__ = ["Connect", "Stateless"]
 
 Connect = Callable[[Channel, "str | None", Mapping[str, str], bool], Peer]
-"""Makes a peer: for a channel, who the client is, its headers, and whether it is modern."""
+"""Makes a peer from a channel, the principal, the headers, and whether it is modern."""
 
 _POOL = 64
 
 
 class _Line:
-    """The channel of a pooled peer: it leads to whichever exchange is being served."""
+    """The channel of a pooled peer; it leads to the exchange that is being served."""
 
     __slots__ = ("exchange", "peer", "principal")
 
@@ -36,7 +36,7 @@ class _Line:
         self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), True)
 
     async def receive(self) -> Sequence[bytes | Oversized]:
-        """Say that nothing is to be received: every message is handed over."""
+        """Return an empty sequence: every message is passed in directly."""
         return ()
 
     def send(self, frame: Frame) -> Awaitable[None] | None:
@@ -107,7 +107,7 @@ class Stateless:
                 self._idle.append(line)
 
     async def _keep(self, line: _Line) -> None:
-        """Keep a peer for its principal's next request; the one that was kept longest makes room."""
+        """Keep a peer for its principal's next request; the one kept longest is dropped to make room."""
         if self._closed or line.peer.is_over:
             await line.peer.close()
             return
@@ -130,7 +130,7 @@ class Stateless:
                 line.exchange.end(503)
 
     def _take(self, http: Http) -> _Line:
-        """Find an idle peer of this principal's, the last one that was used first, or make one."""
+        """Return the idle peer of this principal that was used last, or make one."""
         idle, principal = self._idle, http.principal
         if idle and idle[-1].principal == principal:
             line = idle.pop()

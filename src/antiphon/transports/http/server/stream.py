@@ -1,7 +1,7 @@
-"""One stream of server-sent events, and which HTTP response carries it when.
+"""One stream of server-sent events, and the HTTP response that carries it.
 
-A stream outlives its carriers where the revision lets a client resume it (2025-11-25 basic/transports, "Resumability
-and Redelivery"): frames wait here while there is none. Which frames belong to a stream is decided by others.
+A stream outlives its responses if the revision lets a client resume it (2025-11-25 basic/transports, "Resumability and
+Redelivery"): frames wait here while there is none. Its users decide which frames belong to it.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ log = logging.getLogger(__name__)
 _HIGH = 256 * 1024
 _LEAST = 64 * 1024
 _MOST = 32 * 1024 * 1024
-# While nobody listens, this much waits for somebody who does.
+# Most bytes that wait while no client is connected.
 _DETACHED_BYTES = 1024 * 1024
 _DETACHED_FRAMES = 1000
 
 
 class Stream:
-    """Frames in order, and at most one carrier that takes them to the client."""
+    """Frames in order, and at most one carrier that sends them to the client."""
 
     __slots__ = ("_backlog", "_carrier", "_dropped", "_frames", "_room", "_slow_down", "complete", "cursor")
 
     def __init__(self, cursor: Cursor | None = None) -> None:
         self.cursor = cursor
         self.complete = False
-        """Nothing more will be put in."""
-        # A list: a stream mostly holds nothing, and an empty deque is ten times as large.
+        """Whether no more frames will be added."""
+        # A list, because a stream is usually empty, and an empty deque takes ten times as much memory.
         self._frames: list[bytes] = []
         self._backlog = 0
         self._dropped = 0
         self._carrier: Carrier | None = None
         self._slow_down: Callable[[], object] | None = None
-        """Given while frames are passed on without a task: has one made, for ``carry_on``."""
+        """Set while frames are passed on without a task; it starts the task that runs ``carry_on``."""
         self._room: Room | None = None
 
     @property
@@ -63,12 +63,12 @@ class Stream:
         if self._backlog <= _HIGH:
             return None
         if self._backlog > _MOST and len(self._frames) > 1:
-            # Senders were told to wait, and did not; memory is not the client's to fill.
+            # Senders were asked to wait, and did not: a client must not be able to fill our memory.
             self._carrier.stop(lost=True)
         return self._full()
 
     def finish(self) -> None:
-        """Let it end without a last frame."""
+        """End it without a last frame."""
         self.complete = True
         if self._dropped:
             self._count_dropped()
@@ -80,18 +80,18 @@ class Stream:
             self._carrier.wake()
 
     def let_go(self) -> None:
-        """End the response that carries it now, if any; the client is to come back for the rest."""
+        """End the response that carries it now, if any; the client reconnects for the rest."""
         self.slow_down()
         if self._carrier is not None:
             self._carrier.stop()
 
     def expect(self, carrier: Carrier) -> None:
-        """Know that ``carry`` comes with this carrier in a moment: what is put in meanwhile has a reader."""
+        """Note that ``carry`` will soon run with this carrier, so that frames added meanwhile have a reader."""
         if self._carrier is None:
             self._carrier = carrier
 
     def unexpect(self, carrier: Carrier) -> None:
-        """Know that ``carry`` did not come after all, or has ended."""
+        """Note that ``carry`` will not run with this carrier, or has ended."""
         if self._carrier is carrier:
             self._carrier = self._slow_down = None
             self._bound()
@@ -100,16 +100,16 @@ class Stream:
     # --- without a task -----------------------------------------------------------------------------------------
 
     def pass_through(self, carrier: Carrier, slow_down: Callable[[], object], data: bytes = b"") -> bool:
-        """Begin a response with a frame, and from now on pass on each at once, if that can be done in one step.
+        """Begin a response, and from now on pass on each frame at once, if that is possible in one step.
 
-        ``slow_down`` is called once, when something has to wait: it sees to it that ``carry_on`` runs. ``data``: the
-        first frame, if it is there already. Returns ``False``, with nothing done, where ``carry`` has to.
+        ``slow_down`` is called once, when something has to wait: it must start a task for ``carry_on``. ``data``: the
+        first frame, if there is one already. Returns ``False``, with nothing done, if ``carry`` must be used.
         """
         cursor = self.cursor
         if self._frames or (cursor is not None and not cursor.is_instant):
             return False
         first = b"" if cursor is None else cursor.opening()
-        # With the head: a frame of its own costs a write.
+        # Sent with the head, because a separate write is costly.
         if not carrier.begin(first + self._event(data) if data else first):
             return False
         if data and cursor is not None:
@@ -119,11 +119,11 @@ class Stream:
 
     @property
     def is_passed_through(self) -> bool:
-        """Whether no task carries it, but a client reads it."""
+        """Whether a client reads it without a task."""
         return self._slow_down is not None
 
     def slow_down(self) -> None:
-        """Have a task carry it, if none does and a client is there."""
+        """Have a task carry it, if none does and a client is connected."""
         slow_down, self._slow_down = self._slow_down, None
         if slow_down is not None:
             slow_down()
@@ -146,15 +146,15 @@ class Stream:
     # --- in a task ----------------------------------------------------------------------------------------------
 
     async def carry_on(self, carrier: Carrier) -> None:
-        """Send to a client, from a task, what ``pass_through`` could not."""
-        # Where there is nothing to send, it is the silence that has been too long.
+        """Send to a client, in a task, what ``pass_through`` could not."""
+        # If there is nothing to send, the silence has lasted too long.
         first = b"" if self._frames or carrier.stopped or self.complete else COMMENT
         await self._ending(carrier, self._flow(carrier, first))
 
     async def carry(self, carrier: Carrier, *, after: int | None = None) -> None:
-        """Send this stream to a client until it is complete or the carrier stops; the carrier before is stopped.
+        """Send this stream to a client until it is complete or the carrier stops; the previous carrier is stopped.
 
-        ``after``: send again what was sent after that event, first.
+        ``after``: first send again what was sent after that event.
         """
         before, self._carrier = self._carrier, carrier
         await self._ending(carrier, self._take_over(before, carrier, after))
@@ -179,14 +179,15 @@ class Stream:
             await carrier.end()
 
     async def _begin(self, after: int | None) -> bytes:
-        """Make what comes first: an event that only has an id, and what is sent again."""
+        """Return the beginning of a response: an event with only an id, and the events that are sent again."""
         cursor = self.cursor
         if cursor is None:
             return b""
         return cursor.opening(after) + (await cursor.since(after) if after is not None else b"")
 
     async def _flow(self, carrier: Carrier, first: bytes) -> None:
-        # What can travel together does, the end with the last event: a message of its own costs as much as a frame.
+        # Send together what is there, the end with the last event: a separate message costs as much as a
+        # frame.
         while first or not carrier.stopped:
             if first or self._frames:
                 events = first if carrier.stopped else first + await self._take()
@@ -200,7 +201,7 @@ class Stream:
                 await carrier.pause()
 
     async def _take(self) -> bytes:
-        """Take a few frames as events, kept before they are sent."""
+        """Take a few frames as events, which are stored before they are sent."""
         cursor = self.cursor
         events: list[bytes] = []
         size = 0
@@ -212,18 +213,19 @@ class Stream:
         return b"".join(events)
 
     def _bound(self) -> None:
-        """Keep what waits for a client within bounds; what answers a request is last, and so stays."""
+        """Limit what waits for a client. A reply is the last frame of its stream, and so is never dropped."""
         while len(self._frames) > 1 and (self._backlog > _DETACHED_BYTES or len(self._frames) > _DETACHED_FRAMES):
             self._backlog -= len(self._frames.pop(0))
             self._dropped += 1
             if self._dropped == 1:
-                # Not for each: a client that never reads would fill the log instead of the memory.
+                # Not logged for each one: a client that never reads would then fill the log instead
+                # of the memory.
                 log.warning("nobody reads a stream: its oldest messages are dropped")
         if self.complete:
             self._count_dropped()
 
     def _count_dropped(self) -> None:
-        """Say how much was dropped, once it is known: somebody reads again, or nothing more will come."""
+        """Log how many frames were dropped, when a client reads again or the stream ends."""
         dropped, self._dropped = self._dropped, 0
         if dropped > 1:
             log.warning("%d messages of a stream that nobody read were dropped", dropped)

@@ -1,4 +1,4 @@
-"""TLS of a server: certificate and key from files, and what is wrong with them in words."""
+"""TLS of a server: certificate and key from files, with clear error messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["server_context"]
 
 
 def server_context(cert: str | Path, key: str | Path | None = None, password: str | None = None) -> ssl.SSLContext:
-    """Make the context of a server: TLS 1.2 or newer, HTTP/1.1.
+    """Make the TLS context of a server: TLS 1.2 or newer, HTTP/1.1.
 
-    ``cert``: a PEM file, the server's certificate first, then those it builds on. ``key``: a PEM file; without it the
-    key is in ``cert``. ``password``: of an encrypted key; nobody is asked for it at a terminal.
+    ``cert``: a PEM file with the server's certificate first, then its chain. ``key``: a PEM file; by default the key is
+    in ``cert``. ``password``: of an encrypted key; nobody is asked for it at the terminal.
 
     Raises:
         ConfigError: a file is missing or cannot be read, or key and certificate do not belong together.
