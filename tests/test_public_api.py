@@ -123,6 +123,11 @@ def test_every_type_in_a_public_signature_is_public():
     assert public_surface.leaks() == []
 
 
+def test_every_parameter_of_the_public_api_has_its_line():
+    """Editors show the docstring beside the call: meaning, unit and default of each parameter are found at a glance."""
+    assert public_surface.undescribed() == []
+
+
 @pytest.mark.parametrize("place", public_surface.PLACES)
 def test_a_public_place_lists_what_is_in_it(place: str):
     """No name twice, none that is not there."""

@@ -1,4 +1,4 @@
-"""What users can name: the public places, and the types in their signatures that nobody could import from one.
+"""What users can name: the public places, the types in their signatures, and parameters that no docstring describes.
 
 A public place is a module whose ``__all__`` is a promise. Everything else may move at any time.
 """
@@ -6,6 +6,7 @@ A public place is a module whose ``__all__`` is a promise. Everything else may m
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -53,6 +54,39 @@ def leaks() -> list[str]:
                 if kind.__module__.split(".")[0] == "antiphon" and id(kind) not in named
             )
     return sorted(found)
+
+
+def undescribed() -> list[str]:
+    """List the parameters of public functions, methods and constructors that have no line in the docstring.
+
+    A method that implements one of an interface may refer to it instead: "See ``Store.commit``."
+    """
+    found: set[str] = set()
+    for name, value in public().items():
+        for place, function, words in _described(name, value):
+            if "See ``" in words:
+                continue
+            found.update(
+                f"{place}({parameter})"
+                for parameter in inspect.signature(function).parameters
+                if parameter not in {"self", "cls"} and not parameter.startswith("_")
+                if not re.search(rf"^ *{parameter}: ", words, re.MULTILINE)
+            )
+    return sorted(found)
+
+
+def _described(name: str, value: object) -> Iterator[tuple[str, Callable[..., Any], str]]:
+    """Yield each public function with its docstring; the class may describe what its constructor takes."""
+    if inspect.isfunction(value):
+        yield name, value, value.__doc__ or ""
+    elif inspect.isclass(value):
+        for member, what in inspect.getmembers_static(value):
+            function: Any = getattr(what, "__func__", what)
+            made = member == "__init__" and value.__name__ not in GIVEN and not getattr(value, "_is_protocol", False)
+            if inspect.isfunction(function) and (made or not member.startswith("_")) and _is_ours(what):
+                owner = next(kind for kind in value.__mro__ if member in vars(kind))
+                words = f"{value.__doc__}\n{owner.__doc__}\n{function.__doc__}" if made else function.__doc__ or ""
+                yield f"{name}.{member}", function, words
 
 
 def _hints(name: str, value: object) -> Iterator[tuple[str, object]]:

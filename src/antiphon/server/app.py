@@ -124,17 +124,19 @@ class Server(Features):
         return self._service.core.state
 
     def middleware(self, function: M, /) -> M:
-        """Put a function around every request: ``async (request, call_next) -> result``, as ``@server.middleware``.
+        """Put a function around every request; use it as ``@server.middleware``.
 
-        It may change the request (``call_next(request.replace(arguments={...}))``), answer it without ``call_next``,
-        change the result, or refuse by raising (``Rejected``, ``InvalidParams``). The function that was added first is
-        called first. Around a call that asks the client it runs once, from the first request to the result. What
-        connections already serve does not change: add it before the server runs.
+        The function may change the request (``call_next(request.replace(arguments={...}))``), answer it without
+        ``call_next``, change the result, or refuse by raising (``Rejected``, ``InvalidParams``). Functions are called
+        in the order they were added. A call that asks the client passes each of them once, from its first request to
+        its result. Add middleware before the server runs: open connections are not affected.
 
-        ``function``: takes a ``ServerRequest`` and a ``CallNext``, both in ``antiphon.server``.
+        Args:
+            function: ``async (request, call_next) -> result``; takes a ``ServerRequest`` and a ``CallNext``, both in
+                ``antiphon.server``.
 
         Raises:
-            ConfigError: it cannot be called.
+            ConfigError: the function cannot be called.
         """
         self._service.use(function)
         return function

@@ -1,8 +1,8 @@
 """Middleware: functions around every request that a server serves, each able to change, answer or refuse it.
 
-One that is added first is called first. Around a call that asks the client (2026-07-28 basic/patterns/mrtr) it runs
-once, however many requests the rounds take: from the first request to the result, as the handler itself does. What
-the session answers alone (the handshake, ``ping``, ``server/discover``) comes past no middleware.
+They are called in the order they were added. A call that asks the client (2026-07-28 basic/patterns/mrtr) passes each
+of them once, from the first request to the result, however many requests its rounds take. What the session answers by
+itself (the handshake, ``ping``, ``server/discover``) passes no middleware.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ __all__ = ["CallNext", "Middleware", "ServerRequest", "Stack"]
 class ServerRequest:
     """A request on its way to its handler.
 
-    ``method``: its name, such as ``tools/call``.
-    ``params``: the decoded params, of the method's type in ``antiphon.types``.
-    ``ctx``: the call it belongs to: who the client is (``ctx.request``), logging, progress, and every ask.
+    Args:
+        method: name of the method, such as ``tools/call``.
+        params: the decoded params, of the method's type in ``antiphon.types``.
+        ctx: the context of the request: who the client is (``ctx.request``), logging, progress, and all asks.
     """
 
     __slots__ = ("ctx", "method", "params")
@@ -40,16 +41,17 @@ class ServerRequest:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of ``tools/call`` or ``prompts/get``, as they came: not checked yet. Empty for all else."""
+        """The arguments of ``tools/call`` or ``prompts/get``, not validated yet; empty for other methods."""
         given = getattr(self.params, "arguments", None)
         if isinstance(given, Raw):
             given = decode(given, dict[str, Any]) if given else None
         return dict(given or {})
 
     def replace(self, **members: Any) -> ServerRequest:
-        """Return the same request with other params, to pass on: ``request.replace(arguments={...}, name="other")``.
+        """Return this request with other params, to pass on: ``request.replace(arguments={...}, name="other")``.
 
-        ``members``: those of ``params`` that change.
+        Args:
+            members: the members of ``params`` to change.
 
         Raises:
             TypeError: the params have no such member.
@@ -60,10 +62,10 @@ class ServerRequest:
 
 
 CallNext = Callable[[ServerRequest], Awaitable[Any]]
-"""Passes a request on: to the middleware added after this one, at last to the handler. Returns the result."""
+"""Passes a request to the next middleware, or to the handler. Returns the result."""
 
 Middleware = Callable[[ServerRequest, CallNext], Awaitable[Any]]
-"""``async (request, call_next) -> result``. The result is of the method's result type in ``antiphon.types``."""
+"""``async (request, call_next) -> result``. The result has the method's result type in ``antiphon.types``."""
 
 
 class Stack:
@@ -76,24 +78,24 @@ class Stack:
         return bool(self._functions)
 
     def add(self, function: Middleware) -> None:
-        """Add a function behind all others.
+        """Add a function after all others.
 
         Raises:
-            ConfigError: it cannot be called.
+            ConfigError: the function cannot be called.
         """
         if not callable(function):
             raise ConfigError(f"middleware is a function, async (request, call_next) -> result, not {function!r}")
         self._functions.append(function)
 
     def code(self) -> bytes:
-        """Return a digest of the code: after a deployment that changed it, no call goes on that began before."""
+        """Return a digest of the code: calls that began before the code changed do not continue after it."""
         return b"".join(digest_code(function) for function in self._functions)
 
     async def run(self, request: ServerRequest, handler: CallNext) -> Any:
-        """Pass a request through all functions to its handler; return what comes back.
+        """Pass a request through all functions to its handler; return the result.
 
         Raises:
-            TypeError: a function returned what is no result of the method; the message names the function.
+            TypeError: a function returned something that is no result of the method; the message names the function.
         """
         functions = tuple(self._functions)
 
@@ -109,7 +111,7 @@ class Stack:
 
 def _check(function: Middleware, method: str, result: object) -> None:
     expected = METHODS[method].result
-    # A subscription has no result before its end: what is passed back of one is None, from the handler on.
+    # A subscription has no result before its end, so its handler and all middleware return None.
     is_open = result is None and method == "subscriptions/listen"
     if expected is not None and not is_open and not isinstance(result, expected):
         name = getattr(function, "__qualname__", repr(function))

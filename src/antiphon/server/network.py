@@ -149,9 +149,10 @@ class ServerApp:
             await self._held.aclose()
 
     async def drain(self, grace: float | None = None) -> None:
-        """Take no more requests, let those that are open end, and end what would go on for ever: streams, sockets.
+        """Accept no more requests, let open ones end, and close streams and sockets, which would never end.
 
-        ``grace``: most seconds for that; without it those that the endpoint has by itself.
+        Args:
+            grace: most seconds for open requests; by default those of the endpoint.
         """
         await (self.endpoint.close() if self._drain is None else self._drain(grace))
 

@@ -23,7 +23,12 @@ __all__ = ["Elicited", "elicit_form", "elicit_visit"]
 
 
 class Elicited(Generic[T]):
-    """What the user did with a question; the type parameter is the type that was asked for."""
+    """What the user did with a question; the type parameter is the type that was asked for.
+
+    Args:
+        action: ``accept``, ``decline`` (the user refused) or ``cancel`` (the user closed the question).
+        value: the values of the form, in the type that was asked for; ``None`` unless it was accepted.
+    """
 
     __slots__ = ("action", "value")
 

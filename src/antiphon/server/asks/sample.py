@@ -198,7 +198,15 @@ def _mode(choice: str) -> Literal["auto", "required", "none"]:
 
 
 class Sample(Generic[T]):
-    """A completion: the model's last answer, the value made from it, and the conversation that led to it."""
+    """A completion: the model's last answer, the value made from it, and the conversation that led to it.
+
+    Args:
+        messages: the conversation, including the answer.
+        answer: the last answer.
+        value: the answer converted to ``result_type``; ``None`` without one.
+        turns: number of turns with the model.
+        by: whose model answered: the client's, or the server's own.
+    """
 
     __slots__ = ("answer", "by", "messages", "turns", "value")
 
