@@ -36,6 +36,15 @@ def test_a_part_that_does_not_exist_is_named(wrong: dict):
         Host(**wrong)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"undo": -1}, {"undo": 61}, {"undo": 5, "reviewer": None}, {"undo": 5, "reviewer": Person(approve)}]
+)
+def test_the_time_to_take_a_permission_back_is_bounded(wrong: dict):
+    """And is only for those whom the host itself asks."""
+    with pytest.raises(ConfigError, match="undo is"):
+        Host(**wrong)
+
+
 async def test_review_never_allows_what_would_be_asked():
     """But a deny rule still denies."""
     rules = (Rule(effect="deny", over_tokens=1000), Rule(effect="ask", tools=False))

@@ -20,7 +20,6 @@ from antiphon.host.catalogue import Catalogue
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.config import Config, load_config
 from antiphon.host.config.environment import model_of
-from antiphon.host.config.shape import Notify
 from antiphon.host.configured_host import Configured
 from antiphon.host.models.models import Models
 from antiphon.host.open import queue_in
@@ -98,23 +97,23 @@ def choose_host(
         configured,
         environ,
         provider=completes,
-        reviewer=Defaults() if yes else _reviewer(opened, review, configured.notify),
+        reviewer=Defaults() if yes else _reviewer(opened, review, configured),
         review="never" if yes else None,
         store=opened or usual_store(soon=soon),
         closes_store=True,
     )
 
 
-def _reviewer(store: Store | None, review: ReviewAt | None, notify: Notify) -> Reviewer:
+def _reviewer(store: Store | None, review: ReviewAt | None, config: Config) -> Reviewer:
     """Choose who is asked: whoever looks into the store where that is wanted, or where nobody sits here."""
     # Imported here: a command that asks nobody does not pay for it.
     from antiphon.host.terminal import TerminalReviewer
 
-    terminal = TerminalReviewer()
+    terminal = TerminalReviewer(undo=config.review.undo)
     if review == "queue" and store is None:
         raise ConfigError("--review queue needs a store to put the questions into: give --store, or configure one")
     if store is not None and review != "terminal" and (review == "queue" or not terminal.available):
-        return queue_in(store, notify)
+        return queue_in(store, config.notify)
     return terminal
 
 

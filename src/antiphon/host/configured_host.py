@@ -181,6 +181,7 @@ class Configured:
             review_timeout=self.config.review_timeout or REVIEW_TIMEOUT,
             generate_timeout=self.config.generate_timeout or GENERATE_TIMEOUT,
             store=self.store,
+            undo=self.config.review.undo if reviewer == "terminal" else None,
             budget=msgspec.structs.replace(settings.spending(), together=together),
             choose=chooser(self.provider, _allowed(settings.models)),
         )

@@ -24,6 +24,7 @@ from antiphon.host.pipeline.handover import Released
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.grants import Grants
+from antiphon.host.review.queue import MAX_UNDO
 from antiphon.host.review.review import Informed, Reviewer
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
@@ -82,6 +83,7 @@ class Host:
         keep_content: bool = False,
         web: bool = False,
         notify: str | None = None,
+        undo: float | None = None,
     ) -> None:
         """Choose the parts.
 
@@ -104,18 +106,22 @@ class Host:
             web: ask in the browser instead: a review page is served on this machine from the first question on, and its
                 address is printed to standard error and opened. ``aclose`` ends it. Needs ``antiphon[host]``.
             notify: URL that is called when a question waits on that page. It learns neither the question nor who asks.
+            undo: seconds, 0 to 60, in which a permission given at the terminal or on that page can be taken back
+                before it takes effect; 5 by default, at most a quarter of the time left. Other reviewers have their
+                own; what a script decides takes effect at once.
 
         Raises:
-            ConfigError: there is no such provider, reviewer or review mode; two reviewers are given; or ``notify`` is
-                given without a page.
+            ConfigError: there is no such provider, reviewer or review mode; two reviewers are given; ``notify`` is given
+                without a page; or ``undo`` without terminal and page, or out of bounds.
         """
         self.provider = named(provider) if isinstance(provider, str) else provider
         self.policy = _with_review(policy or Policy(), review)
         self.store = store or MemoryStore()
         if notify is not None and not web:
             raise ConfigError("notify tells of questions on the page: it needs web=True")
-        self._page = _page(reviewer, self.store, notify) if web else None
-        self.reviewer = self._page or _reviewer(reviewer)
+        seconds = _undo(undo, asked_here=web or reviewer == "terminal")
+        self._page = _page(reviewer, self.store, notify, seconds) if web else None
+        self.reviewer = self._page or _reviewer(reviewer, seconds)
         self.grants = Grants(self.store)
         self.audit = Audit(self.store, content=keep_content)
         self._desk = Desk(
@@ -217,17 +223,25 @@ def _with_review(policy: Policy, review: str) -> Policy:
     return msgspec.structs.replace(policy, rules=rules, default="allow" if policy.default == "ask" else policy.default)
 
 
-def _page(reviewer: object, store: Store, notify: str | None) -> PageReviewer:
+def _undo(seconds: float | None, *, asked_here: bool) -> float | None:
+    if seconds is not None and not asked_here:
+        raise ConfigError("undo is for the terminal and the page (web=True): give it to the reviewer, or the Queue")
+    if seconds is not None and not 0 <= seconds <= MAX_UNDO:
+        raise ConfigError(f"undo is 0 to {MAX_UNDO:g} seconds")
+    return seconds
+
+
+def _page(reviewer: object, store: Store, notify: str | None, undo: float | None) -> PageReviewer:
     if reviewer != "terminal":
         raise ConfigError("web=True asks in the browser: leave reviewer out")
     # Imported here, since only hosts with a review page need it.
     from antiphon.host.review.notify import Webhook
     from antiphon.host.review_page import PageReviewer
 
-    return PageReviewer(store, notify=None if notify is None else Webhook(notify))
+    return PageReviewer(store, notify=None if notify is None else Webhook(notify), undo=undo)
 
 
-def _reviewer(name: str | Reviewer | None) -> Reviewer | None:
+def _reviewer(name: str | Reviewer | None, undo: float | None) -> Reviewer | None:
     if not isinstance(name, str):
         return name
     if name != "terminal":
@@ -235,4 +249,4 @@ def _reviewer(name: str | Reviewer | None) -> Reviewer | None:
     # Imported here, so that programs that never ask at a terminal do not load it.
     from antiphon.host.terminal import TerminalReviewer
 
-    return TerminalReviewer()
+    return TerminalReviewer() if undo is None else TerminalReviewer(undo=undo)

@@ -48,8 +48,9 @@ class Opener(Protocol):
         config: Config | None = None,
         remote: bool = False,
         browse: bool = True,
+        undo: float | None = None,
     ) -> AbstractAsyncContextManager[OpenedPage]:
-        """Open it; ``browse`` opens a browser as well, where there is one."""
+        """Open it; ``browse`` opens a browser as well, where there is one. ``undo``: seconds, else as configured."""
         ...
 
 
@@ -76,10 +77,12 @@ class PageReviewer:
         *,
         config: Config | None = None,
         notify: Webhook | None = None,
+        undo: float | None = None,
     ) -> None:
         """Choose the page; ``opener`` is by default the one of this package. ``config`` is shown on it.
 
-        ``notify`` is told of each question, and closed with this.
+        ``notify`` is told of each question, and closed with this. ``undo``: seconds in which a permission given on the
+        page can be taken back; by default what is configured.
 
         Raises:
             ConfigError: as ``page_opener``.
@@ -87,6 +90,7 @@ class PageReviewer:
         self._store = store
         self._config = config
         self._notify = notify
+        self._undo = undo
         self._queue = Queue(store, notify=notify)
         self._opener = opener or page_opener()
         self._serving: asyncio.Task[None] | None = None
@@ -133,7 +137,7 @@ class PageReviewer:
 
     async def _serve(self, opened: asyncio.Future[None]) -> None:
         try:
-            async with self._opener(self._store, config=self._config):
+            async with self._opener(self._store, config=self._config, undo=self._undo):
                 opened.set_result(None)
                 await asyncio.get_running_loop().create_future()
         except Exception as error:

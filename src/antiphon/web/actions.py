@@ -85,7 +85,7 @@ async def undo(site: Site, request: Request) -> Response:
     async def act() -> Response:
         id: str = request.path_params["id"]
         try:
-            await site.queue.undo(id)
+            await site.queue.undo(id, by=site.by(request))
         except AlreadyDecided:
             raise Refused("undo.late") from None
         return site.done(request, "undo.done", then=f"/review/{id}")

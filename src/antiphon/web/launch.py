@@ -28,6 +28,7 @@ async def opened_page(
     config: Config | None = None,
     remote: bool = False,
     browse: bool = True,
+    undo: float | None = None,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page for a block; print an address that opens it once, to standard error, and open it in a browser.
 
@@ -36,7 +37,7 @@ async def opened_page(
     Raises:
         ConfigError: as ``running_page``.
     """
-    async with running_page(store, host=host, port=port, config=config, remote=remote) as running:
+    async with running_page(store, host=host, port=port, config=config, remote=remote, undo=undo) as running:
         address = running.address()
         sys.stderr.write(f"Review page: {address}\n(the address opens it once, in one browser)\n")
         elsewhere = address.replace(running.origin, running.plain, 1)

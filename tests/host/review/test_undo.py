@@ -11,6 +11,8 @@ import pytest
 from antiphon.errors import Rejected
 from antiphon.host import Deny, Host, Scripted, digest
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
+from antiphon.host.store.asks import Sought
+from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Round
 from tests.host.asks import origin, request
 from tests.host.review.test_queue import approval, first, shown
@@ -46,6 +48,64 @@ async def test_a_permission_can_be_undone_until_it_is_released(place: Place):
         place.clock.now += 5.0
         assert (await task).text == "ok"
         assert len(provider.requests) == 1
+
+
+async def test_what_was_taken_back_is_in_the_record(place: Place):
+    """Which permission, when and by whom; of the same ask as everything else of it, in a chain that is whole."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock, undo=5.0)
+        host = Host(Scripted(["ok"]), reviewer=queue, store=store)
+        task = asyncio.create_task(host(request(), origin()))
+        [question] = await first(queue)
+        for undoer in (None, "bob"):
+            await queue.decide(question.id, approval(question), hash=question.hash, by="ada")
+            await queue.undo(question.id, by=undoer)
+        with pytest.raises(AlreadyDecided):
+            await queue.undo(question.id)
+        await queue.decide(question.id, approval(question), hash=question.hash, by="ada")
+        place.clock.now += 5.0
+        await task
+        told = [record async for entry in host.audit.entries() if (record := entry.record).step == "review"]
+        assert [(each.outcome, each.by) for each in told] == [
+            ("undone:approve", "ada"),
+            ("undone:approve", "bob"),
+            ("approve", "ada"),
+        ]
+        assert {(each.host, each.ask, each.method) for each in told} == {(store.host, "1", "sampling/createMessage")}
+        assert (await host.audit.verify()).whole
+        await store.gather()
+        [row] = (await store.asks(Sought())).rows
+        assert (row.decision, row.by, row.ending, len(row.trail)) == ("approve", "ada", "answered", 8)
+
+
+async def test_what_was_taken_back_of_a_form_is_in_the_record(place: Place):
+    """A form that was accepted, and is then declined."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock, undo=5.0)
+        host = Host(reviewer=queue, store=store)
+        task = asyncio.create_task(host.elicit(ElicitRequestParams.form("Sure?", {}), origin()))
+        [question] = await first(queue)
+        await queue.decide(question.id, ElicitResult(action="accept", content={}), hash=question.hash, by="ada")
+        await queue.undo(question.id, by="ada")
+        await queue.decide(question.id, ElicitResult(action="decline"), hash=question.hash, by="ada")
+        await task
+        told = [entry.record.outcome async for entry in host.audit.entries() if entry.record.by]
+        assert told == ["undone:accept", "decline"]
+
+
+async def test_nothing_is_recorded_of_an_undo_that_came_too_late(place: Place):
+    """It was none."""
+    async with place.open() as store:
+        queue = Queue(store, clock=place.clock, undo=5.0)
+        host = Host(Scripted(["ok"]), reviewer=queue, store=store)
+        task = asyncio.create_task(host(request(), origin()))
+        [question] = await first(queue)
+        await queue.decide(question.id, approval(question), hash=question.hash)
+        place.clock.now += 5.0
+        with pytest.raises(AlreadyDecided):
+            await queue.undo(question.id)
+        await task
+        assert not [entry async for entry in host.audit.entries() if entry.record.outcome.startswith("undone")]
 
 
 async def test_a_refusal_counts_at_once(place: Place):

@@ -124,7 +124,7 @@ class Acting:
         undone, self._undoable = self._undoable, ()
         try:
             for id in undone:
-                await stage.queue.undo(id)
+                await stage.queue.undo(id, by=self._by)
         except (AlreadyDecided, LookupError):
             stage.say(words("undo.late"))
             await stage.go_on(decided=False)

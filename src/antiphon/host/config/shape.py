@@ -19,7 +19,7 @@ from antiphon.host.budget import Budget as Spending
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import Policy
-from antiphon.host.review.queue import UNDO
+from antiphon.host.review.queue import MAX_UNDO, UNDO
 from antiphon.host.review.review import MAX_REASON
 from antiphon.identity import command_of, launch_of
 from antiphon.wire.origin import Launch, coarser, describe_target, identify
@@ -43,8 +43,6 @@ Review = Literal["never", "ask", "refuse"]
 """``ask`` a person, let pass what the policy would ask about (``never``), or refuse everything."""
 ReviewResponse = Literal["never", "flagged", "always"]
 
-MAX_UNDO = 60.0
-"""Seconds: who has not seen a mistake by then does not see it, and the server waits."""
 MAX_REASONS = 20
 """Reasons that are offered: more is no list to choose from."""
 _REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
@@ -200,7 +198,7 @@ class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How people review: the ``[review]`` table."""
 
     undo: float = UNDO
-    """Seconds for which a permission can be undone before it counts, on the page and the screen; 0 for none."""
+    """Seconds for which a permission can be undone before it counts, wherever a person decides; 0 for none."""
     reasons: tuple[str, ...] = ()
     """Reasons of a refusal that are offered beside those of the language."""
 

@@ -36,6 +36,7 @@ from antiphon.host.review.review import (
     ToolItem,
     can_tell,
     digest,
+    name_of,
 )
 from antiphon.host.store.base import BlockRow
 from antiphon.host.store.chain import Step
@@ -72,10 +73,12 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
         case.reviews.append(decision.ticket.id)
     response = isinstance(item, ReviewItem) and item.result is not None
     step = "response" if response else "review"
+    for name in decision.undone:
+        case.note(step, f"undone:{name}", by=by)
     if isinstance(decision, Deny):
         await _reached(case, decision, by)
         raise _denied(case, step, item, decision)
-    case.note(step, _named(decision), by=by)
+    case.note(step, name_of(decision), by=by)
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
     await refuse_blocked(case)
     return decision
@@ -85,7 +88,7 @@ def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -
     """Record a denial with its reason, and make the error for it: with the reason, if the person says so."""
     reason = denial.reason and mask(denial.reason)
     told = _told(item, denial)
-    case.note(step, _named(denial), by=denial.ticket and denial.ticket.by, reason=reason, told=told)
+    case.note(step, name_of(denial), by=denial.ticket and denial.ticket.by, reason=reason, told=told)
     refusal = case.refusal("user")
     if reason:
         # For whoever called the tool, on this side: a note does not travel.
@@ -122,6 +125,8 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
     by = None if ticket is None else ticket.by
     if ticket is not None:
         case.reviews.append(ticket.id)
+    for name in () if isinstance(given, ElicitResult) else given.undone:
+        case.note("review", f"undone:{name}", by=by)
     if isinstance(result, Deny):
         return await _declined(case, item, result, by)
     if await case.desk.store.blocks(*case.origin.identities):
@@ -140,7 +145,7 @@ _UNANSWERED: dict[type[Exception], Reason] = {
 async def _declined(case: Case, item: ElicitItem, denial: Deny, by: str | None) -> ElicitResult:
     await _reached(case, denial, by)
     reason = denial.reason and mask(denial.reason)
-    case.note("review", _named(denial), by=by, reason=reason, told=_told(item, denial))
+    case.note("review", name_of(denial), by=by, reason=reason, told=_told(item, denial))
     return case.declined("user")
 
 
@@ -189,11 +194,6 @@ async def within(seconds: float | None, waiting: Awaitable[T]) -> T:
 
 async def _put_to(reviewer: Reviewer, item: ReviewItem | ToolItem) -> Decision:
     return await (reviewer.confirm(item) if isinstance(item, ToolItem) else reviewer.review(item))
-
-
-def _named(decision: Decision) -> str:
-    name = type(decision).__name__.lower()
-    return f"{name}:{decision.reach}" if isinstance(decision, Deny) and decision.reach != "once" else name
 
 
 async def _reached(case: Case, denial: Deny, by: str | None) -> None:

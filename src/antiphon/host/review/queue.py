@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from typing import Literal
@@ -31,6 +31,7 @@ from antiphon.host.review.review import (
     ToolItem,
     digest,
     hash_of,
+    name_of,
 )
 from antiphon.host.store.base import (
     BLOCKED,
@@ -43,16 +44,29 @@ from antiphon.host.store.base import (
     ReviewState,
     Store,
 )
+from antiphon.host.store.chain import Record
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 
-__all__ = ["UNDO", "AlreadyDecided", "Mismatch", "NotShown", "Outcome", "Question", "QuestionState", "Queue"]
+__all__ = [
+    "MAX_UNDO",
+    "UNDO",
+    "AlreadyDecided",
+    "Mismatch",
+    "NotShown",
+    "Outcome",
+    "Question",
+    "QuestionState",
+    "Queue",
+]
 
 QuestionState = ReviewState | Literal["held"]
 """``"held"``: decided, and it can be undone until ``Question.release``."""
 UNDO = 5.0
-"""Default seconds in which a person can take back a permission given on a page or a screen."""
+"""Default seconds in which a person can take back a permission, given at a terminal, a page or a screen."""
+MAX_UNDO = 60.0
+"""Seconds: who has not seen a mistake by then does not see it, and the server waits."""
 _SHARE = 4
 """A permission is held for at most this fraction of the time left, because the server waits only so long."""
 MAX_DRAFT = 4 * 1024 * 1024
@@ -71,6 +85,12 @@ before the question expires."""
 
 _log = logging.getLogger("antiphon.host")
 
+_METHODS: dict[ReviewKind, str] = {
+    "request": "sampling/createMessage",
+    "response": "sampling/createMessage",
+    "elicitation": "elicitation/create",
+    "tool": "tools/call",
+}
 _ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": ElicitItem, "tool": ToolItem}
 
 
@@ -306,17 +326,21 @@ class Queue:
             seconds = min(seconds, (question.expires - now) / _SHARE)
         return None if refuses or seconds <= 0 else now + seconds
 
-    async def undo(self, id: str) -> None:
+    async def undo(self, id: str, *, by: str | None = None) -> None:
         """Take back a permission that is held, so that the question waits again. Any reviewer may do so.
 
         Args:
             id: id of the question.
+            by: who does so, for the record; by default whoever gave the permission.
+
+        ``by`` says who, for the record; by default whoever gave it.
 
         Raises:
             LookupError: there is no question with this id.
             AlreadyDecided: the decision has taken effect, or there is nothing to undo.
         """
-        undone = await self._store.undo(id)
+        row = await self._store.review(id)
+        undone = row is not None and await self._store.undo(id, *_undone(row, by, self._clock()))
         self._tell()
         if not undone:
             raise AlreadyDecided(await self.get(id))
@@ -469,6 +493,27 @@ class Queue:
         """Wake all tasks that wait in this process."""
         self._news.set()
         self._news = asyncio.Event()
+
+
+def _undone(row: ReviewRow, by: str | None, now: float) -> Iterator[Record]:
+    """Record that a permission was taken back; of the permission itself there is no other record."""
+    question = _question(row)
+    if question.item is None or question.decision is None:
+        return
+    # The process that asked may be gone; a group begins with its name.
+    host = row.host or row.group.partition(":")[0]
+    origin = question.item.origin
+    yield Record(
+        at=now,
+        ask=origin.id,
+        identity=row.identity,
+        method=_METHODS[row.kind],
+        step="response" if row.kind == "response" else "review",
+        outcome=f"undone:{name_of(question.decision)}",
+        host=host,
+        call=origin.call.id if origin.call else None,
+        by=by or row.by,
+    )
 
 
 def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:

@@ -45,6 +45,7 @@ __all__ = [
     "can_tell",
     "digest",
     "hash_of",
+    "name_of",
     "usual_terms",
 ]
 
@@ -143,6 +144,10 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     """Who decided."""
 
 
+Undone = tuple[str, ...]
+"""Of a decision: the permissions that were taken back before it, by ``name_of``, where no store has kept them."""
+
+
 class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """Send it as shown (hand over the answer, call the tool); with a wider scope, let similar requests pass as well."""
 
@@ -154,6 +159,7 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     model: str | None = None
     """One of ``item.models``, to answer instead of the chosen one."""
     ticket: Ticket | None = None
+    undone: Undone = ()
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
@@ -165,6 +171,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
     model: str | None = None
     """As for ``Approve``."""
     ticket: Ticket | None = None
+    undone: Undone = ()
 
 
 class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
@@ -177,6 +184,7 @@ class Deny(msgspec.Struct, frozen=True, kw_only=True, tag="deny"):
     """Send the reason to the server, with secrets masked, its first ``MAX_TOLD`` characters; only if ``can_tell``
     allows."""
     ticket: Ticket | None = None
+    undone: Undone = ()
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
@@ -184,6 +192,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
 
     result: CreateMessageResult | str
     ticket: Ticket | None = None
+    undone: Undone = ()
 
 
 class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
@@ -192,13 +201,15 @@ class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
     model: str | None = None
     """One of ``item.models``; ``None`` for the same one."""
     ticket: Ticket | None = None
+    undone: Undone = ()
 
 
 class Filled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person did with an elicitation, from a reviewer that stores decisions."""
+    """What a person did with an elicitation, and what else there is to record of it."""
 
     result: ElicitResult
     ticket: Ticket | None = None
+    undone: Undone = ()
 
 
 Decision = Approve | Edit | Deny | Answer | Regenerate
@@ -286,6 +297,14 @@ def usual_terms(
 ) -> Terms:
     """Return the bounds of a grant that is given without any: calls of a tool cost us nothing that could be summed."""
     return Terms(uses=USUAL.uses) if isinstance(asked, ToolItem | CallToolRequestParams) else USUAL
+
+
+def name_of(decision: Decision | ElicitResult) -> str:
+    """Name a decision in a word, as records have it: ``"approve"``, ``"deny:server"``, ``"accept"``."""
+    if isinstance(decision, ElicitResult):
+        return decision.action
+    name = type(decision).__name__.lower()
+    return f"{name}:{decision.reach}" if isinstance(decision, Deny) and decision.reach != "once" else name
 
 
 def can_tell(item: ReviewItem | ToolItem | ElicitItem) -> bool:

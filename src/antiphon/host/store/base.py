@@ -448,11 +448,12 @@ class Store(Protocol):
         """
         ...
 
-    async def undo(self, id: str) -> bool:
+    async def undo(self, id: str, *records: Record) -> bool:
         """Take back a decision that has not taken effect yet. Returns whether there was one.
 
         Args:
             id: id of the question.
+            records: what is added to the audit in the same transaction, if there was one.
         """
         ...
 

@@ -34,7 +34,7 @@ from antiphon.host.store.base import (
     identities_in,
     late,
 )
-from antiphon.host.store.chain import Entry, Head, extend
+from antiphon.host.store.chain import Entry, Head, Record, extend
 
 __all__ = ["MemoryStore"]
 
@@ -99,8 +99,7 @@ class MemoryStore:
         for id in change.ended.reviews if change.ended is not None else ():
             if id in self._reviews and change.ended is not None:
                 self._keep(msgspec.structs.replace(self._reviews[id], outcome=change.ended.outcome))
-        entries, self._head = extend(self._head, records)
-        self._entries.extend(entries)
+        self._record(records)
         return None
 
     async def balances(self, prefix: str = "") -> list[Balance]:
@@ -213,12 +212,13 @@ class MemoryStore:
                 self._block(decided.block, [one.id for one in decisions])
         return None
 
-    async def undo(self, id: str) -> bool:
+    async def undo(self, id: str, *records: Record) -> bool:
         """See ``base.Store.undo``."""
         row = self._reviews.get(id)
         if row is None or not row.held or (row.release or 0) <= self._clock():
             return False
         self._keep(msgspec.structs.replace(row, decision=None, by=None, decided=None, release=None))
+        self._record(records)
         return True
 
     async def release(self, id: str) -> bool:
@@ -285,6 +285,10 @@ class MemoryStore:
 
     async def aclose(self) -> None:
         """See ``base.Store.aclose``. There is nothing to release."""
+
+    def _record(self, records: Sequence[Record]) -> None:
+        entries, self._head = extend(self._head, records)
+        self._entries.extend(entries)
 
     def _refusal(self, change: Change) -> str | None:
         if change.hold is not None:

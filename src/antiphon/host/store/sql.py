@@ -190,9 +190,9 @@ class SqlStore:
             return await self.review(str(refused))
         return None
 
-    async def undo(self, id: str) -> bool:
+    async def undo(self, id: str, *records: Record) -> bool:
         """See ``base.Store.undo``."""
-        return await self._write(partial(questions.undo, id=id, now=self._clock()))
+        return await self._write(partial(self._undone, id, records))
 
     async def release(self, id: str) -> bool:
         """See ``base.Store.release``."""
@@ -354,6 +354,12 @@ class SqlStore:
         """Settle what could not be saved before; if it could, and only the answer was lost, it is there already."""
         end = trail.lock(connection)
         trail.append(connection, end, self._settled(settling, records, connection) or ())
+
+    def _undone(self, id: str, records: Sequence[Record], connection: Connection) -> bool:
+        end = trail.lock(connection)
+        undone = questions.undo(connection, id, self._clock())
+        trail.append(connection, end, records if undone else ())
+        return undone
 
     def _blocked(self, row: BlockRow, connection: Connection) -> None:
         self._block(connection, row, ())

@@ -10,7 +10,7 @@ import contextlib
 import math
 import webbrowser
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -28,6 +28,7 @@ from antiphon.host.review.review import (
     Deny,
     Edit,
     ElicitItem,
+    Filled,
     NoReviewer,
     Reach,
     Regenerate,
@@ -36,6 +37,7 @@ from antiphon.host.review.review import (
     Terms,
     ToolItem,
     digest,
+    name_of,
     usual_terms,
 )
 from antiphon.host.review.shown import show_item
@@ -120,14 +122,14 @@ class TerminalReviewer:
         """
         return _decision(await self._talk(item, "tool"))
 
-    async def elicit(self, item: ElicitItem) -> ElicitResult | Deny:
+    async def elicit(self, item: ElicitItem) -> ElicitResult | Filled | Deny:
         """Show an elicitation and let the person fill in the form, accept the address, or refuse.
 
         Raises:
             NoReviewer: there is no terminal, or it is gone.
         """
         made = await self._talk(item, "elicitation")
-        return made if isinstance(made, ElicitResult | Deny) else Deny()
+        return made if isinstance(made, ElicitResult | Filled | Deny) else Deny()
 
     def handed_over(self, origin: Origin, why: str | None) -> None:
         """Say what became of an answer that the person let pass; if a question is being asked now, behind that one."""
@@ -147,18 +149,20 @@ class TerminalReviewer:
         while self._news:
             tty.write_now("".join(f"{row}\n" for row in layout.remark(self._news.popleft())))
 
-    async def _talk(self, item: AnyItem, kind: ReviewKind) -> AnyDecision:
+    async def _talk(self, item: AnyItem, kind: ReviewKind) -> AnyDecision | Filled:
+        undone: list[str] = []
         async with self._conversation(item.expires_in) as console:
             talk = _Talk(console, item, kind, self._words, editor=self._editor, opener=self._opener)
             while True:
                 made = await talk.decision()
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
                 if _refuses(made):
-                    return made
+                    return _after(undone, made)
                 if seconds <= 0 or not await self._taken_back(console, seconds):
                     if item.origin.id not in self._followed:
                         self._followed.append(item.origin.id)
-                    return made
+                    return _after(undone, made)
+                undone.append(name_of(made))
 
     async def _taken_back(self, console: Console, seconds: float) -> bool:
         """Let the person take a permission back before it counts."""
@@ -424,9 +428,18 @@ class _Talk:
         await console.arm()
 
 
-def _decision(made: AnyDecision) -> Decision:
+def _decision(made: AnyDecision | Filled) -> Decision:
     # Only elicitations are answered with the other kind.
-    return Deny() if isinstance(made, ElicitResult) else made
+    return Deny() if isinstance(made, ElicitResult | Filled) else made
+
+
+def _after(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
+    """Have a decision say what was taken back before it."""
+    if not undone:
+        return made
+    if isinstance(made, ElicitResult):
+        return Filled(result=made, undone=tuple(undone))
+    return msgspec.structs.replace(made, undone=tuple(undone))
 
 
 def _refuses(made: AnyDecision) -> bool:
