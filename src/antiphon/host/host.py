@@ -24,8 +24,7 @@ from antiphon.host.pipeline.handover import Released
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.grants import Grants
-from antiphon.host.review.queue import MAX_UNDO
-from antiphon.host.review.review import Informed, Reviewer
+from antiphon.host.review.review import MAX_UNDO, Informed, Reviewer
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
@@ -111,8 +110,8 @@ class Host:
                 own; what a script decides takes effect at once.
 
         Raises:
-            ConfigError: there is no such provider, reviewer or review mode; two reviewers are given; ``notify`` is given
-                without a page; or ``undo`` without terminal and page, or out of bounds.
+            ConfigError: there is no such provider, reviewer or review mode; two reviewers are given; ``notify`` is
+                given without a page; or ``undo`` without terminal and page, or out of bounds.
         """
         self.provider = named(provider) if isinstance(provider, str) else provider
         self.policy = _with_review(policy or Policy(), review)
@@ -197,7 +196,7 @@ class Host:
             origin: the origin of the ask.
             why: why the answer came too late: ``"cancelled"`` (the ask was withdrawn), ``"call-gone"`` (the server no
                 longer knew the call), ``"deadline"`` (the call's time was over) or ``"closed"`` (the connection had
-                ended); ``None`` if it was handed over.
+                ended); ``None`` if it was handed over. For a call of a tool: whether it was sent.
 
         Returns:
             An awaitable if there is something to record, else ``None``.

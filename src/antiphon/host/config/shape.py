@@ -19,8 +19,8 @@ from antiphon.host.budget import Budget as Spending
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import Policy
-from antiphon.host.review.queue import MAX_UNDO, UNDO
-from antiphon.host.review.review import MAX_REASON
+from antiphon.host.review.queue import UNDO
+from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
 from antiphon.wire.origin import Launch, coarser, describe_target, identify
 

@@ -49,24 +49,12 @@ from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 
-__all__ = [
-    "MAX_UNDO",
-    "UNDO",
-    "AlreadyDecided",
-    "Mismatch",
-    "NotShown",
-    "Outcome",
-    "Question",
-    "QuestionState",
-    "Queue",
-]
+__all__ = ["UNDO", "AlreadyDecided", "Mismatch", "NotShown", "Outcome", "Question", "QuestionState", "Queue"]
 
 QuestionState = ReviewState | Literal["held"]
 """``"held"``: decided, and it can be undone until ``Question.release``."""
 UNDO = 5.0
 """Default seconds in which a person can take back a permission, given at a terminal, a page or a screen."""
-MAX_UNDO = 60.0
-"""Seconds: who has not seen a mistake by then does not see it, and the server waits."""
 _SHARE = 4
 """A permission is held for at most this fraction of the time left, because the server waits only so long."""
 MAX_DRAFT = 4 * 1024 * 1024
@@ -332,8 +320,6 @@ class Queue:
         Args:
             id: id of the question.
             by: who does so, for the record; by default whoever gave the permission.
-
-        ``by`` says who, for the record; by default whoever gave it.
 
         Raises:
             LookupError: there is no question with this id.

@@ -21,6 +21,7 @@ from antiphon.wire.tools import CallToolRequestParams
 __all__ = [
     "MAX_REASON",
     "MAX_TOLD",
+    "MAX_UNDO",
     "UNBOUNDED",
     "USUAL",
     "Answer",
@@ -53,6 +54,8 @@ MAX_REASON = 2_000
 """Most characters of a reason that are kept: a paragraph or two."""
 MAX_TOLD = 500
 """Most characters of a reason that a server is told."""
+MAX_UNDO = 60.0
+"""Most seconds to take a permission back: who has not seen a mistake by then does not see it, and the server waits."""
 Choice = Literal["approve", "edit", "deny", "answer", "grant", "regenerate"]
 Scope = Literal["once", "call", "session", "always"]
 Reach = Literal["once", "call", "server"]
