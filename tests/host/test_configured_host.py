@@ -173,6 +173,16 @@ async def test_what_is_denied_and_bounded_holds_for_servers_alike():
     assert len(allowing.reviewer.shown) == 1
 
 
+async def test_what_became_of_an_answer_to_a_server_alike_is_recorded():
+    """By the host that has answered it."""
+    host = configured(ServerEntry(identity="coarse:1", review="ask"), person=Person(approve))
+    await host(request(), placed("1", "moved"))
+    recording = host.handed_over(placed("1", "moved"), "closed")
+    assert recording is not None
+    await recording
+    assert [record.outcome for record in host.audit.records() if record.step == "withdrawn"] == ["late:closed"]
+
+
 async def test_a_change_of_folder_begins_no_new_count(tmp_path: Path):
     """Caps count servers alike together with the configured one."""
     shop = ServerEntry(target=("python", "shop.py"), cwd=str(tmp_path), review="never", caps=Caps(per_minute=2))

@@ -85,10 +85,10 @@ class Rounds:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
-        await self._tool_calls.ask_consent(params, time)
+        consent = await self._tool_calls.ask_consent(params, time)
         options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
         return await self._tool_calls.make(
-            name, lambda: self._link.run(Calls.start, "tools/call", params, CallToolResult, **options), time
+            name, lambda: self._link.run(Calls.start, "tools/call", params, CallToolResult, **options), time, consent
         )
 
     async def get_prompt(

@@ -252,11 +252,10 @@ class Client:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
-        if self._tool_calls.need_consent:
-            await self._tool_calls.ask_consent(params, time)
+        consent = await self._tool_calls.ask_consent(params, time) if self._tool_calls.need_consent else None
         options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
         return await self._tool_calls.make(
-            name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options), time
+            name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options), time, consent
         )
 
     async def list_tools(self, cursor: str | None = None) -> ListToolsResult:

@@ -16,7 +16,7 @@ from antiphon.client.features.cache import Cache
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
 from antiphon.client.requests.attempts import TimeLeft
-from antiphon.errors import ConfigError, HeaderMismatch, Rejected
+from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
@@ -46,6 +46,8 @@ class Consent:
     def __init__(self, confirm: Confirmer | Confirming | None, timeout: float | None) -> None:
         if confirm is not None and not (callable(confirm) or hasattr(confirm, "confirm")):
             raise ConfigError(f"confirm= must be an async function (params, origin), or a Host; got {confirm!r}")
+        self.decider = confirm
+        """Who is asked; ``None`` for nobody."""
         self._confirm: Any = confirm.confirm if isinstance(confirm, Confirming) else confirm
         self._timeout = timeout
 
@@ -107,24 +109,43 @@ class ToolCalls:
         """Whether somebody must be asked. Checked first, to save creating a coroutine for each call of most clients."""
         return self._consent.is_needed
 
-    async def ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> None:
+    async def ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> Origin | None:
         """Return if a call may be made; see ``Consent.ask``. Without anybody to ask, every call may.
 
         If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
-        tools uses up ``time``, deciding does not.
+        tools uses up ``time``, deciding does not. Returns what the call was shown as; ``make`` wants it.
         """
-        if self._consent.is_needed:
-            await self._known.look_up(params.name, lambda: self._tools(time))
-            await self._consent.ask(params, self._link.calls.origin_of(params, self._known.definition(params.name)))
+        if not self._consent.is_needed:
+            return None
+        await self._known.look_up(params.name, lambda: self._tools(time))
+        origin = self._link.calls.origin_of(params, self._known.definition(params.name))
+        await self._consent.ask(params, origin)
+        return origin
 
-    async def make(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
+    async def make(
+        self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft, consent: Origin | None = None
+    ) -> T:
         """Make a call, repeat it if headers were missing, and validate the structured content of its result.
 
-        ``time``: what is left for all of this, including the call.
+        ``time``: what is left for all of this, including the call. ``consent``: what ``ask_consent`` returned; whoever
+        agreed learns whether the call reached the server.
 
         Raises:
             ResultInvalid: the structured content does not fit the tool's output schema.
         """
+        if consent is None:
+            return await self._made(name, call, time)
+        calls, why = self._link.calls, None
+        try:
+            return await self._made(name, call, time)
+        except ConnectionClosed:
+            why = "closed"
+            raise
+        finally:
+            # Whatever else came of it, the call was sent: a deadline or a caller that gives up undoes nothing of it.
+            calls.report_consent(self._consent.decider, consent, why)
+
+    async def _made(self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
         try:
             result = await call()
         except HeaderMismatch:

@@ -130,7 +130,7 @@ class Configured:
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """See ``Host.handed_over``."""
-        return self.host(origin.identity).handed_over(origin, why)
+        return self.host(*origin.identities).handed_over(origin, why)
 
     async def __aenter__(self) -> Self:
         """Return itself; it is closed at the end of the block."""

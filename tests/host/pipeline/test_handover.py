@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from antiphon import Client, Context, Server
+from antiphon.client.rounds.pending import PendingRound
 from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, Rejected
 from antiphon.host import Approve, Host, MemoryStore, Outcome, Queue, Scripted, digest
 from antiphon.host.pipeline.handover import MAX_RELEASED, Released
 from antiphon.host.review.queue import Question
 from antiphon.server.calls import request_state
 from antiphon.wire.elicitation import ElicitResult
+from antiphon.wire.tools import CallToolResult
 from tests.host.asks import Person, approve, origin, request
 
 every_era = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -36,6 +38,25 @@ def shop() -> Server:
         """Ask for a name."""
         answer = await ctx.elicit("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
         return str(answer.value)
+
+    return server
+
+
+def plain(begun: asyncio.Event | None = None) -> Server:
+    """Make a server whose tools ask nobody."""
+    server = Server("plain")
+
+    @server.tool
+    async def order() -> str:
+        """Order."""
+        return "ordered"
+
+    @server.tool
+    async def wait() -> str:
+        """Never end."""
+        if begun is not None:
+            begun.set()
+        return await asyncio.get_running_loop().create_future()
 
     return server
 
@@ -225,6 +246,98 @@ async def test_the_clock_shows_the_shorter_patience(ours: float | None, theirs: 
     [item] = person.shown
     assert item.expires_in is not None
     assert shown - 5.0 < item.expires_in <= shown
+
+
+WRITES_PID = "Path(os.environ['PID_FILE']).write_text(str(os.getpid()))"
+
+
+@every_era
+async def test_a_call_of_a_tool_that_was_approved_says_that_it_was_sent(revision: str):
+    """As any other permission does: with the question, and at the end of its records."""
+    store = MemoryStore()
+    queue = Queue(store)
+    host = Host(reviewer=queue, store=store)
+    async with Client(plain(), confirm=host, revision=revision) as client:
+        called = asyncio.create_task(client.call_tool("order"))
+        await approved(queue)
+        assert (await called).text == "ordered"
+        assert (await over(queue)).outcome == Outcome(became="handed-over")
+    assert ends(host) == [("answered", "confirmed"), ("answered", "handed-over")]
+
+
+async def test_a_call_that_is_given_up_after_it_was_sent_was_handed_over():
+    """The server has it, and may carry it out: nobody says that it came too late."""
+    store = MemoryStore()
+    queue = Queue(store)
+    host = Host(reviewer=queue, store=store)
+    begun = asyncio.Event()
+    async with Client(plain(begun), confirm=host) as client:
+        called = asyncio.create_task(client.call_tool("wait"))
+        await approved(queue)
+        await begun.wait()
+        called.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await called
+        assert (await over(queue)).outcome == Outcome(became="handed-over")
+
+
+async def test_a_call_to_a_server_that_was_killed_was_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A real process, killed while a person thinks: the tool was never called."""
+    program, pid = tmp_path / "shop.py", tmp_path / "pid"
+    program.write_text(
+        PROGRAM.replace("server.run()", "Path(os.environ['PID_FILE']).write_text(str(os.getpid()))\nserver.run()")
+    )
+    monkeypatch.setenv("PID_FILE", str(pid))
+    store = MemoryStore()
+    queue = Queue(store)
+    host = Host(reviewer=queue, store=store)
+    async with Client([sys.executable, str(program)], confirm=host, inherit_env=True) as client:
+        called = asyncio.create_task(client.call_tool("describe"))
+        await arrived(queue)
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        await approved(queue)
+        with pytest.raises(ConnectionClosed):
+            await called
+        assert (await over(queue)).outcome == Outcome(became="late", why="closed")
+    assert ends(host) == [("answered", "confirmed"), ("withdrawn", "late:closed")]
+
+
+@pytest.mark.parametrize(
+    ("other", "outcome"),
+    [({}, Outcome(became="handed-over")), ({"mine": "Cold"}, Outcome(became="late", why="cancelled"))],
+    ids=["as answered", "with another answer"],
+)
+async def test_an_answer_to_a_round_by_hand_says_what_became_of_it(other: dict, outcome: Outcome):
+    """Not when it is given, but when the call goes on: with it, or with something else in its place."""
+    store = MemoryStore()
+    queue = Queue(store)
+    host = Host(Scripted(["Warm"]), reviewer=queue, store=store)
+    async with Client(shop(), sampling=host, revision="2026-07-28") as client:
+        pending = await client.rounds.call_tool("describe")
+        assert isinstance(pending, PendingRound)
+        answering = asyncio.create_task(client.rounds.answer(pending))
+        await approved(queue)
+        answers = await answering
+        assert ends(host) == [("answered", "")]
+        step = await client.rounds.resume(pending, {key: other.get("mine", given) for key, given in answers.items()})
+        assert isinstance(step, CallToolResult)
+        assert (await over(queue)).outcome == outcome
+
+
+async def test_an_answer_by_hand_to_a_call_that_is_gone_was_too_late(monkeypatch: pytest.MonkeyPatch):
+    """The server no longer takes the state."""
+    store = MemoryStore()
+    queue = Queue(store)
+    host = Host(Scripted(["Warm"]), reviewer=queue, store=store)
+    async with Client(shop(), sampling=host, revision="2026-07-28") as client:
+        pending = await client.rounds.call_tool("describe")
+        assert isinstance(pending, PendingRound)
+        answering = asyncio.create_task(client.rounds.answer(pending))
+        await approved(queue)
+        monkeypatch.setattr(request_state, "SKEW", -1e9)
+        with pytest.raises(InvalidParams):
+            await client.rounds.resume(pending, await answering)
+        assert (await over(queue)).outcome == Outcome(became="late", why="call-gone")
 
 
 async def test_a_refusal_is_no_answer_that_could_be_handed_over():

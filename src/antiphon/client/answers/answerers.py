@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import ValidationError, convert, structs
 
@@ -37,7 +38,18 @@ from antiphon.wire.sampling import (
     check_counts,
 )
 
-__all__ = ["Answers", "Elicitor", "OnRound", "Roots", "Sampler", "admit", "shaped", "shaped_answers", "takes_two"]
+__all__ = [
+    "Answers",
+    "Elicitor",
+    "OnRound",
+    "PutAside",
+    "Roots",
+    "Sampler",
+    "admit",
+    "shaped",
+    "shaped_answers",
+    "takes_two",
+]
 
 Sampler = Callable[[CreateMessageRequestParams, Origin], Awaitable[str | CreateMessageResult]]
 """Answers a sampling request; a string is a text answer. Raises ``Rejected`` to refuse."""
@@ -51,10 +63,20 @@ OnRound = Callable[[PendingRound[Any]], object]
 """Called with each round before any of its asks is answered; may be async. An exception from it ends the call."""
 
 
+_ASIDE = 1_000
+"""Rounds answered by hand whose answers were not sent yet; of the oldest nobody learns what became of them."""
 _REPORTING = 5.0
 """Seconds for which ``close`` waits for answerers that record what became of their answers."""
 
 log = logging.getLogger("antiphon.client")
+
+
+class PutAside(NamedTuple):
+    """An answer to an ask of a round that goes on by hand."""
+
+    answer: Wire
+    params: Wire
+    origin: Origin
 
 
 class Answers:
@@ -84,6 +106,8 @@ class Answers:
         self.timeout = timeout
         """Seconds an answerer may take; ``None`` for no limit."""
         self._reports: set[asyncio.Future[None]] = set()
+        self._aside: OrderedDict[tuple[str, int], Mapping[str, PutAside]] = OrderedDict()
+        """Answers to rounds that go on by hand, by call and round."""
         offered = self.capabilities().sampling
         self._offers_context = offered is not None and offered.context is not None
 
@@ -129,12 +153,33 @@ class Answers:
 
     def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
         """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""
-        told = _told(self._sampling if isinstance(params, CreateMessageRequestParams) else self._elicitation)
+        answerer = self._sampling if isinstance(params, CreateMessageRequestParams) else self._elicitation
+        self.report_to(answerer, origin, why)
+
+    def report_to(self, decider: object, origin: Origin, why: str | None = None) -> None:
+        """Tell whoever decided what became of it. Does not wait for it."""
+        told = _told(decider)
         recording = None if told is None else told(origin, why)
         if recording is not None:
             task = asyncio.ensure_future(recording)
             self._reports.add(task)
             task.add_done_callback(self._reported)
+
+    def put_aside(self, pending: PendingRound[Any], given: Mapping[str, PutAside]) -> None:
+        """Remember the answers to a round by hand, until it goes on: then it is known what becomes of them."""
+        self._aside[pending.call, pending.number] = given
+        if len(self._aside) > _ASIDE:
+            self._aside.popitem(last=False)
+
+    def taken_up(self, pending: PendingRound[Any], answers: Mapping[str, object]) -> list[tuple[Wire, Origin]]:
+        """Return the asks of a round whose answers are now sent; of those that are not, nobody waits any more."""
+        sent: list[tuple[Wire, Origin]] = []
+        for key, each in self._aside.pop((pending.call, pending.number), {}).items():
+            if answers.get(key) == each.answer:
+                sent.append((each.params, each.origin))
+            else:
+                self.report(each.params, each.origin, "cancelled")
+        return sent
 
     def _reported(self, task: asyncio.Future[None]) -> None:
         self._reports.discard(task)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from msgspec import Raw, structs
 
-from antiphon.client.answers.answerers import Answers, shaped_answers
+from antiphon.client.answers.answerers import Answers, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
 from antiphon.client.requests.attempts import Sending, TimeLeft, read_legacy, read_modern
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
@@ -183,6 +183,10 @@ class Calls:
             self._answers.report(params, origin, why)
         call.answered.clear()
 
+    def report_consent(self, decider: object, origin: Origin, why: str | None) -> None:
+        """Tell whoever agreed to the call of a tool what became of it."""
+        self._answers.report_to(decider, origin, why)
+
     def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
         """Return what shows a round to the one who wants to see it first."""
 
@@ -249,6 +253,7 @@ class Calls:
         send: Sending[R] = Sending(
             self.session, self.peer, call, kind, timeout=timeout, progress=progress, meta=pending.meta
         )
+        call.answered = self._answers.taken_up(pending, answers)
         return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
 
     async def answer(self, pending: PendingRound[Any]) -> dict[str, Wire]:
@@ -256,14 +261,21 @@ class Calls:
         call = OpenCall(pending.method, pending.round_params, pending.call)
         asks = {key: Asked(METHODS[ask.method], ask.params, ask.raw) for key, ask in pending.asks.items()}
         this = Round(n=pending.number, max=pending.limits.rounds)
-        return await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
+        answers = await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
+        origins = {id(params): origin for params, origin in call.answered}
+        given = {key: (ask.params, origins.get(id(ask.params))) for key, ask in asks.items()}
+        aside = {key: PutAside(answers[key], params, origin) for key, (params, origin) in given.items() if origin}
+        if aside:
+            self._answers.put_aside(pending, aside)
+        return answers
 
     async def _step(
         self, send: Sending[R], params: RoundParams, limits: RoundLimits, number: int, asked: int
     ) -> R | PendingRound[R]:
         try:
-            done = await send(params)
+            done = await (self._reporting(send) if send.call.answered else send)(params)
         finally:
+            self._report(send.call, "call-gone")
             self.open.close(send.call)
         if not isinstance(done, InputRequiredResult):
             return done
