@@ -24,7 +24,7 @@ from playwright.async_api import Browser, Page
 from antiphon.host import Approve, Deny, MemoryStore, Queue, Terms, digest
 from antiphon.host.config.files import load_config
 from antiphon.host.configured_host import Configured
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.store.base import Change
 from antiphon.host.store.chain import Record, Step
 from antiphon.web import RunningPage, running_page

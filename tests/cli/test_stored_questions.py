@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.host import Approve, Audit, Deny, Queue, digest, open_store
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.store.sql import SqlStore
 from antiphon.sql.runner import SqliteRunner
 from tests.cli.program import COMMAND, ROOT, SHOP, environment

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon.cli.commands.review.find import listed
 from antiphon.host import Host, Queue, Scripted
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.store import Store, open_store
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import CreateMessageRequestParams

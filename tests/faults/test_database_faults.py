@@ -17,7 +17,7 @@ from antiphon import Client, Context, Server
 from antiphon.errors import AntiphonError
 from antiphon.host import Approve, Audit, Host, Policy, Queue, Scripted, digest, open_store
 from antiphon.host.budget import Amount
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.store.base import Change, Settlement, Store, StoreStalled
 from tests.host.asks import origin, request
 from tests.host.store.stores import hold, record

@@ -12,7 +12,7 @@ import httpx
 
 from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
 from antiphon.host.config.shape import Config
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.shown import show
 from antiphon.host.store.base import Store
 from antiphon.web import RunningPage, running_page

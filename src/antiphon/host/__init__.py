@@ -19,7 +19,8 @@ from antiphon.host.open import open_host
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
 from antiphon.host.providers.base import Usage
 from antiphon.host.review.grants import Given, Grant, Grants
-from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Outcome, Question, Queue
+from antiphon.host.review.question import Outcome, Question
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.review import (
     UNBOUNDED,
     Answer,

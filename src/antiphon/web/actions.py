@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled
 from antiphon.host.review.diff import differences
-from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import AlreadyDecided, Mismatch
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest, usual_terms
 from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of

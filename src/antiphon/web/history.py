@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.audit.export import csv_lines, json_lines
 from antiphon.host.review.diff import Line, differences, pretty
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.shown import Shown, show
 from antiphon.host.store.asks import AskRow, Ending, Placed, Sought, placed

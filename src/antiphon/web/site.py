@@ -19,7 +19,8 @@ from antiphon.host.config.shape import Config
 from antiphon.host.review.decisions import rule
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
-from antiphon.host.review.queue import Question, Queue
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import Queue
 from antiphon.host.review.summary import span
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.rows import ORDERS, Order, arranged, groups_of
 from antiphon.host.review.shown import shape_of, show

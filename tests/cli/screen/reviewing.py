@@ -16,7 +16,7 @@ from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.stage import ReviewStage, Setting
 from antiphon.cli.screen.views import RowsView
 from antiphon.host import Host, MemoryStore, Queue, Scripted
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.shown import Shown, show
 from antiphon.host.store.base import Store

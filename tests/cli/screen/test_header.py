@@ -8,7 +8,7 @@ from antiphon.cli.screen.header import bar, plain, strip
 from antiphon.cli.screen.words import words
 from antiphon.host.budget import Amount, Costs
 from antiphon.host.checks.risk import Risk
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from tests.cli.screen.reviewing import RESULT, sampling, show_of
 
 EN = words("en")

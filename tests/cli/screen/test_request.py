@@ -10,7 +10,7 @@ from antiphon.cli.screen.words import words
 from antiphon.host import ElicitItem, ToolItem
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.diff import Line
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.shown import Shown
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, ToolResultContent, ToolUseContent

@@ -15,7 +15,7 @@ from antiphon.client.rounds.pending import PendingRound
 from antiphon.errors import AntiphonError, ConnectionClosed, InvalidParams, Rejected
 from antiphon.host import Approve, Host, MemoryStore, Outcome, Queue, Scripted, digest
 from antiphon.host.pipeline.handover import MAX_RELEASED, Released
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.server.calls import request_state
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.tools import CallToolResult

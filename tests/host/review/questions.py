@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.host import ElicitItem, ReviewItem
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.rows import Row
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.host.asks import CHOICES, origin, request

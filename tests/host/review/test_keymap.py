@@ -19,7 +19,7 @@ from antiphon.host.review.keymap import (
     printed,
     subject,
 )
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.shown import Shown, show
 from antiphon.host.review.texts import LANGUAGES, texts

@@ -12,7 +12,8 @@ import pytest
 
 from antiphon.errors import Rejected
 from antiphon.host import Answer, Approve, Deny, Edit, Host, ReviewItem, Scripted, Terms, digest
-from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Question, Queue
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
 from antiphon.host.review.review import hash_of
 from antiphon.host.store.base import Change, Decided, ReviewRow
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult

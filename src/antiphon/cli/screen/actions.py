@@ -26,7 +26,8 @@ from antiphon.cli.screen.words import Words
 from antiphon.host.review.decisions import Form, approval, filled
 from antiphon.host.review.diff import differences
 from antiphon.host.review.keymap import key_for
-from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
 from antiphon.host.review.review import Answer, Decision, Deny, Edit, ElicitItem, Reach, Regenerate, ReviewItem, digest
 from antiphon.host.review.shown import Shown, shape_of, show
 from antiphon.wire.elicitation import ElicitResult

@@ -13,7 +13,7 @@ from antiphon.cli.screen.keys import offer, offers
 from antiphon.cli.screen.sheet import key_line
 from antiphon.cli.screen.words import Words
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.shown import Shown, headline
 from antiphon.host.review.summary import clock, outcome_text
 

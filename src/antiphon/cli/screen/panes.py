@@ -16,7 +16,7 @@ from antiphon.cli.screen.header import bar, plain, strip
 from antiphon.cli.screen.queue_rows import entries
 from antiphon.cli.screen.views import QueueView, RowsView
 from antiphon.cli.screen.words import Words
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.rows import Group
 from antiphon.host.review.shown import Shown
 

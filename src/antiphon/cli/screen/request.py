@@ -14,7 +14,7 @@ from antiphon.host.checks.forms import Field
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.diff import Line, pretty
 from antiphon.host.review.parts import Part, Turn
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.shown import Shown
 from antiphon.host.review.who import Who
 from antiphon.wire.envelope import encode

@@ -28,7 +28,8 @@ from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.views import QueueView
 from antiphon.cli.screen.watch import Bell, readable, watch
 from antiphon.cli.screen.words import next_language, words
-from antiphon.host.review.queue import UNDO, Question, Queue
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import UNDO, Queue
 from antiphon.host.review.rows import ORDERS, Order, arranged, groups_of
 from antiphon.host.review.shown import Shown, show
 from antiphon.host.review.summary import outcome_text

@@ -27,7 +27,7 @@ from antiphon.host.pipeline.handover import Released, ended
 from antiphon.host.pipeline.waiting import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.grants import Grants
-from antiphon.host.review.queue import Outcome
+from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import Reviewer
 from antiphon.host.store.base import Change, Hold, Settlement, Store
 from antiphon.host.store.chain import Record, Step

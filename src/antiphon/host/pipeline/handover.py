@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import NamedTuple
 
 from antiphon.host.audit.log import Audit
-from antiphon.host.review.queue import Outcome
+from antiphon.host.review.question import Outcome
 from antiphon.host.store.base import Change, Ended, Store
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin

@@ -18,7 +18,7 @@ from antiphon.host.checks.redact import mask
 from antiphon.host.checks.scan import cleaned
 from antiphon.host.checks.validate import validate
 from antiphon.host.pipeline.case import Case
-from antiphon.host.review.queue import Outcome
+from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import digest
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from typing import Literal
@@ -19,6 +19,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.review.fitting import AnyDecision, AnyItem, Mismatch, NotShown, check
+from antiphon.host.review.question import Question, decision_of, question_of, undone_records
 from antiphon.host.review.review import (
     Blocked,
     Decision,
@@ -31,7 +32,6 @@ from antiphon.host.review.review import (
     ToolItem,
     digest,
     hash_of,
-    name_of,
 )
 from antiphon.host.store.base import (
     BLOCKED,
@@ -44,15 +44,12 @@ from antiphon.host.store.base import (
     ReviewState,
     Store,
 )
-from antiphon.host.store.chain import Record
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 
-__all__ = ["UNDO", "AlreadyDecided", "Mismatch", "NotShown", "Outcome", "Question", "QuestionState", "Queue"]
+__all__ = ["UNDO", "AlreadyDecided", "Mismatch", "NotShown", "Queue"]
 
-QuestionState = ReviewState | Literal["held"]
-"""``"held"``: decided, and it can be undone until ``Question.release``."""
 UNDO = 5.0
 """Default seconds in which a person can take back a permission, given at a terminal, a page or a screen."""
 _SHARE = 4
@@ -73,14 +70,6 @@ before the question expires."""
 
 _log = logging.getLogger("antiphon.host")
 
-_METHODS: dict[ReviewKind, str] = {
-    "request": "sampling/createMessage",
-    "response": "sampling/createMessage",
-    "elicitation": "elicitation/create",
-    "tool": "tools/call",
-}
-_ITEMS: dict[ReviewKind, type[AnyItem]] = {"elicitation": ElicitItem, "tool": ToolItem}
-
 
 class AlreadyDecided(Exception):
     """Somebody else decided, or nobody waits any more.
@@ -93,43 +82,6 @@ class AlreadyDecided(Exception):
         super().__init__(f"{question.id} is {question.state}" + (f" by {question.by}" if question.by else ""))
         self.question = question
         """The question, as it is now."""
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a question after it was decided."""
-
-    became: Literal["handed-over", "late", "failed", "blocked"]
-    """The answer was handed over to the server; it came too late; it could not be made, or was refused later; or the
-    question was withdrawn because its server was blocked."""
-    why: str = ""
-    """For ``"late"``: cancelled, call-gone, deadline or closed. For ``"failed"``: the reason of the refusal."""
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One question, as stored."""
-
-    id: str
-    kind: ReviewKind
-    group: str
-    """The same for all asks of one round of a call, which are shown and decided together."""
-    identity: str
-    created: float
-    """Seconds since the epoch, like all times here."""
-    expires: float | None
-    state: QuestionState
-    waited_for: bool
-    """Whether a process waits; ``False`` if it was killed: the decision is then kept for when the ask is repeated."""
-    item: AnyItem | None = None
-    """What to show; ``None`` once it is over."""
-    decision: AnyDecision | None = None
-    by: str | None = None
-    decided: float | None = None
-    hash: str = ""
-    """Hash of what is shown (see ``review.hash_of``); a decision must name it."""
-    release: float | None = None
-    """When a decision that is held takes effect; until then it can be undone."""
-    outcome: Outcome | None = None
-    """What became of the decision; ``None`` while that is unknown."""
 
 
 class Queue:
@@ -204,7 +156,7 @@ class Queue:
         decided = await self._decided(row)
         if await self._store.commit(Change(finish=row.id)) is not None:
             raise NoReviewer("the decision is not there any more")
-        decision, ticket = _decision_of(decided), Ticket(id=row.id, by=decided.by)
+        decision, ticket = decision_of(decided), Ticket(id=row.id, by=decided.by)
         if isinstance(decision, ElicitResult):
             return Filled(result=decision, ticket=ticket)
         return msgspec.structs.replace(decision, ticket=ticket) if isinstance(decision, Deny) else Deny(ticket=ticket)
@@ -217,7 +169,7 @@ class Queue:
         """Return the questions that wait for a decision, and those whose decision can be undone, oldest first."""
         now = self._clock()
         rows = await self._store.reviews(("pending",))
-        return [_question(row) for row in rows if row.expires is None or row.expires > now]
+        return [question_of(row) for row in rows if row.expires is None or row.expires > now]
 
     async def history(self, limit: int = 1000) -> list[Question]:
         """Return the latest questions that are over, newest first. Their content is gone, unless the store keeps it.
@@ -225,7 +177,7 @@ class Queue:
         Args:
             limit: most questions to return.
         """
-        return [_question(row) for row in await self._store.reviews(_HISTORY, limit, latest=True)]
+        return [question_of(row) for row in await self._store.reviews(_HISTORY, limit, latest=True)]
 
     async def get(self, id: str) -> Question:
         """Return one question.
@@ -239,7 +191,7 @@ class Queue:
         row = await self._store.review(id)
         if row is None:
             raise LookupError(f"there is no review {id}")
-        return _question(row)
+        return question_of(row)
 
     async def decide(self, id: str, decision: AnyDecision, *, hash: str, by: str | None = None) -> None:
         """Decide a question.
@@ -289,7 +241,7 @@ class Queue:
             hash = next(decided.hash for decided in kept if decided.id == late.id)
             if late.state == "pending" and not late.held and late.hash not in (None, hash):
                 raise NotShown("what was shown is not what waits now: look at it again")
-            raise AlreadyDecided(_question(late))
+            raise AlreadyDecided(question_of(late))
 
     def _kept(self, question: Question, decision: AnyDecision, by: str | None, now: float, *, hash: str) -> Decided:
         block = None
@@ -326,7 +278,7 @@ class Queue:
             AlreadyDecided: the decision has taken effect, or there is nothing to undo.
         """
         row = await self._store.review(id)
-        undone = row is not None and await self._store.undo(id, *_undone(row, by, self._clock()))
+        undone = row is not None and await self._store.undo(id, *undone_records(row, by, self._clock()))
         self._tell()
         if not undone:
             raise AlreadyDecided(await self.get(id))
@@ -481,27 +433,6 @@ class Queue:
         self._news = asyncio.Event()
 
 
-def _undone(row: ReviewRow, by: str | None, now: float) -> Iterator[Record]:
-    """Record that a permission was taken back; of the permission itself there is no other record."""
-    question = _question(row)
-    if question.item is None or question.decision is None:
-        return
-    # The process that asked may be gone; a group begins with its name.
-    host = row.host or row.group.partition(":")[0]
-    origin = question.item.origin
-    yield Record(
-        at=now,
-        ask=origin.id,
-        identity=row.identity,
-        method=_METHODS[row.kind],
-        step="response" if row.kind == "response" else "review",
-        outcome=f"undone:{name_of(question.decision)}",
-        host=host,
-        call=origin.call.id if origin.call else None,
-        by=by or row.by,
-    )
-
-
 def _fingerprint(kind: str, origin: Origin, digests: list[str]) -> str:
     # Identify the call by its content, because its id differs after a restart.
     call = [origin.call.method, origin.call.name, origin.call.arguments] if origin.call else None
@@ -512,34 +443,3 @@ def _group(origin: Origin, host: str) -> str:
     if origin.call is None:
         return f"{host}:ask:{origin.id}"
     return f"{host}:{origin.call.id}:{origin.round.n if origin.round else 0}"
-
-
-def _decision_of(row: ReviewRow) -> AnyDecision:
-    """Decode a decision. For an elicitation it is a result, or a denial, which has a tag."""
-    body = row.decision or "null"
-    if row.kind == "elicitation" and "type" not in msgspec.json.decode(body, type=dict[str, object]):
-        return msgspec.json.decode(body, type=ElicitResult)
-    return msgspec.json.decode(body, type=Decision)
-
-
-def _question(row: ReviewRow) -> Question:
-    item = None
-    if row.item is not None:
-        item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, ReviewItem))
-    return Question(
-        id=row.id,
-        kind=row.kind,
-        group=row.group,
-        identity=row.identity,
-        created=row.created,
-        expires=row.expires,
-        state="held" if row.held else row.state,
-        waited_for=row.host is not None,
-        item=item,
-        decision=None if row.decision is None else _decision_of(row),
-        by=row.by,
-        decided=row.decided,
-        hash=row.hash or ("" if item is None else hash_of(item)),
-        release=row.release if row.held else None,
-        outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=Outcome),
-    )

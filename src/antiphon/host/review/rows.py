@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.summary import first_words
 from antiphon.host.review.who import Who, who_of

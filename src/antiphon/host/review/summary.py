@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.visible import replace_hidden
-from antiphon.host.review.queue import Outcome
+from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.review.texts import Texts
 from antiphon.wire.content import TextContent, ToolResultContent

@@ -101,7 +101,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     reviews: tuple[str, ...]
     outcome: str
-    """JSON of a ``queue.Outcome``."""
+    """JSON of a ``question.Outcome``."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,8 @@ from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.fitting import AnyDecision, AnyItem
 from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
-from antiphon.host.review.queue import UNDO, Outcome
+from antiphon.host.review.question import Outcome
+from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import (
     MAX_REASON,
     UNBOUNDED,

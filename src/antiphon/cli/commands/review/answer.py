@@ -16,7 +16,7 @@ from antiphon.cli.commands.review.rows import draw
 from antiphon.cli.failures import Failed
 from antiphon.errors import ConfigError
 from antiphon.host.review.keymap import key_for, label
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import Answer, ElicitItem
 from antiphon.host.terminal.console import Console, folded
 from antiphon.host.terminal.form import fill_in

@@ -31,7 +31,7 @@ from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import UNBOUNDED, Decision, Regenerate, ReviewItem, Terms
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.envelope import encode

@@ -17,7 +17,8 @@ from antiphon.errors import ConfigError
 from antiphon.host.checks.forms import fields_of, suggested
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.fitting import AnyDecision
-from antiphon.host.review.queue import AlreadyDecided, Mismatch, Question, Queue
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
 from antiphon.host.review.review import (
     Answer,
     Approve,

@@ -16,7 +16,7 @@ from antiphon.cli.output import write_line
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.host.checks.validate import validate
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.queue import Question
+from antiphon.host.review.question import Question
 from antiphon.host.review.review import Edit, ReviewItem, digest
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.edit_form import from_form, to_form

@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 
 from antiphon.cli.failures import Failed
 from antiphon.errors import ConfigError
-from antiphon.host.review.queue import Outcome, Question, Queue
+from antiphon.host.review.question import Outcome, Question
+from antiphon.host.review.queue import Queue
 from antiphon.host.store.base import ReviewRow, ReviewState, Store
 
 __all__ = ["LATE", "find", "find_pending", "lateness", "listed", "named_as_listed", "shortest"]

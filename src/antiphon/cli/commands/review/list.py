@@ -15,7 +15,8 @@ from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, tim
 from antiphon.cli.output import is_terminal, print_json, write_line
 from antiphon.host.checks.forms import suggested
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.queue import Question, Queue
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import ElicitItem, ReviewItem
 from antiphon.host.store import Store
 from antiphon.host.terminal.layout import Layout

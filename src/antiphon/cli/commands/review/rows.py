@@ -19,7 +19,8 @@ from antiphon.host.checks.forms import Field, fields_of, suggested
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.models.selection.record import Candidate, Selection, kept_selection
-from antiphon.host.review.queue import AnyItem, Question
+from antiphon.host.review.question import Question
+from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.terminal.edit_form import difference
 from antiphon.host.terminal.layout import Layout
