@@ -17,7 +17,7 @@ from antiphon.host.host import Host
 from antiphon.host.models.choice import Chosen
 from antiphon.host.open import open_host
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
-from antiphon.host.providers.base import Usage
+from antiphon.host.providers.base import Completion, Growth, Usage
 from antiphon.host.review.grants import Given, Grant, Grants
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
@@ -54,6 +54,7 @@ __all__ = [
     "Budget",
     "Cap",
     "Chosen",
+    "Completion",
     "Configured",
     "Costs",
     "Decision",
@@ -66,6 +67,7 @@ __all__ = [
     "Given",
     "Grant",
     "Grants",
+    "Growth",
     "Host",
     "Limits",
     "Manual",

@@ -90,6 +90,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tools: bool | None = None
     speed: Tier | None = None
     intelligence: Tier | None = None
+    stream: bool = True
+    """Whether its service can send an answer while it comes: wanted where somebody looks, and never otherwise."""
     fallback: str | None = None
     """The name of the model that answers where this one fails for good."""
 

@@ -19,6 +19,7 @@ from antiphon.host.config.shape import Config
 from antiphon.host.review.decisions import rule
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
+from antiphon.host.review.partials import Watching
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.summary import span
@@ -59,6 +60,7 @@ class Site:
         self.queue = Queue(store, clock=clock, undo=undo)
         self.grants = Grants(store)
         self.audit = Audit(store)
+        self.watching = Watching(store, clock)
         self.access = access
         self.config = config
         self.clock = clock
@@ -132,6 +134,10 @@ class Site:
             **context,
         )
         return HTMLResponse(page, status)
+
+    def part(self, request: Request, template: str, **context: object) -> str:
+        """Fill in a template that has no forms, for the page's own script."""
+        return self._environment.get_template(template).render(**self._words(request), **context)
 
     def doorway(self, request: Request) -> Response:
         """Send the script that brings the session, to a browser that opens an address under a plain name."""

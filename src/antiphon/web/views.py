@@ -21,6 +21,7 @@ from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.rows import ORDERS, Order, arranged, groups_of
 from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import outcome_text
+from antiphon.web.partials import GrowingAnswers
 from antiphon.web.site import Site
 
 __all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "similar"]
@@ -153,19 +154,22 @@ async def live(site: Site, request: Request) -> Response:
     if request.method == "HEAD":
         # Whether one may listen is asked so; a stream that nobody reads would hold its connection for ever.
         return Response(media_type="text/event-stream")
-    return StreamingResponse(_events(site), media_type="text/event-stream")
+    return StreamingResponse(_events(site, request), media_type="text/event-stream")
 
 
-async def _events(site: Site) -> AsyncIterator[str]:
+async def _events(site: Site, request: Request) -> AsyncIterator[str]:
+    growing = GrowingAnswers(site, request)
     changes = site.queue.changes()
     closing = asyncio.ensure_future(site.closing.wait())
     change = asyncio.ensure_future(anext(changes))
     try:
         yield "retry: 1000\n\n"
         while not closing.done():
-            await asyncio.wait((change, closing), timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+            await site.watching.look()
+            pause = growing.next_look(_HEARTBEAT)
+            await asyncio.wait((change, closing), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            yield await growing.news() or ": still here\n\n"
             if not change.done():
-                yield ": still here\n\n"
                 continue
             version = change.result()
             told = msgspec.json.encode({"version": version, "pending": len(await site.pending())})

@@ -48,6 +48,25 @@ def answer(*contents, stop="end_turn", tokens=(11, 7), model=MODEL):
     }
 
 
+def stream(*pieces, stop="end_turn", tokens=(11, 7), model=MODEL):
+    """Make the events of the same as they are streamed: a string is some text, an event of asyncio is waited for."""
+
+    def event(kind, **more):
+        return kind, {"type": kind, **more}
+
+    begun = answer(stop=None, tokens=(tokens[0], 1), model=model)
+    yield event("message_start", message=begun)
+    yield event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+    for piece in pieces:
+        delta = {"type": "text_delta", "text": piece}
+        yield event("content_block_delta", index=0, delta=delta) if isinstance(piece, str) else ("", piece)
+    if stop is not None:
+        yield event("content_block_stop", index=0)
+        ended = {"stop_reason": stop, "stop_sequence": None}
+        yield event("message_delta", delta=ended, usage={"output_tokens": tokens[1]})
+        yield event("message_stop")
+
+
 STOPS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
 TOOL_STOP = "tool_use"
 

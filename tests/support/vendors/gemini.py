@@ -9,7 +9,7 @@ MODEL = "gemini-2.5-flash"
 
 def problem(seen):
     """Say what breaks the format in a request, or nothing."""
-    if not seen.path.endswith(":generateContent"):
+    if not seen.path.endswith((":generateContent", ":streamGenerateContent")):
         return f"no such path: {seen.path}"
     if "x-goog-api-key" not in seen.headers:
         return "no key"
@@ -43,6 +43,17 @@ def answer(*contents, stop="STOP", tokens=(11, 7), model=MODEL):
         "modelVersion": model,
         "responseId": "r_1",
     }
+
+
+def stream(*pieces, stop="STOP", tokens=(11, 7), model=MODEL):
+    """Make the events of the same as they are streamed: a string is some text, an event of asyncio is waited for."""
+    for piece in pieces:
+        made = answer(piece, model=model) if isinstance(piece, str) else piece
+        if isinstance(piece, str):
+            del made["candidates"][0]["finishReason"], made["usageMetadata"]
+        yield "", made
+    if stop is not None:
+        yield "", answer("", stop=stop, tokens=tokens, model=model)
 
 
 STOPS = {"STOP": "endTurn", "MAX_TOKENS": "maxTokens"}

@@ -49,6 +49,25 @@ def answer(*contents, stop="stop", tokens=(11, 7), model=MODEL):
     }
 
 
+def stream(*pieces, stop="stop", tokens=(11, 7), model=MODEL):
+    """Make the events of the same as they are streamed: a string is some text, an event of asyncio is waited for."""
+
+    def chunk(delta, stop=None, **more):
+        choices = [{"index": 0, "delta": delta, "finish_reason": stop}]
+        made = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": model}
+        return "", {**made, "choices": choices, **more}
+
+    yield chunk({"role": "assistant", "content": ""})
+    for piece in pieces:
+        yield chunk({"content": piece}) if isinstance(piece, str) else ("", piece)
+    if stop is not None:
+        yield chunk({}, stop)
+        usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+        _, last = chunk({}, usage=usage)
+        yield "", {**last, "choices": []}
+        yield "", "[DONE]"
+
+
 STOPS = {"stop": "endTurn", "length": "maxTokens"}
 TOOL_STOP = "tool_calls"
 

@@ -125,3 +125,26 @@ def endless(limit):
         return response
 
     return answer
+
+
+def pouring(*events, done=True):
+    """Answer with server-sent events, each a pair of name and value; cut off after them unless it is ``done``.
+
+    A value may be an event of asyncio instead: what follows waits until it is set.
+    """
+
+    async def answer(request):
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for name, value in events:
+            if isinstance(value, asyncio.Event):
+                await value.wait()
+                continue
+            said = value if isinstance(value, str) else json.dumps(value)
+            head = f"event: {name}\n" if name else ""
+            await response.write(f"{head}data: {said}\n\n".encode())
+        if not done:
+            request.transport.abort()
+        return response
+
+    return answer

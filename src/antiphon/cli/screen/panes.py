@@ -5,7 +5,7 @@ Owns the layout, from a corner of a terminal to a wide one. What is shown there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -13,9 +13,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from antiphon.cli.screen.header import bar, plain, strip
+from antiphon.cli.screen.partials import partial_lines
 from antiphon.cli.screen.queue_rows import entries
 from antiphon.cli.screen.views import QueueView, RowsView
 from antiphon.cli.screen.words import Words
+from antiphon.host.review.partials import Partial
 from antiphon.host.review.question import Question
 from antiphon.host.review.rows import Group
 from antiphon.host.review.shown import Shown
@@ -35,6 +37,7 @@ class Panes(Container):
         #queue { height: 1fr; }
         #detail { width: 1fr; }
         #strip { height: auto; max-height: 2; }
+        #partial { height: auto; max-height: 3; display: none; }
         #notice { height: 1; text-style: bold; }
         #keys { height: auto; max-height: 3; }
     }
@@ -44,7 +47,7 @@ class Panes(Container):
         #detail { width: 100%; height: 1fr; }
     }
     Panes.low {
-        #keys, #strip { max-height: 1; }
+        #keys, #strip, #partial { max-height: 1; }
     }
     Panes.narrow.low {
         #side { height: 0; border: none; }
@@ -58,8 +61,8 @@ class Panes(Container):
         # Held, not looked up: something may be shown while all of it is being taken away.
         self.queue = QueueView("queue", clock)
         self.rows = RowsView("request")
-        self._title, self._head, self._strip, self._notice, self._keys = (
-            Static(Content(""), id=name) for name in ("queue-title", "head", "strip", "notice", "keys")
+        self._title, self._head, self._strip, self._partial, self._notice, self._keys = (
+            Static(Content(""), id=name) for name in ("queue-title", "head", "strip", "partial", "notice", "keys")
         )
 
     def compose(self) -> ComposeResult:
@@ -72,6 +75,7 @@ class Panes(Container):
                 yield self._head
                 yield self._strip
                 yield self.rows
+        yield self._partial
         yield self._notice
         yield self._keys
 
@@ -83,6 +87,11 @@ class Panes(Container):
     def say(self, text: str) -> None:
         """Tell the person something, in one line."""
         self._notice.update(plain(text))
+
+    def grow(self, partials: Sequence[Partial], words: Words) -> None:
+        """Show what has come of answers; nothing where none is on its way."""
+        self._partial.update(partial_lines(partials, words, self.size.width))
+        self._partial.display = bool(partials)
 
     def list(self, groups: Iterable[Group], count: int, words: Words, only: str = "") -> None:
         """Show what waits; ``only``: what all that is listed contains."""

@@ -22,12 +22,14 @@ from antiphon.cli.screen.editor import Editor, in_editor
 from antiphon.cli.screen.forms import filtering
 from antiphon.cli.screen.keys import ACTIONS, ARMED, help_lines, offers
 from antiphon.cli.screen.panes import Panes
+from antiphon.cli.screen.partials import follow_partials, say_watching
 from antiphon.cli.screen.pieces import fact, ours
 from antiphon.cli.screen.request import draw, kept_only
 from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.views import QueueView
-from antiphon.cli.screen.watch import Bell, readable, watch
+from antiphon.cli.screen.watch import Bell, persisting, readable, watch
 from antiphon.cli.screen.words import next_language, words
+from antiphon.host.review.partials import Watching
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import UNDO, Queue
 from antiphon.host.review.rows import ORDERS, Order, arranged, groups_of
@@ -120,6 +122,12 @@ class ReviewStage(Screen[None]):
         await self._draw()
         self.set_interval(1.0, self._tick)
         self.run_worker(watch(self.queue, self.look, self._trouble), group="watch")
+        watching = Watching(self._setting.store, self.clock)
+        for follow in (
+            lambda: say_watching(watching),
+            lambda: follow_partials(self._setting.store, self.queue, lambda some: self.panes.grow(some, self.words)),
+        ):
+            self.run_worker(persisting(follow, self._trouble), group="partials")
 
     def on_resize(self, event: events.Resize) -> None:
         """Use the room there is."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from antiphon.cli.screen.sheet import now
 from antiphon.host.review.queue import Queue
 
-__all__ = ["Bell", "readable", "watch"]
+__all__ = ["Bell", "persisting", "readable", "watch"]
 
 _PAUSE = 0.1
 """Seconds between two looks at a queue that changes all the time."""
@@ -31,8 +31,13 @@ async def watch(queue: Queue, look: Act, trouble: Callable[[], None]) -> None:
             await look()
             await asyncio.sleep(_PAUSE)
 
+    await persisting(follow, trouble)
+
+
+async def persisting(act: Act, trouble: Callable[[], None]) -> None:
+    """Do something that has no end of its own, and again where the store could not be read, until cancelled."""
     while True:
-        await readable(follow, trouble)
+        await readable(act, trouble)
         await asyncio.sleep(_TROUBLE)
 
 

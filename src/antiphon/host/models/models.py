@@ -18,7 +18,7 @@ from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.models.select import select
 from antiphon.host.models.selection.needs import needs_of
 from antiphon.host.models.selection.record import Selection
-from antiphon.host.providers.base import Completion, ProviderFailure, Usage
+from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage
 from antiphon.host.providers.echo import Echo
 from antiphon.host.providers.keys import find_key, missing_key
 from antiphon.host.providers.persistence import Patience, may_stand_in, persist
@@ -120,6 +120,26 @@ class Models:
             ProviderFailure: all attempts failed; this is the last failure.
             ConfigError: there is no such model, or a package for it is missing.
         """
+        return await self._completed(params, model, fallbacks, None)
+
+    async def stream(
+        self,
+        params: CreateMessageRequestParams,
+        growth: Growth,
+        *,
+        model: str | None = None,
+        fallbacks: tuple[str, ...] = (),
+    ) -> Completion:
+        """Complete as ``generate`` does, while ``growth`` receives the text if the model's service can stream it."""
+        return await self._completed(params, model, fallbacks, growth)
+
+    async def _completed(
+        self,
+        params: CreateMessageRequestParams,
+        model: str | None,
+        fallbacks: tuple[str, ...],
+        growth: Growth | None,
+    ) -> Completion:
         if model is None:
             selection = self.select(params)
             if selection.winner is None:
@@ -127,7 +147,7 @@ class Models:
             model, fallbacks = selection.winner, selection.fallbacks
         try:
             async with asyncio.timeout(self._patience.deadline):
-                return await self._in_turn(params, (model, *fallbacks))
+                return await self._in_turn(params, (model, *fallbacks), growth)
         except TimeoutError:
             raise ProviderFailure("timeout", f"{model}: no answer in {self._patience.deadline} seconds") from None
 
@@ -138,21 +158,25 @@ class Models:
         for vendor in vendors:
             await vendor.aclose()
 
-    async def _in_turn(self, params: CreateMessageRequestParams, names: tuple[str, ...]) -> Completion:
+    async def _in_turn(
+        self, params: CreateMessageRequestParams, names: tuple[str, ...], growth: Growth | None
+    ) -> Completion:
         last = len(names) - 1
         for at, name in enumerate(names):
             model = self.catalogue.get(name)
             try:
-                return await persist(partial(self._once, params, model), self._patience, sleep=self._sleep)
+                return await persist(partial(self._once, params, model, growth), self._patience, sleep=self._sleep)
             except ProviderFailure as failure:
                 if at == last or not may_stand_in(failure):
                     raise
         raise AssertionError("there is at least one name")
 
-    async def _once(self, params: CreateMessageRequestParams, model: Model) -> Completion:
+    async def _once(self, params: CreateMessageRequestParams, model: Model, growth: Growth | None) -> Completion:
+        if growth is not None:
+            growth.begin(model.name)
         if model.provider == Echo.name:
             return Completion(result=await Echo().complete(params), usage=Usage(), by=model.name)
-        return await (await self._vendor(model)).generate(params)
+        return await (await self._vendor(model)).generate(params, growth if model.stream else None)
 
     async def _vendor(self, model: Model) -> Vendor:
         if model.name not in self._vendors:

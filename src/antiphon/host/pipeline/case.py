@@ -87,6 +87,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     released: Released
     logged: set[Reason] = msgspec.field(default_factory=set[Reason])
     """Causes that were logged: each is logged once."""
+    telling: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
+    """What keeps those who look up to date while an answer comes."""
     choose: Choose | None = None
 
     @property

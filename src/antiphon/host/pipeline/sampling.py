@@ -20,6 +20,7 @@ from antiphon.host.checks.scan import risks_of
 from antiphon.host.checks.validate import validate, validate_result
 from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
+from antiphon.host.pipeline.growing import growing
 from antiphon.host.pipeline.reserve import hold, reserve, send
 from antiphon.host.pipeline.stages import (
     admitted,
@@ -195,10 +196,13 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
             "generate", provider.name, sent, model=case.chosen.model, content=await case.content(cleared.params)
         )
         await send(case, cleared.params, sending)
-    completing = completion_of(provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks)
     try:
-        limited = within(case.desk.generate_timeout, completing)
-        completion = await watched_completion(limited, provider, cleared.params, case.chosen.model)
+        async with growing(case) as growth:
+            completing = completion_of(
+                provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
+            )
+            limited = within(case.desk.generate_timeout, completing)
+            completion = await watched_completion(limited, provider, cleared.params, case.chosen.model)
     except TimeoutError:
         raise case.failure("the provider took too long") from None
     except Exception as error:

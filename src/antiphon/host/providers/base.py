@@ -14,9 +14,11 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = [
     "Completion",
     "FailureKind",
+    "Growth",
     "Metered",
     "Provider",
     "ProviderFailure",
+    "Streaming",
     "Usage",
     "Warming",
     "completion_of",
@@ -119,6 +121,42 @@ class Metered(Protocol):
         ...
 
 
+class Growth(Protocol):
+    """Receives an answer while it is streamed. Its methods neither wait nor raise."""
+
+    def begin(self, model: str | None) -> None:
+        """Begin an answer, and forget what came of an earlier attempt.
+
+        Args:
+            model: the name of the model that answers; ``None`` for the provider's default.
+        """
+        ...
+
+    def add(self, text: str) -> None:
+        """Add text to the answer.
+
+        Args:
+            text: the text that has come since the last call.
+        """
+        ...
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A provider that can stream an answer."""
+
+    async def stream(
+        self,
+        params: CreateMessageRequestParams,
+        growth: Growth,
+        *,
+        model: str | None = None,
+        fallbacks: tuple[str, ...] = (),
+    ) -> Completion:
+        """Complete as ``Metered.generate`` does, while ``growth`` receives the text; called only if somebody looks."""
+        ...
+
+
 @runtime_checkable
 class Warming(Protocol):
     """A provider that can prepare itself before it is needed."""
@@ -134,8 +172,19 @@ async def completion_of(
     *,
     model: str | None = None,
     fallbacks: tuple[str, ...] = (),
+    growth: Growth | None = None,
 ) -> Completion:
-    """Complete with any provider, including the usage if the provider reports it."""
+    """Complete with any provider, including the usage if the provider reports it.
+
+    Args:
+        provider: who completes.
+        params: the request.
+        model: the model that was chosen; ``None`` for the provider's default.
+        fallbacks: the models that may stand in, in turn.
+        growth: is told how the answer grows, if the provider can stream; ``None`` if nobody looks.
+    """
+    if growth is not None and isinstance(provider, Streaming):
+        return await provider.stream(params, growth, model=model, fallbacks=fallbacks)
     if _is_metered(type(provider)) and isinstance(provider, Metered):
         return await provider.generate(params, model=model, fallbacks=fallbacks)
     return Completion(result=await provider.complete(params, model=model), by=model)

@@ -29,6 +29,7 @@ __all__ = [
     "Hold",
     "HoldRow",
     "PageRow",
+    "PartialRow",
     "ReviewKind",
     "ReviewRow",
     "ReviewState",
@@ -234,6 +235,18 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """Time at which it takes effect, until which it can be undone; ``None`` means at once."""
     block: BlockRow | None = None
     """The server to block together with this decision; everything that waits from it is withdrawn."""
+
+
+class PartialRow(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of an answer as has come; gone as soon as it is whole, or the process that waits for it is."""
+
+    id: str
+    """Of the review by which it was asked for."""
+    host: str
+    began: float
+    """Seconds since the epoch."""
+    body: str
+    """JSON; ``partials.Partial`` is made of it. What looks like a secret is masked in it."""
 
 
 class PageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -502,6 +515,38 @@ class Store(Protocol):
 
     async def reviews_version(self) -> int:
         """Return a number that increases with every change of a question."""
+        ...
+
+    async def watch(self, until: float) -> None:
+        """Record that a person looks at what this process shows.
+
+        Args:
+            until: when that ends unless it is said again, in seconds since the epoch.
+        """
+        ...
+
+    async def watched(self) -> bool:
+        """Return whether a person looks now at what any process shows."""
+        ...
+
+    async def keep_partial(self, row: PartialRow) -> None:
+        """Store a partial answer in place of what was stored of it before.
+
+        Args:
+            row: the partial answer.
+        """
+        ...
+
+    async def drop_partial(self, id: str) -> None:
+        """Remove a partial answer, if it is there.
+
+        Args:
+            id: of its review.
+        """
+        ...
+
+    async def partials(self) -> list[PartialRow]:
+        """Return the partial answers, oldest first."""
         ...
 
     async def pages(self) -> list[PageRow]:

@@ -29,6 +29,7 @@ from antiphon.host.store.base import (
     Hold,
     HoldRow,
     PageRow,
+    PartialRow,
     ReviewRow,
     ReviewState,
     identities_in,
@@ -71,6 +72,8 @@ class MemoryStore:
         self._reviews: dict[str, ReviewRow] = {}
         self._pages: dict[str, PageRow] = {}
         self._browsers: dict[str, BrowserRow] = {}
+        self._partials: dict[str, PartialRow] = {}
+        self._watched = 0.0
         self._entries: deque[Entry] = deque(maxlen=MAX_RECORDS)
         self._head = Head()
         self._asks: dict[AskKey, AskRow] = {}
@@ -256,6 +259,28 @@ class MemoryStore:
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
         return self._version
+
+    async def watch(self, until: float) -> None:
+        """See ``base.Store.watch``."""
+        self._watched = until
+
+    async def watched(self) -> bool:
+        """See ``base.Store.watched``."""
+        return self._watched > self._clock()
+
+    async def keep_partial(self, row: PartialRow) -> None:
+        """See ``base.Store.keep_partial``."""
+        if row.id not in self._partials:
+            self._version += 1
+        self._partials[row.id] = row
+
+    async def drop_partial(self, id: str) -> None:
+        """See ``base.Store.drop_partial``."""
+        self._partials.pop(id, None)
+
+    async def partials(self) -> list[PartialRow]:
+        """See ``base.Store.partials``."""
+        return list(self._partials.values())
 
     async def pages(self) -> list[PageRow]:
         """See ``base.Store.pages``."""

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, delete, literal, or_, select, update
 
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit as trail
-from antiphon.host.store import money
+from antiphon.host.store import money, partials
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow, ReviewState
 from antiphon.host.store.chain import Record
@@ -43,6 +43,7 @@ def beat(connection: Connection, host: str, mark: float) -> None:
 def leave(connection: Connection, host: str) -> None:
     """Say that this process goes, so that the next one need not wait for its lease to end."""
     connection.execute(delete(hosts).where(hosts.c.id == host))
+    partials.sweep(connection)
 
 
 def recover(
@@ -72,6 +73,7 @@ def recover(
     late = and_(reviews.c.host.is_(None), reviews.c.state.in_(OPEN), reviews.c.expires <= now)
     expired = connection.execute(update(reviews).where(late).values(state="expired", item=None, decision=None)).rowcount
     ended = connection.execute(delete(grants).where(grants.c.host.is_not(None), grants.c.host.not_in(alive))).rowcount
+    partials.sweep(connection)
     if orphaned or expired:
         questions.changed(connection)
     _tidy(connection, now)

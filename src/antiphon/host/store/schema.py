@@ -22,12 +22,13 @@ __all__ = [
     "hosts",
     "metadata",
     "pages",
+    "partials",
     "reviews",
     "reviews_head",
     "swept",
 ]
 
-REVISION = "v0006"
+REVISION = "v0007"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 metadata = MetaData()
@@ -37,8 +38,9 @@ hosts = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("seen", Double, nullable=False),
+    Column("watches", Double),
 )
-"""The processes that use the store, and when they last said so."""
+"""The processes that use the store, when they last said so, and until when somebody looks at what they show."""
 
 accounts = Table(
     "accounts",
@@ -140,6 +142,16 @@ reviews_head = Table(
     Column("version", BigInteger, nullable=False),
 )
 """One row: counts the changes of all reviews, for those who wait for one."""
+
+partials = Table(
+    "partials",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("began", Double, nullable=False),
+    Column("body", Text, nullable=False),
+)
+"""What has come of answers that are not whole yet."""
 
 pages = Table(
     "pages",

@@ -21,7 +21,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.budget import Amount
 from antiphon.host.store import audit as trail
 from antiphon.host.store import grants as permits
-from antiphon.host.store import history, migrations, money, process
+from antiphon.host.store import history, migrations, money, partials, process
 from antiphon.host.store import pages as places
 from antiphon.host.store import recovery as leftovers
 from antiphon.host.store import reviews as questions
@@ -35,6 +35,7 @@ from antiphon.host.store.base import (
     GrantRow,
     HoldRow,
     PageRow,
+    PartialRow,
     ReviewRow,
     ReviewState,
     Settlement,
@@ -221,6 +222,26 @@ class SqlStore:
     async def reviews_version(self) -> int:
         """See ``base.Store.reviews_version``."""
         return await self._read(questions.version)
+
+    async def watch(self, until: float) -> None:
+        """See ``base.Store.watch``."""
+        await self._write(partial(partials.watch, host=self.host, until=until))
+
+    async def watched(self) -> bool:
+        """See ``base.Store.watched``."""
+        return await self._read(partial(partials.watched, now=self._clock()))
+
+    async def keep_partial(self, row: PartialRow) -> None:
+        """See ``base.Store.keep_partial``."""
+        await self._write(partial(partials.keep, row=row))
+
+    async def drop_partial(self, id: str) -> None:
+        """See ``base.Store.drop_partial``."""
+        await self._write(partial(partials.drop, id=id))
+
+    async def partials(self) -> list[PartialRow]:
+        """See ``base.Store.partials``."""
+        return await self._read(partials.kept)
 
     async def pages(self) -> list[PageRow]:
         """See ``base.Store.pages``."""

@@ -1,5 +1,6 @@
 // The stream that says that something has changed. It comes back by itself; what was missed does not matter.
 import { arrived } from "./notify.js";
+import { grown } from "./partials.js";
 import { banner } from "./places.js";
 import { ask } from "./session.js";
 
@@ -50,6 +51,7 @@ export function follow(refresh) {
     const answer = await ask("/live", { signal, headers: { Accept: "text/event-stream" } });
     if (!answer.ok) throw new Error("lost");
     banner("");
+    grown({ html: "" });
     const words = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
@@ -59,7 +61,7 @@ export function follow(refresh) {
       rest = parts.pop();
       for (const part of parts) {
         const data = part.split("\n").find((line) => line.startsWith("data: "));
-        if (data) told(JSON.parse(data.slice(6)));
+        if (data) (part.startsWith("event: partials") ? grown : told)(JSON.parse(data.slice(6)));
       }
     }
   }

@@ -11,7 +11,7 @@ from antiphon.wire.sampling import ToolChoice
 from tests.host.asks import request, says
 from tests.host.providers.vendor.ask import VENDORS, WEATHER, asked, history, model
 from tests.support.vendors import gemini, openai
-from tests.support.vendors.site import KEY, cut, failing, serving, silent, text
+from tests.support.vendors.site import KEY, cut, failing, pouring, serving, silent, text
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.NAME)
 
@@ -224,3 +224,63 @@ async def test_messages_of_both_roles_arrive_in_order(vendor):
         await asked(vendor, site, request(messages=messages))
     sent = str(site.seen[0].body)
     assert sent.index("One") < sent.index("Two") < sent.index("Three")
+
+
+class Listening:
+    """Hears how an answer grows."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.came = asyncio.Event()
+
+    def begin(self, model: str | None) -> None:
+        self.heard.clear()
+
+    def add(self, text: str) -> None:
+        self.heard.append(text)
+        self.came.set()
+
+
+async def streamed(vendor, site, growth):
+    """Ask a vendor once, and listen."""
+    client = Vendor(model(vendor, site), KEY)
+    try:
+        return await client.generate(request("Hello"), growth)
+    finally:
+        await client.aclose()
+
+
+@every_vendor
+async def test_an_answer_is_told_while_it_comes(vendor):
+    """Piece by piece, before there is more; in the end it is the answer that comes in one piece elsewhere."""
+    more, growth = asyncio.Event(), Listening()
+    events = vendor.stream("A warm ", more, "sweater")
+    async with serving(vendor, pouring(*events)) as site:
+        asking = asyncio.create_task(streamed(vendor, site, growth))
+        await growth.came.wait()
+        assert growth.heard == ["A warm "]
+        more.set()
+        done = await asking
+    assert "".join(growth.heard) == done.result.text == "A warm sweater"
+    assert (done.result.model, done.result.stop_reason, done.by) == (vendor.MODEL, "endTurn", "mine")
+    assert done.usage == Usage(input_tokens=11, output_tokens=7)
+
+
+@every_vendor
+@pytest.mark.parametrize("done", [True, False])
+async def test_half_an_answer_is_none(vendor, done):
+    """A stream that ends, or is cut off, before it said why it ends: what has come may cost, and is not tried again."""
+    growth = Listening()
+    async with serving(vendor, pouring(*vendor.stream("Half of", stop=None), done=done)) as site:
+        with pytest.raises(ProviderFailure) as caught:
+            await streamed(vendor, site, growth)
+    assert caught.value.charged
+
+
+@every_vendor
+async def test_an_error_instead_of_a_stream_is_told_as_any(vendor):
+    """The same kind, and nothing charged: no model has worked."""
+    async with serving(vendor, failing(429, vendor.error("slow down", 429))) as site:
+        with pytest.raises(ProviderFailure) as caught:
+            await streamed(vendor, site, Listening())
+    assert (caught.value.kind, caught.value.charged) == ("rate-limit", False)

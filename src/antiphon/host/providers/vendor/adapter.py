@@ -5,10 +5,21 @@ Owns the client. Trying again and standing in are ``persistence``'s and ``host.m
 
 from __future__ import annotations
 
-from pydantic_ai.direct import model_request
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
 
 from antiphon.host.catalogue import Model
-from antiphon.host.providers.base import Completion, ProviderFailure
+from antiphon.host.providers.base import Completion, Growth, ProviderFailure
 from antiphon.host.providers.vendor.clients import connect
 from antiphon.host.providers.vendor.failures import failure
 from antiphon.host.providers.vendor.request import outgoing
@@ -30,29 +41,80 @@ class Vendor:
         self._model = model
         self._connected = connect(model, key)
 
-    async def generate(self, params: CreateMessageRequestParams) -> Completion:
-        """Ask once. Cancelling it closes the connection.
+    async def generate(self, params: CreateMessageRequestParams, growth: Growth | None = None) -> Completion:
+        """Ask once; ``growth`` is told of the text while it comes. Cancelling it closes the connection.
 
         Raises:
             ProviderFailure: of whatever kind; nothing in it came over the wire.
         """
         # Translated outside the boundary below, so that a mistake of ours is not taken for one of the vendor's.
         messages, settings, parameters, names = outgoing(params, self._model)
+        coming = None if growth is None else _Coming(growth)
         try:
-            response = await model_request(
-                self._connected.model,
-                messages,
-                model_settings=settings,
-                model_request_parameters=parameters,
-                instrument=False,
-            )
+            if coming is None:
+                response = await model_request(
+                    self._connected.model,
+                    messages,
+                    model_settings=settings,
+                    model_request_parameters=parameters,
+                    instrument=False,
+                )
+            else:
+                response = await self._streamed(messages, settings, parameters, coming)
             return completion(response, params, self._model, names)
         except ProviderFailure:
             raise
         except Exception as error:
             # A boundary to code of others, whose errors quote what came over the wire: the cause is cut off.
-            raise failure(error, self._model) from None
+            failed = failure(error, self._model)
+            # Whatever ends a stream in its middle, a model has worked on it.
+            failed.charged = failed.charged or (coming is not None and coming.begun)
+            raise failed from None
+
+    async def _streamed(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+        coming: _Coming,
+    ) -> ModelResponse:
+        streaming = model_request_stream(
+            self._connected.model,
+            messages,
+            model_settings=settings,
+            model_request_parameters=parameters,
+            instrument=False,
+        )
+        async with streaming as stream:
+            async for event in stream:
+                coming.take(event)
+            response = stream.get()
+        said = (response.provider_details or {}).get("finish_reason")
+        if said is None and response.finish_reason in (None, "stop"):
+            # A whole answer says why it ends. What merely stops is half of one, and would pass for all of it.
+            raise ProviderFailure("invalid", f"{self._model.provider}: the stream ended before the answer did")
+        return response
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._connected.aclose()
+
+
+class _Coming:
+    """What comes in a stream, on its way to whoever looks."""
+
+    def __init__(self, growth: Growth) -> None:
+        self._growth = growth
+        self.begun = False
+        """Whether anything of an answer has come."""
+
+    def take(self, event: ModelResponseStreamEvent) -> None:
+        """Tell the text of an event; hidden reasoning and uses of tools are no part of it."""
+        self.begun = True
+        text = ""
+        if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+            text = event.part.content
+        elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+            text = event.delta.content_delta
+        if text:
+            self._growth.add(text)

@@ -1,0 +1,47 @@
+"""Answers that are not whole yet, and who looks at them, in a database, within the transactions of others."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import Connection, delete, select, update
+
+from antiphon.host.store.base import PartialRow
+from antiphon.host.store.reviews import changed
+from antiphon.host.store.schema import hosts, partials
+
+__all__ = ["drop", "keep", "kept", "sweep", "watch", "watched"]
+
+_KEPT = select(partials).order_by(partials.c.began, partials.c.id)
+
+
+def watch(connection: Connection, host: str, until: float) -> None:
+    """Say until when somebody looks at what a process shows."""
+    connection.execute(update(hosts).where(hosts.c.id == host).values(watches=until))
+
+
+def watched(connection: Connection, now: float) -> bool:
+    """Tell whether anybody looks."""
+    return connection.execute(select(hosts.c.id).where(hosts.c.watches > now).limit(1)).first() is not None
+
+
+def keep(connection: Connection, row: PartialRow) -> None:
+    """Keep what has come of an answer. Those who look are told of the first of it; then they look by themselves."""
+    again = update(partials).where(partials.c.id == row.id).values(msgspec.structs.asdict(row))
+    if connection.execute(again).rowcount != 1:
+        connection.execute(partials.insert(), msgspec.structs.asdict(row))
+        changed(connection)
+
+
+def drop(connection: Connection, id: str) -> None:
+    """Forget what has come of an answer."""
+    connection.execute(delete(partials).where(partials.c.id == id))
+
+
+def kept(connection: Connection) -> list[PartialRow]:
+    """Return what has come of answers, the first one first."""
+    return [PartialRow(**dict(row)) for row in connection.execute(_KEPT).mappings()]
+
+
+def sweep(connection: Connection) -> None:
+    """Forget what came for processes that are gone."""
+    connection.execute(delete(partials).where(partials.c.host.not_in(select(hosts.c.id))))
