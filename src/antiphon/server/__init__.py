@@ -1,6 +1,6 @@
-"""Tools, resources, prompts and completion from plain functions, and one way to ask the client back.
+"""Servers: tools, resources, prompts and completion from plain functions, and asks to the client.
 
-Lists what authors of servers may name beside the classes of ``antiphon`` itself; each is loaded when it is first used.
+Lists what authors of servers may import besides the classes of ``antiphon`` itself; each name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first used, and keep it."""
+    """Load a public name on first use, and keep it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'antiphon.server' has no attribute {name!r}")
     from importlib import import_module

@@ -1,8 +1,7 @@
-"""The ASGI server that serves us, where it is not our own: whether it was told to stop, and how long it will wait.
+"""Detects that the surrounding ASGI server, if it is not our own, was told to stop, and how long it will wait.
 
-uvicorn tells an application so only after every response has ended, and a legacy client that died in the middle of an
-ask, or a stream that is listened to, has none that ends by itself. Owns how the signal is noticed; what is ended then
-is the application's business.
+uvicorn tells an application only after every response has ended; but a stream, or the response to a legacy client that
+died during an ask, does not end by itself. The application decides what to end.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from collections.abc import Awaitable, Callable
 __all__ = ["StopWatch", "told_to_stop"]
 
 _LOOK = 0.25
-"""Seconds between two looks whether the server was told to stop."""
+"""Seconds between two checks whether the server was told to stop."""
 
 _SPARE = 0.5
-"""Seconds of the server's own grace that are left to it, so that it never has to cancel anything."""
+"""Seconds of the server's grace period left unused, so that the server never has to cancel anything."""
 
 
 def told_to_stop() -> object:
     """Return the server that was told to stop, or ``None``.
 
-    A server of the kind of uvicorn's handles SIGTERM with a method of its own, and has a flag that it sets then.
-    Others are not seen; nor is one that runs beside the main thread, to which no signal comes.
+    A server of uvicorn's kind handles SIGTERM in a method, and then sets a flag. Other servers are not detected; nor is
+    one outside of the main thread, which receives no signals.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         server = getattr(signal.getsignal(number), "__self__", None)
@@ -34,15 +33,15 @@ def told_to_stop() -> object:
 
 
 def _grace(server: object) -> float | None:
-    """Return the seconds after which a server cancels what is open; ``None`` if it would wait for ever."""
+    """Return the seconds after which a server cancels open requests; ``None`` if it waits for ever."""
     given = getattr(getattr(server, "config", None), "timeout_graceful_shutdown", None)
     return max(0.0, given - _LOOK - _SPARE) if isinstance(given, int | float) else None
 
 
 class StopWatch:
-    """Looks whether the server that serves us was told to stop, and has the application end what is open.
+    """Checks whether the surrounding server was told to stop, and has the application end open responses.
 
-    ``stop`` is given the seconds that the server leaves for it, ``None`` if it names none.
+    ``stop`` is called with the seconds that the server leaves for this, ``None`` if it sets no limit.
     """
 
     def __init__(self, stop: Callable[[float | None], Awaitable[None]]) -> None:
@@ -51,12 +50,12 @@ class StopWatch:
         self._stopping: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look from now on; where it is done already, nothing changes."""
+        """Start checking; has no effect if it was started before."""
         if self._timer is None and self._stopping is None:
             self._timer = asyncio.get_running_loop().call_later(_LOOK, self._look)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""``Core``: what the calls of one server share while it serves, and nothing that serves.
+"""``Core``: what the calls of one server share while it serves.
 
-Handlers, rounds and asks hold this object instead of the ``Server``, so that none of them imports the whole they belong
-to. Owns the answers to what a call needs to know of its server; serving itself is ``service``'s.
+Handlers, rounds and asks hold this object instead of the ``Server``, so that they need not import it. Owns answers to
+what a call needs to know about its server; ``service`` does the serving.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ log = logging.getLogger("antiphon.server")
 
 
 class Core:
-    """One server, as its calls see it.
+    """One server, as seen by its calls.
 
-    ``features``: what it offers, the author's ``Server`` itself.
-    ``completions``: which of its arguments can be completed.
-    ``fallback``: the server's own model, for clients that offer none.
-    ``tool_rate``: how often one client may call tools; ``None``: without limit.
-    ``code_version``: what must be the same for a call to go on in another process; by default the handler's code.
+    ``features``: what it offers; the author's ``Server`` itself.
+    ``completions``: the arguments that can be completed.
+    ``fallback``: the server's own model, for clients without sampling.
+    ``tool_rate``: how often one client may call tools; ``None`` for no limit.
+    ``code_version``: must be the same for a call to continue in another process; by default the handler's code.
     ``error_details``: whether clients learn the text of unexpected exceptions of tools.
     """
 
@@ -64,10 +64,10 @@ class Core:
         self._error_details = error_details
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
 
-    # --- what is offered ----------------------------------------------------------------------------------------
+    # --- features -----------------------------------------------------------------------------------------------
 
     def capabilities(self) -> ServerCapabilities:
-        """Say what the server offers, from what has been added to it so far."""
+        """Return the capabilities of what was added to the server so far."""
         features = self.features
         has_resources = len(features.resources) + len(features.templates) > 0
         return ServerCapabilities(
@@ -79,24 +79,24 @@ class Core:
         )
 
     def has(self, method: str, name: str) -> bool:
-        """Tell whether there is a tool or a prompt of this name, by the method that wants it."""
+        """Tell whether a tool or a prompt of this name exists; ``method`` says which of the two."""
         return name in (self.features.tools if method == "tools/call" else self.features.prompts)
 
-    # --- who may do what ----------------------------------------------------------------------------------------
+    # --- permissions --------------------------------------------------------------------------------------------
 
     def tool_wait(self, peer: Connection[ServerSession]) -> float:
-        """Take a place in the tool rate of a peer; return the seconds to wait for it."""
+        """Take a token from a peer's tool rate; return the seconds to wait for it."""
         if self._limiter is None:
             return 0.0
         return self._limiter.take(peer.principal or id(peer))
 
     def forget(self, peer: Connection[ServerSession]) -> None:
-        """Forget how often a peer that has left has called tools."""
+        """Drop the rate-limit state of a peer that has left."""
         if self._limiter is not None:
             self._limiter.forget(id(peer))
 
     def can_serve(self, needed: Requirement, request: Request) -> bool:
-        """Tell whether what a tool requires is there: offered by the client, or by the server's own model."""
+        """Tell whether a tool's requirement is met by the client, or by the server's own model."""
         if self.fallback is not None and self.fallback.stands_for(needed):
             return True
         return declares(request.capabilities, needed)
@@ -104,7 +104,7 @@ class Core:
     # --- resources by URI ---------------------------------------------------------------------------------------
 
     async def read_resource(self, uri: str, context: Any) -> ReadResourceResult:
-        """Read a resource: a fixed one, else the first template that fits. ``context`` is the reader's ``Context``.
+        """Read a resource: a fixed one, else the first template that matches. ``context`` is the reader's ``Context``.
 
         Raises:
             ResourceNotFound: nothing serves this URI.
@@ -119,25 +119,26 @@ class Core:
         raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
 
     def code_of_resource(self, uri: str) -> bytes:
-        """Return the digest of the code that serves a URI, empty if none does."""
+        """Return the digest of the code that serves a URI; empty if none does."""
         fixed = self.features.resources.get(uri)
         fitting = (template for template in self.features.templates if template.match(uri) is not None)
         found = fixed or next(fitting, None)
         return found.code if found is not None else b""
 
-    # --- words --------------------------------------------------------------------------------------------------
+    # --- error texts --------------------------------------------------------------------------------------------
 
     def failure_text(self, name: str, error: Exception) -> str:
-        """Put a failure of the tool ``name`` into words for a client or a model.
+        """Describe a failure of the tool ``name`` for a client or a model.
 
-        What the author did not mean for others is logged, and only its type is told, unless ``error_details`` is on.
+        An exception that is not meant for others is logged, and only its type is sent, unless ``error_details`` is on.
         """
         if isinstance(error, PeerError):
             return error.message
         if isinstance(error, ToolError):
             return str(error)
         if isinstance(error, ProtocolError | CallTimeout | SamplingFailed):
-            # Our own words about an ask that could not be made or was not answered; nothing of the author's is in them.
+            # Our own text about an ask that could not be sent or was not answered; it contains nothing of
+            # the author's.
             return f"{name}: {error}"
         log.error("tool %r failed", name, exc_info=error)
         kind = type(error).__name__
@@ -145,7 +146,7 @@ class Core:
 
     @staticmethod
     def arguments_of(request: Request) -> bytes | Raw:
-        """Return the arguments of a request as JSON, empty if it has none. Not copied: they may be megabytes."""
+        """Return the arguments of a request as JSON, empty if it has none. Not copied, since they may be megabytes."""
         arguments = getattr(request.params, "arguments", None)
         if isinstance(arguments, dict):
             return encode(arguments)

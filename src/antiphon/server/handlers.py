@@ -1,6 +1,6 @@
-"""What a server answers: one function for each method it serves. The table is data; the work is the features'.
+"""The handlers of a server: one function for each method it serves.
 
-A call whose handler may ask back runs where its era wants: modern ones in ``Rounds``, all others where they arrived.
+A call whose handler may ask runs in the way of its era: a modern one in ``Rounds``, all others where they arrived.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Handlers:
         self._middleware = middleware
 
     def table(self) -> Mapping[str, Handler]:
-        """Return every method a server may serve; its capabilities and the revision decide which are served."""
+        """Return the handlers of all methods; the capabilities and the revision decide which are served."""
         pages, subscriptions = self._pages, self._subscriptions
         table: dict[str, Handler] = {
             "tools/list": pages.tools,
@@ -91,7 +91,7 @@ class Handlers:
     # --- through middleware -------------------------------------------------------------------------------------
 
     async def _around(self, handler: Handler, request: Request, peer: Peer) -> Any:
-        """Serve a request that asks nothing."""
+        """Serve a request that does not ask."""
 
         async def last(passed: ServerRequest) -> Any:
             request.params = passed.params
@@ -108,7 +108,7 @@ class Handlers:
     def _around_call(
         self, find: Callable[[Any, Request, Peer], Handled], request: Request, peer: Peer
     ) -> CoroutineType[Any, Any, Wire] | Later:
-        """Serve a call that may ask. What it is of is looked up at its handler: its name may change on the way."""
+        """Serve a call that may ask. Its target is looked up after the middleware, which may change the name."""
 
         def body(call: Call) -> CoroutineType[Any, Any, Wire]:
             def last(passed: ServerRequest) -> Awaitable[Wire]:
@@ -119,7 +119,7 @@ class Handlers:
         try:
             sent = find(request.params, request, peer)
         except PeerError:
-            # There is no such thing, unless the middleware knows better.
+            # There is no such target, unless the middleware changes the name.
             sent = Handled("", body, bytes)
         name, code = _subject(request.params), sent.code
         return self._serve(request, peer, Handled(name, body, lambda: self._middleware.code() + code(), once=sent.once))
@@ -173,8 +173,8 @@ class Handlers:
             running = tool.call(arguments, Context(call) if call is not None else None)
             return await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except Exception as error:
-            # No name but this one, which ends with the block: the error leads to this frame, and would be garbage
-            # together with it that only a collection finds.
+            # The only name for the error ends with this block: the error leads to this frame, and
+            # otherwise both would form a cycle that only the garbage collector frees.
             if _is_for_the_peer(cause_of(error), request):
                 raise
             text = self._core.failure_text(tool.name, cause_of(error))

@@ -1,8 +1,8 @@
-"""The lifespan of a server while it is held open: entered once, left once, both in one task of its own.
+"""The lifespan of a server while it is held open: entered once and left once, both in a task of its own.
 
-Owns that task and nothing else. Who holds the server open, and for how long, is ``app``'s business. Clients come and go
-in tasks of their own, while what authors write between ``async with`` and ``yield`` may belong to one task (a
-``TaskGroup`` does), so neither the first client's task nor the last one's may run it.
+Clients are served in tasks of their own, but the code that authors write before and after ``yield`` may belong to one
+task (a ``TaskGroup`` does), so neither the first client's task nor the last one's may run it. ``service`` decides when
+it is entered and left.
 """
 
 from __future__ import annotations
@@ -49,6 +49,6 @@ class Held:
         return self._entered.result()
 
     async def leave(self) -> None:
-        """Let the lifespan clean up; raise what it raises."""
+        """Leave the lifespan; raise what it raises."""
         self._leave.set()
         await asyncio.shield(self._task)

@@ -1,4 +1,4 @@
-"""Lists, page by page, encoded once per revision and kept until the registry changes."""
+"""Lists, page by page, encoded once per revision and cached until the registry changes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from antiphon.wire.tools import ListToolsResult
 __all__ = ["Pages"]
 
 _MAX_KEPT = 256
-"""Most encoded pages kept of one list: a client that walks made-up cursors must not fill the memory."""
+"""Most encoded pages cached for one list, so that a client with made-up cursors cannot fill the memory."""
 
 Build = Callable[[list[Any], str | None], PaginatedResult]
 Hidden = Callable[[Request], frozenset[str]]
-"""Names what the items that a client is not shown require."""
+"""Returns the requirements whose tools are hidden from a client."""
 
 _NOTHING: frozenset[str] = frozenset()
 _REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
@@ -90,8 +90,8 @@ class Pages:
 
 
 def _out_of_reach(core: Core, request: Request) -> frozenset[str]:
-    """Name what tools may require and this client does not offer; such tools are not listed for it."""
-    # 2026-07-28 server/tools: lists do not vary by connection; calling such a tool gives -32021 there.
+    """Return the requirements that this client does not meet; tools with these are not listed."""
+    # 2026-07-28 server/tools: lists do not vary by connection; calling such a tool is refused with -32021.
     if request.revision.modern:
         return _NOTHING
     return frozenset(needed for needed in _REQUIREMENTS if not core.can_serve(needed, request))

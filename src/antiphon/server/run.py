@@ -1,4 +1,7 @@
-"""Serve over a transport: composes channel, connection and event loop. Imported only when a server is run."""
+"""Running a server over a transport: combines channel, connection and event loop.
+
+Imported only when a server is run.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ async def serve_stdio(service: Service) -> None:
 class _Lent:
     """A channel that stays open when its connection is closed.
 
-    While the lifespan ends, too, standard output is the protocol's, and what is printed goes to standard error.
+    While the lifespan ends, standard output still belongs to the protocol, and ``print`` writes to standard error.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -68,11 +71,11 @@ class _Lent:
         self.network = "pipe"
 
     async def close(self) -> None:
-        """Leave it to the owner."""
+        """Do nothing: the owner closes it."""
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where it is installed: half the time for a message through pipes."""
+    """Run on uvloop if it is installed, which takes half the time for a message through pipes."""
     try:
         import uvloop
     except ImportError:

@@ -1,7 +1,7 @@
-"""``Service``: one server at work. Opens a connection for every client, and owns what all of them share.
+"""``Service``: a running server. Opens a connection for every client, and owns what all of them share.
 
-Owns the lifespan, the offer, the subscriptions and the rounds of a server. What the author says of the server is
-``app``'s, serving a request ``handlers``' business, reaching it over a transport ``run``'s and ``network``'s.
+Owns the lifespan, the offer, the subscriptions and the rounds of a server. ``app`` has the author's options,
+``handlers`` serves requests, ``run`` and ``network`` start transports.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from antiphon.server.subscriptions import Changes, Subscriptions
 __all__ = ["Service"]
 
 _GRACE = 2.0
-"""Seconds that running handlers have to finish after a client has ended its side: a piped script's last answers."""
+"""Seconds that running handlers have to finish after a client has ended its side, for the last answers of a piped
+script."""
 
 
 class Service:
     """Serves clients, each over a channel of its own.
 
-    ``core``: the server, as its calls see it.
-    ``offer``: makes the offer of now; called whenever it may have changed.
+    ``core``: the server, as seen by its calls.
+    ``offer``: returns what is offered now; called whenever it may have changed.
     ``lifespan``: makes the context manager that is entered for the first client and left after the last, or ``None``.
-    ``page_size``: most entries of a list sent at once.
-    ``seal``, ``rounds``: how calls that ask go on from request to request (2026-07-28).
+    ``page_size``: most entries in one page of a list.
+    ``seal``, ``rounds``: how calls that ask continue from request to request (2026-07-28).
     ``is_shared``: whether other processes have the same keys.
     """
 
@@ -100,7 +101,10 @@ class Service:
                     await self._close()
 
     def _gate_of_this_loop(self) -> asyncio.Lock:
-        """Return the lock on opening and closing. A server may serve one event loop after another, a lock may not."""
+        """Return the lock for opening and closing.
+
+        A lock is bound to one event loop, and a server may serve several in turn.
+        """
         loop = asyncio.get_running_loop()
         if self._gate[0] is not loop:
             self._gate = loop, asyncio.Lock()

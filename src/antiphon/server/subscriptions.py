@@ -1,4 +1,4 @@
-"""Who wants to hear of changes, and telling them: legacy subscriptions and modern ``subscriptions/listen``.
+"""Subscriptions to changes, and their notifications: legacy subscriptions and modern ``subscriptions/listen``.
 
 Sources: 2025-11-25 server/resources, Subscriptions; 2026-07-28 basic/patterns/subscriptions.
 """
@@ -30,7 +30,7 @@ __all__ = ["Changes", "ListKind", "Subscriptions"]
 ListKind = Literal["tools", "prompts", "resources"]
 
 MAX_SUBSCRIPTIONS = 1_000
-"""Most resources one legacy connection may subscribe to, and most streams or URIs of one that listens."""
+"""Most resources one legacy connection may subscribe to, and most streams or URIs of a modern one."""
 
 Peer = Connection[ServerSession]
 
@@ -44,20 +44,20 @@ class Subscriptions:
 
     @property
     def count(self) -> tuple[int, int]:
-        """How many connections and how many open streams there are."""
+        """Return the number of connections and of open streams."""
         return len(self._peers), len(self._listening)
 
     def offer(self, offer: Offer) -> None:
-        """Let every connection serve what there is now: the first tool may come after the clients."""
+        """Update the offer of every connection, because features may be added after clients have connected."""
         for peer in self._peers:
             peer.session.offer(offer)
 
     def join(self, peer: Peer) -> None:
-        """Note a connection."""
+        """Add a connection."""
         self._peers[peer] = set()
 
     def leave(self, peer: Peer) -> None:
-        """Forget a connection and all it listens to."""
+        """Remove a connection and all its subscriptions."""
         self._peers.pop(peer, None)
         for request in [request for request, (owner, _) in self._listening.items() if owner is peer]:
             del self._listening[request]
@@ -82,7 +82,7 @@ class Subscriptions:
     # --- modern -------------------------------------------------------------------------------------------------
 
     def listen(self, request: Request, peer: Peer) -> Later:
-        """Serve ``subscriptions/listen``: acknowledge first, then tell until it is cancelled or the server closes."""
+        """Serve ``subscriptions/listen``: acknowledge, then notify until it is cancelled or the server closes."""
         params: SubscriptionsListenRequestParams = request.params
         wanted = params.notifications
         uris = wanted.resource_subscriptions or ()
@@ -95,16 +95,16 @@ class Subscriptions:
         return LATER
 
     def close(self, peer: Peer) -> None:
-        """End the streams of a connection gracefully, each with its result."""
+        """End the streams of a connection, each with its result."""
         for request, (owner, _) in list(self._listening.items()):
             if owner is peer:
                 del self._listening[request]
                 peer.reply(request, SubscriptionsListenResult(meta=_tag(request)))
 
-    # --- telling ------------------------------------------------------------------------------------------------
+    # --- notifications ------------------------------------------------------------------------------------------
 
     def list_changed(self, kind: ListKind) -> None:
-        """Tell everybody who wants to know that a list has changed."""
+        """Notify all subscribers that a list has changed."""
         method = f"notifications/{kind}/list_changed"
         for peer in self._legacy():
             self._tell(peer, None, method, NotificationParams())
@@ -113,7 +113,7 @@ class Subscriptions:
                 self._tell(peer, request, method, NotificationParams(meta=_tag(request)))
 
     def resource_updated(self, uri: str) -> None:
-        """Tell everybody who subscribed to it that a resource has changed."""
+        """Notify all subscribers of a resource that it has changed."""
         method = "notifications/resources/updated"
         for peer in self._legacy():
             if uri in self._peers[peer]:
@@ -130,7 +130,7 @@ class Subscriptions:
 
 
 class Changes:
-    """What has changed, from whatever thread, told on the event loop; many changes of a list at once are told once."""
+    """Collects changes from any thread, and reports them on the event loop; those of one list are reported once."""
 
     def __init__(self, subscriptions: Subscriptions, offer: Callable[[], Offer]) -> None:
         self._subscriptions = subscriptions
@@ -140,13 +140,13 @@ class Changes:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Tell of changes from now on, on the running loop."""
+        """Report changes from now on, on the running loop."""
         with self._lock:
             self._loop = asyncio.get_running_loop()
             self._pending.clear()
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Report nothing more."""
         with self._lock:
             self._loop = None
 

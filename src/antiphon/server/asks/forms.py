@@ -1,7 +1,7 @@
-"""A type as a form that a client can show: flat members that are text, numbers, yes or no, or a choice.
+"""Forms from types: flat members that are text, numbers, booleans or choices.
 
-Owns the narrowing of a JSON Schema to what elicitation allows (``PrimitiveSchemaDefinition``, from 2025-06-18; lists
-of choices from 2025-11-25), and the reading of what the user filled in.
+Owns reducing a JSON Schema to what elicitation allows (``PrimitiveSchemaDefinition``, from 2025-06-18; lists of choices
+from 2025-11-25), and reading what the user filled in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORDS = ("title", "description", "default")
 
 
 class Form:
-    """What to ask (``schema``) and how to read the answer (``read``). Make one with ``of``."""
+    """A form (``schema``), and the conversion of its answer (``read``). Make one with ``of``."""
 
     __slots__ = ("_nullable", "_shape", "_validator", "schema")
 
@@ -43,13 +43,13 @@ class Form:
 
     @classmethod
     def of(cls, kind: Any) -> Form:
-        """Make a form of a dataclass, Struct, TypedDict, pydantic model or one of the single types a member can have.
+        """Make a form from a dataclass, Struct, TypedDict or pydantic model, or from the type of one member.
 
-        A single type (``bool``, an enum, ``Literal["a", "b"]``, ...) becomes a form with the one member ``result``. A
-        mapping is taken for the JSON Schema of a form; what is filled in is then a plain ``dict``.
+        The type of one member (``bool``, an enum, ``Literal["a", "b"]``, ...) becomes a form with the member
+        ``result``. A mapping is used as the JSON Schema of a form, whose answer is a plain ``dict``.
 
         Raises:
-            ConfigError: it has a member that no form can show; the message names it.
+            ConfigError: no form can show one of the members; the message names it.
         """
         if isinstance(kind, Mapping):
             return cls(_narrowed(dict(cast("Mapping[str, Any]", kind)), "form"), None, ())
@@ -61,11 +61,11 @@ class Form:
         return cls(schema, shape, nullable)
 
     async def read(self, content: Mapping[str, Any]) -> Any:
-        """Turn what the user filled in into a value of the form's type; a member left empty is its default or ``None``.
+        """Convert the answer to the form's type; a member left empty has its default or ``None``.
 
         Raises:
-            ValueError: it does not fit; the text names the member.
-            TooCostly: to find out takes more time or memory than it may.
+            ValueError: the answer does not fit; the text names the member.
+            TooCostly: validation would exceed the limits of time or memory.
         """
         if self._shape is None:
             if self._validator is None:
@@ -78,7 +78,7 @@ class Form:
 
 
 def _narrowed(schema: _Schema, place: str) -> _Schema:
-    """Keep of a schema what a form may say, or refuse it."""
+    """Reduce a schema to what a form may contain, or refuse it."""
     found: Any = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(found, dict):
         raise ConfigError(
@@ -92,14 +92,14 @@ def _narrowed(schema: _Schema, place: str) -> _Schema:
 
 
 def _member(member: _Schema, whole: _Schema, place: str) -> _Schema:
-    """Write one member as a primitive schema."""
+    """Convert one member to a primitive schema."""
     resolved = _resolved(member, whole)
     words = {key: resolved[key] for key in _WORDS if resolved.get(key) is not None}
     options = _options(resolved)
     if options is not None:
         choice = _choice(options, place)
         if "enumNames" in resolved:
-            # 2025-11-25 LegacyTitledEnumSchema: an author who writes the old form wants the old form.
+            # 2025-11-25 LegacyTitledEnumSchema: kept if the author wrote this older form.
             choice = {
                 "enum": [value for value, _ in options],
                 "enumNames": [title or value for value, title in options],
@@ -120,12 +120,12 @@ def _member(member: _Schema, whole: _Schema, place: str) -> _Schema:
 
 
 def _resolved(member: _Schema, whole: _Schema) -> _Schema:
-    """Follow references and leave out null, keeping the words that stand beside."""
+    """Follow references and leave out null, keeping titles and descriptions beside them."""
     words = {key: member[key] for key in _WORDS if key in member}
     target: str = member.get("$ref", "")
     if target:
         definition: _Schema = whole.get("$defs", {}).get(target.removeprefix("#/$defs/"), {})
-        # The title of a definition is the name of a class, which is no label.
+        # The title of a definition is the name of a class, which is no label for people.
         return {**{k: v for k, v in _resolved(definition, whole).items() if k != "title"}, **words}
     for key in ("anyOf", "oneOf", "allOf"):
         others = [other for other in member.get(key, []) if other.get("type") != "null"]
@@ -139,7 +139,7 @@ def _resolved(member: _Schema, whole: _Schema) -> _Schema:
 
 
 def _options(schema: _Schema) -> list[tuple[Any, str | None]] | None:
-    """List the choices that a schema leaves, each with its title if it has one; ``None`` if it is no choice."""
+    """List the choices of a schema, each with its title if it has one; ``None`` if it is no choice."""
     if "const" in schema:
         return [(schema["const"], None)]
     if "enum" in schema:

@@ -1,8 +1,7 @@
-"""The turns of one ``ctx.sample``: a model is asked, its uses of tools are served, its answer is read or asked anew.
+"""The turns of one ``ctx.sample``: the model is asked, its tools are run, and its answer is read or repaired.
 
-Owns the loop, its bounds and who answers. The request is built by ``sample``, tools are run by ``toolbox``, how an ask
-travels is the call's business. Every ask is made in an order that depends on nothing but earlier answers, so
-that a call may be replayed.
+Owns the loop, its limits, and whose model answers. ``sample`` builds the request, ``toolbox`` runs tools, and the call
+sends the ask. The order of asks depends only on earlier answers, so that a call can be replayed.
 
 Source: 2025-11-25 client/sampling, "Multi-turn Tool Loop".
 """
@@ -39,7 +38,7 @@ __all__ = ["MAX_STEPS", "SampleOptions", "Turn", "TurnOptions", "Turns", "one_st
 log = logging.getLogger("antiphon.server")
 
 MAX_STEPS = 10
-"""Turns of a tool loop where the author gives no number: enough for an errand, too few to burn a budget."""
+"""Default for the most turns of a tool loop: enough for a task, few enough to protect a budget."""
 
 _REMEDY = (
     "Use a client that offers it (tools, and several blocks in one message, came with the revision of November 2025), "
@@ -50,7 +49,7 @@ _NO_TOOLS = ToolChoice(mode="none")
 
 
 class TurnOptions(TypedDict, total=False):
-    """What a request for a completion says; what it means is said at ``Context.sample``."""
+    """The arguments of a request for a completion; ``Context.sample`` describes them."""
 
     system_prompt: str | None
     max_tokens: int
@@ -63,7 +62,7 @@ class TurnOptions(TypedDict, total=False):
 
 
 class SampleOptions(TurnOptions, total=False):
-    """Options of ``Context.sample`` and ``Context.sample_step``, where they are explained."""
+    """Options of ``Context.sample`` and ``Context.sample_step``, which describe them."""
 
     tools: Sequence[SamplingTool] | None
     tool_concurrency: int
@@ -74,24 +73,24 @@ class SampleOptions(TurnOptions, total=False):
 
 
 class Turn(Struct, frozen=True, eq=False):
-    """One answer, and the conversation up to and with it."""
+    """One answer, and the conversation up to and including it."""
 
     params: CreateMessageRequestParams
-    """What was asked."""
+    """The request."""
     answer: CreateMessageResult
     messages: list[SamplingMessage]
 
     @property
     def uses(self) -> list[ToolUseContent]:
-        """What the model wants to use."""
+        """The tools that the model wants to use."""
         return [block for block in self.answer.blocks if isinstance(block, ToolUseContent)]
 
 
 class Turns:
-    """Asks a model again and again for one sample.
+    """The turns of one sample.
 
-    ``by``: whose model it is, the client's until it turns out to have none; ``count``: turns so far. ``fallback``,
-    ``key`` and ``timeout`` are those of ``Context.sample``.
+    ``by``: whose model answers, the client's unless it has none; ``count``: turns so far. ``fallback``, ``key`` and
+    ``timeout`` are those of ``Context.sample``.
     """
 
     __slots__ = ("_call", "_fallback", "_key", "_timeout", "by", "count")
@@ -109,7 +108,7 @@ class Turns:
     async def complete(
         self, params: CreateMessageRequestParams, tools: Toolbox | None, max_steps: int, result_type: Any
     ) -> Sample[Any]:
-        """Do all of ``ctx.sample``. ``result_type``: a type with a JSON form, or ``None``."""
+        """Do the work of ``ctx.sample``. ``result_type``: a type with a JSON form, or ``None``."""
         if max_steps < 1:
             raise LocalProtocolError(f"max_steps must be at least 1, got {max_steps}")
         if result_type is None:
@@ -122,12 +121,12 @@ class Turns:
         return self.sample(turn, value)
 
     async def ask(self, params: CreateMessageRequestParams) -> Turn:
-        """Have one turn."""
+        """Do one turn."""
         self.count += 1
         try:
             answer = await (self._ask_client(params) if self.by == "client" else self._ask_server(params))
         except (SamplingUnavailable, NotInRevision) as error:
-            # Only what was never sent comes here. A refusal is an answer: nobody else is asked then.
+            # Reached only if nothing was sent. After a refusal no other model is asked.
             if self.by == "server":
                 raise
             if self._fallback is None:
@@ -148,13 +147,14 @@ class Turns:
         async def complete(_key: str) -> bytes:
             return encode(await fallback.complete(params, self._timeout))
 
-        # A step: the server's own model is asked once for every ask of a call, and a replay knows the answer.
+        # A step, so that the server's own model is asked once for each ask, and a replay uses the recorded
+        # answer.
         return decode(await self._call.step("sampling_fallback", complete), CreateMessageResult)
 
     def _ask_client(self, params: CreateMessageRequestParams) -> Awaitable[CreateMessageResult]:
         if params.include_context not in (None, "none"):
             params = self._gated(params)
-        # A key names one ask on the wire; the turns after the first have names made of it.
+        # A key names one ask on the wire, so the turns after the first get names derived from it.
         key = self._key if self._key is None or self.count == 1 else f"{self._key}-{self.count}"
         return self._call.ask("sampling/createMessage", params, CreateMessageResult, key=key, timeout=self._timeout)
 
@@ -162,16 +162,18 @@ class Turns:
         facts = self._call.facts
         if may_include_context(facts.revision, facts.capabilities):
             return params
-        # 2025-11-25 client/sampling: servers "SHOULD NOT use them unless the client declares sampling.context".
+        # 2025-11-25 client/sampling: servers "SHOULD NOT use them unless the client declares
+        # sampling.context".
         if self._call.connection.session.first_time("includeContext"):
             log.warning("include_context=%r is left out: the client offers no sampling.context", params.include_context)
         return replace(params, include_context=None)
 
     async def _run(self, params: CreateMessageRequestParams, tools: Toolbox | None, max_steps: int) -> Turn:
-        """Ask until the model has what it needs, at most ``max_steps`` times.
+        """Ask until the model has finished, at most ``max_steps`` times.
 
         Raises:
-            SamplingFailed: it wants to use tools even in the last turn, in which it may not, or far too many.
+            SamplingFailed: it wants to use tools even in the last turn, in which none are offered, or far too many at
+                once.
         """
         if tools is None or not tools.runs:
             return await self.ask(params)
@@ -184,7 +186,7 @@ class Turns:
         raise SamplingFailed(f"The model still wants to use tools after {max_steps} turns; see max_steps=")
 
     async def serve(self, turn: Turn, tools: Toolbox) -> CreateMessageRequestParams:
-        """Run what a turn wants to use; return what to ask next."""
+        """Run the tools that a turn wants to use; return the next request."""
         uses = turn.uses
         if len(uses) > MAX_USES:
             raise SamplingFailed(f"The model wants to use {len(uses)} tools at once; at most {MAX_USES} are taken")
@@ -192,13 +194,13 @@ class Turns:
             raise SamplingFailed("The model gave two uses of tools the same id", text=turn.answer.text)
         results = await tools.use(self._call, uses)
         choice = turn.params.tool_choice
-        # "required" holds for the first turn: a model that must use tools again and again never comes to an end.
+        # "required" applies to the first turn only: a model that must always use tools never finishes.
         if choice is not None and choice.mode == "required":
             choice = None
         return replace(turn.params, messages=[*turn.messages, results], tool_choice=choice)
 
     async def _read(self, turn: Turn, wanted: TypedAnswer) -> tuple[Turn, Any]:
-        """Read a value out of an answer; if it does not fit, tell the model why and ask once more.
+        """Convert an answer to a value; if it does not fit, tell the model why and ask once more.
 
         Raises:
             SamplingFailed: the second answer does not fit either; ``text`` has it.
@@ -225,14 +227,14 @@ class Turns:
     def sample(
         self, turn: Turn, value: Any = None, *, messages: Sequence[SamplingMessage] | None = None
     ) -> Sample[Any]:
-        """Make what the author gets; ``messages`` where the conversation went on after the turn."""
+        """Make the author's result; ``messages`` if the conversation continued after the turn."""
         return Sample(messages or turn.messages, turn.answer, value, turns=self.count, by=self.by)
 
 
 async def one_step(
     context: object, call: Call, messages: Messages, execute_tools: bool, options: SampleOptions
 ) -> Sample[None]:
-    """Do all of ``ctx.sample_step``."""
+    """Do the work of ``ctx.sample_step``."""
     tools = options.pop("tools", None)
     concurrency = options.pop("tool_concurrency", TOOL_CONCURRENCY)
     toolbox = Toolbox(tools, context, concurrency) if tools else None
@@ -242,7 +244,7 @@ async def one_step(
         key=options.pop("key", None),
         timeout=options.pop("timeout", None),
     )
-    # What is left is the request itself.
+    # The remaining options are those of the request itself.
     request = cast("TurnOptions", options)
     params = sampling_params(messages, tools=toolbox.definitions if toolbox is not None else None, **request)
     turn = await turns.ask(params)

@@ -1,7 +1,7 @@
 """The tools of a ``ctx.sample``: functions that are run for the model, or definitions that are only offered.
 
-Owns what a use of a tool comes to: found, its arguments checked, run, and its result or failure in the form in which
-the model reads it. When models are asked is ``tool_loop``' business.
+Owns the handling of one use: finding the tool, validating its arguments, running it, and its result or failure in the
+form for the model. ``tool_loop`` asks the model.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from antiphon.wire.sampling import SamplingMessage
 __all__ = ["MAX_USES", "TOOL_CONCURRENCY", "SamplingTool", "Toolbox"]
 
 SamplingTool = Callable[..., Any] | ServedTool | wire.Tool
-"""A function, a tool made of one (``antiphon.server.ServedTool``), or a definition."""
+"""A function, a tool made from one (``antiphon.server.ServedTool``), or a definition."""
 
 TOOL_CONCURRENCY = 8
-"""Most functions of one turn that run at once: as many as a client answers at once, should they ask."""
+"""Most functions of one turn that run at the same time: as many asks as a client answers at the same time."""
 
 MAX_USES = 128
-"""Most uses of tools taken from one answer; vendors offer no more tools than that at once."""
+"""Most uses accepted from one answer; vendors allow no more parallel tool calls."""
 
 _ENDS_ALL = (Rejected, ConnectionClosed, CallDiverged)
-"""No result for a model: a person said no, nobody is there any more, or answers would be mixed up."""
+"""Errors that are no result for a model: a person refused, the client is gone, or a replay diverged."""
 
 
 class Toolbox:
-    """The tools of one ``ctx.sample``. ``definitions`` are what is offered; ``runs``: whether the uses are run here.
+    """The tools of one ``ctx.sample``. ``definitions`` are offered; ``runs``: whether the uses are run here.
 
-    ``context`` goes to functions that want it, untouched; ``concurrency`` of them run at once. Raises ``ConfigError``
-    where functions and definitions are mixed, or two tools have one name.
+    ``context`` is passed unchanged to functions that take it; ``concurrency`` of them run at the same time. Raises
+    ``ConfigError`` if functions and definitions are mixed, or two tools have the same name.
     """
 
     __slots__ = ("_context", "_tools", "_turns", "definitions", "runs")
@@ -68,8 +68,8 @@ class Toolbox:
             raise ConfigError(f'tools= holds two tools named "{twice[0]}": tell them apart by name')
 
     async def use(self, call: Call, uses: Sequence[ToolUseContent]) -> SamplingMessage:
-        """Run what the model wants to use, at once as far as may be; return the message with all results, in order."""
-        # Tasks are made in the order of the uses, so that a replay tells their asks apart by the same names.
+        """Run the uses of one answer, concurrently where possible; return the message with all results, in order."""
+        # The tasks are made in the order of the uses, so that a replay gives their asks the same names.
         tasks = [asyncio.get_running_loop().create_task(self._use(call, use)) for use in uses]
         try:
             results = await asyncio.gather(*tasks)
@@ -86,8 +86,9 @@ class Toolbox:
             return _failed(use, f"There is no tool {use.name[:128]!r}{suggest(use.name, self._tools)}")
         async with self._turns:
             if tool.may_ask:
-                # No step may ask, since no round is sent while one is taken. So the tool is run again in a replay, over
-                # the answers it had; what it came to is kept all the same, because the asks after it depend on it.
+                # A step cannot ask, because no round is sent during a step. So a replay runs the tool
+                # again over its recorded answers; its result is recorded nevertheless, because later
+                # asks depend on it.
                 result = await self._run(call, tool, use)
                 return await _kept(call, use, lambda: _given(result))
             return await _kept(call, use, lambda: self._run(call, tool, use))
@@ -113,7 +114,7 @@ class Toolbox:
 
 
 def _runnable(tool: Callable[..., Any] | ServedTool) -> ServedTool:
-    # Not structured: a model reads the text, and would pay for the same twice.
+    # Not structured: a model reads the text, and would pay for the same data twice.
     return tool if isinstance(tool, ServedTool) else ServedTool.from_function(tool, structured=False)
 
 
@@ -126,7 +127,7 @@ async def _given(result: ToolResultContent) -> ToolResultContent:
 
 
 async def _kept(call: Call, use: ToolUseContent, work: Callable[[], Any]) -> ToolResultContent:
-    """Take a step whose result is that of a tool; where nothing is replayed, it does not go through bytes and back."""
+    """Do a step whose result is that of a tool; without replay the result is not encoded and decoded."""
     made: list[ToolResultContent] = []
 
     async def step(_key: str) -> bytes:

@@ -1,7 +1,6 @@
-"""An answer as a value of a type: how a model is asked for it, how its words are read, what it is told of a misfit.
+"""Answers as values of a type: the instruction for the model, reading its answer, and the message about an error.
 
-Owns these three. Pure: the turns in which it happens are ``tool_loop``'. Why by instruction and not by a forced
-tool is in docs/design/typed-answers.md.
+Pure; ``tool_loop`` has the turns. docs/design/typed-answers.md says why this uses instructions and not a forced tool.
 """
 
 from __future__ import annotations
@@ -22,33 +21,33 @@ __all__ = ["TypedAnswer"]
 _FENCE = "```"
 _OPENING = re.compile(r"```[a-zA-Z]*+[ \t]*+\n")
 _MOST_FENCES = 8
-"""Code fences of an answer that are looked into."""
+"""Most code fences of an answer that are examined."""
 
 _ASK = "Answer with one JSON value and nothing else: no words around it, no code fence. It must fit this JSON Schema:\n"
 
 
 class TypedAnswer:
-    """A type that answers must have. Raises ``ConfigError`` for one that has no JSON form."""
+    """A type that answers must have. Raises ``ConfigError`` for a type without a JSON form."""
 
     __slots__ = ("_is_text", "_shape")
 
     def __init__(self, kind: Any) -> None:
         self._is_text = kind is str
-        """Any answer is text: nothing has to be asked for."""
+        """Any answer is text, so no instruction is needed."""
         self._shape = Shape(kind, place="result_type")
 
     def instructed(self, system_prompt: str | None) -> str | None:
-        """Add to a system prompt what the answer must look like."""
+        """Add a description of the required answer to a system prompt."""
         if self._is_text:
             return system_prompt
         instruction = _ASK + self._schema
         return f"{system_prompt}\n\n{instruction}" if system_prompt else instruction
 
     def read(self, text: str) -> Any:
-        """Make a value of an answer: of JSON, alone, in a code fence, or with words around it.
+        """Convert an answer to a value: from JSON that stands alone, in a code fence, or with words around it.
 
         Raises:
-            MismatchError: it does not fit, or there is no JSON in it.
+            MismatchError: it does not fit, or contains no JSON.
         """
         if self._is_text:
             return text
@@ -58,13 +57,16 @@ class TypedAnswer:
                 try:
                     return self._shape.decode(document)
                 except (MismatchError, RecursionError) as error:
-                    # What was wrong with the most likely reading is the most useful to know.
+                    # The error of the most likely reading is the most useful one.
                     if first is None and isinstance(error, MismatchError):
                         first = error
         raise first or MismatchError(Mismatch("", "no JSON in the answer"))
 
     def repair(self, error: MismatchError) -> str:
-        """Tell the model what was wrong. The schema is said again: a client may have left out the system prompt."""
+        """Return the message that tells the model what is wrong.
+
+        It repeats the schema: a client may drop the system prompt.
+        """
         return f"This does not fit: {error}. {_ASK}{self._schema}"
 
     @property
@@ -72,7 +74,7 @@ class TypedAnswer:
         return encode(self._shape.schema).decode()
 
     def _readings(self, candidate: str) -> list[bytes]:
-        """List what a text may mean: itself; where the value is wrapped, also the bare value or bare words."""
+        """List the possible JSON of a text: the text and, if the value is wrapped, the bare value or bare words."""
         is_json = _is_json(candidate)
         whole = [candidate.encode()] if is_json else []
         if not self._shape.wrapped:
@@ -82,7 +84,7 @@ class TypedAnswer:
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """List the parts of an answer that may be the JSON, the most likely first."""
+    """Yield the parts of an answer that may be the JSON, the most likely first."""
     stripped = text.strip()
     if _is_json(stripped):
         yield stripped
@@ -95,12 +97,12 @@ def _candidates(text: str) -> Iterator[str]:
         part = stripped[start : end + 1]
         if part and _is_json(part):
             yield part
-    # Bare words: the name of a choice without its quotes.
+    # Bare words, such as the name of a choice without quotes.
     yield stripped
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """Yield what stands in code fences. Once no fence is closed any more, there is nothing further to look for."""
+    """Yield the contents of code fences. A fence that is not closed ends the search."""
     at = text.find(_FENCE)
     while at >= 0:
         opening = _OPENING.match(text, at)

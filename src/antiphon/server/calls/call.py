@@ -1,9 +1,9 @@
-"""One run of a handler: whose request it serves now, and how it asks the client back.
+"""One run of a handler: the request it serves, and how it asks the client.
 
-Every ask is checked here before anything of it is sent, and put as the era wants.
-``Call`` is the legacy and the plain case: one request, alive as long as the handler. ``RoundCall`` is the modern case,
-in which the request changes from round to round. ``Context`` stands on either and cannot tell them apart. A client's
-answer is read once, to what was asked for, and refused where it is something else.
+Every ask is checked here before anything is sent, and sent in the way of the era. ``Call`` is the legacy and the simple
+case: one request, open as long as the handler runs. ``RoundCall`` is the modern case, in which the request changes from
+round to round. ``Context`` works on both alike. A client's answer is decoded to the type that was asked for, and
+refused if it does not fit.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_gi
 
 
 class Answer(Struct, frozen=True, eq=False):
-    """An answer that came with a request: as it came, and as it was read."""
+    """An answer that came with a request: undecoded, and decoded."""
 
     raw: Raw
     value: Wire
 
 
 def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
-    """Read an answer in a retry; ``InvalidParams``, which names the key, if it is not of its ask's result type."""
+    """Decode an answer in a retry; raises ``InvalidParams``, naming the key, if it does not fit its ask."""
     try:
         return Answer(answer, decode(answer, spec.result or Wire))
     except DecodeError as error:
@@ -58,7 +58,7 @@ def read_answer(key: str, answer: Raw, spec: MethodSpec) -> Answer:
 
 
 def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
-    """Read an answer that came before its ask; ``None`` for one that cannot be used: it is asked for."""
+    """Decode an answer that came before its ask; ``None`` if it does not fit, so that it is asked for."""
     try:
         return Answer(answer, decode(answer, spec.result or Wire))
     except DecodeError:
@@ -66,7 +66,7 @@ def read_given(answer: Raw, spec: MethodSpec) -> Answer | None:
 
 
 def read_reply(answer: Raw, spec: MethodSpec) -> Wire:
-    """Read an answer that nothing more can be said about; ``RemoteProtocolError`` if it is something else."""
+    """Decode the reply to an ask; raises ``RemoteProtocolError`` if it does not fit."""
     try:
         return decode(answer, spec.result or Wire)
     except DecodeError as error:
@@ -83,18 +83,18 @@ _UNAVAILABLE: dict[str, type[MissingCapability]] = {
 }
 
 _HANDSHAKE = 60.0
-"""Seconds that a legacy client has to complete the handshake it began, while an ask waits for it."""
+"""Seconds that a legacy client has to complete the handshake while an ask waits for it."""
 
 
 _STEP: ContextVar[str | None] = ContextVar("antiphon_step", default=None)
-"""The step that is being taken."""
+"""The step that is being run."""
 
 
 class CallAbandoned(asyncio.CancelledError):
-    """This copy of a call has ended without its client; another process may have gone on with it.
+    """This copy of a call has ended without its client; another process may have continued the call.
 
-    Raised by asks, ``Context.step`` and ``Context.progress`` in what a cancelled handler still does, so that it cannot
-    undo what the other process did. A ``CancelledError``: ``except Exception`` does not catch it.
+    Raised by asks, ``Context.step`` and ``Context.progress`` in the cleanup of a cancelled handler, so that it cannot
+    undo what the other process did. It is a ``CancelledError``, so ``except Exception`` does not catch it.
     """
 
 
@@ -107,25 +107,25 @@ class Call:
         self.core = core
         self.connection = connection
         self.headers = connection.headers
-        """Those of the request that is live; kept here, since a connection goes on to serve others."""
+        """Headers of the request being served; copied, since the connection goes on to serve other requests."""
         self.first = request
         """The request that began the call."""
         self.request: Request | None = request
-        """The request that is live now; ``None`` between rounds."""
+        """The request being served; ``None`` between rounds."""
         self._reports: Bucket | None = None
 
     @property
     def facts(self) -> Request:
-        """The request to read facts from: the live one, or else the last known."""
+        """The request to read facts from: the one being served, or else the last one."""
         return self.request or self.first
 
     async def ask(
         self, method: str, params: Wire, result: type[R], *, key: str | None = None, timeout: float | None = None
     ) -> R:
-        """Ask the client and wait for its answer, however long a person thinks.
+        """Ask the client, and wait for its answer.
 
-        ``key`` names the ask on the wire where it travels in rounds. ``timeout`` is in seconds; ``None`` waits as long
-        as the call lives.
+        ``key`` names the ask on the wire if it is sent in a round. ``timeout`` is in seconds; with ``None`` it waits as
+        long as the call lives.
 
         Raises:
             SamplingUnavailable, ElicitationUnavailable, MissingCapability: the client did not declare it; nothing was
@@ -136,7 +136,8 @@ class Call:
             RemoteProtocolError: the answer cannot be read.
         """
         if key is not None and (key.__class__ is not str or not key):
-            # Answers come back by it: any other would be asked for again and again.
+            # Answers come back under the key, so with an unusable one the question would be repeated for
+            # ever.
             raise LocalProtocolError(f"key= of {method} must be a text that is not empty, got {key!r}")
         spec = METHODS[method]
         session, facts = self.connection.session, self.request or self.first
@@ -154,9 +155,9 @@ class Call:
         return answer
 
     async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
-        """Put an ask, and return its answer: here, by a request tied to the one being served.
+        """Send an ask, and return its answer: here by a request tied to the one being served.
 
-        ``params`` are those that ``ServerSession.check_ask`` has returned.
+        ``params`` are those that ``ServerSession.check_ask`` returned.
         """
         self.check_outside_steps(spec)
         if self.request is None:
@@ -172,12 +173,12 @@ class Call:
         return read_reply(reply, spec)
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
-        """Do something of which a replay needs the result: here nothing is replayed. See ``Context.step``."""
+        """Run a step. This call is never replayed, so nothing is recorded. See ``Context.step``."""
         return await self.taken(name, work, f"{os.urandom(16).hex()}/{name}")
 
     @staticmethod
     async def taken(name: str, work: Callable[[str], Awaitable[bytes]], key: str) -> bytes:
-        """Run the work of a step, in which nothing may be asked: no round is sent before the step is taken."""
+        """Run the work of a step, in which asks are forbidden, because no round is sent during a step."""
         before = _STEP.set(name)
         try:
             return await work(key)
@@ -191,7 +192,7 @@ class Call:
             raise LocalProtocolError(f"{spec.name} is asked within the step {name!r}: ask first, then take the step")
 
     async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
-        # 2025-11-25 basic/lifecycle: before "initialized" a server sends nothing but pings and log messages.
+        # 2025-11-25 basic/lifecycle: before "initialized" a server sends only pings and log messages.
         try:
             async with asyncio.timeout(_HANDSHAKE if timeout is None else min(timeout, _HANDSHAKE)):
                 await self.connection.ready.wait()
@@ -200,24 +201,24 @@ class Call:
 
     @property
     def is_told(self) -> bool:
-        """Whether somebody is to be told that an ask is ``out``; mostly nobody is."""
+        """Whether ``out`` has an effect; nearly always it has none."""
         return CLOCK.get() is not None or self.connection.watch is not None
 
     @contextmanager
     def out(self, spec: MethodSpec) -> Generator[None]:
-        """Take note that an ask is out: the handler's own deadline stands still, and whoever watches is told."""
+        """Note that an ask is out: the deadlines of tools stand still, and the telemetry is told."""
         watch = self.connection.watch
         with standing_still(), nullcontext() if watch is None else watch.asking(spec.name, self.facts.revision):
             yield
 
     def close_stream(self) -> None:
-        """Close the stream of the live request, where the transport has one and its client can resume it."""
+        """Close the stream of the request, if the transport has one and its client can resume it."""
         channel = self.connection.channel
         if self.request is not None and isinstance(channel, Releases):
             channel.release(self.request.id)
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress to the request that is live now."""
+        """Report progress on the request being served."""
         if self.request is None:
             return
         now = asyncio.get_running_loop().time()
@@ -227,7 +228,7 @@ class Call:
             await self.send(self.connection.session.progress(self.request, progress, total, message))
 
     async def send(self, data: bytes | None) -> None:
-        """Send a notification of this call's, waiting while the peer reads too slowly."""
+        """Send a notification of this call, waiting while the peer reads too slowly."""
         if data is not None:
             wait = self.connection.send(data, self.request)
             if wait is not None:
@@ -235,7 +236,10 @@ class Call:
 
 
 class Handled:
-    """What a modern call runs. ``name`` and the digest ``code()`` bind its states; ``once``: none serves twice."""
+    """The body of a modern call.
+
+    ``name`` and the digest ``code()`` bind its states; ``once``: it must never run twice.
+    """
 
     __slots__ = ("body", "code", "name", "once")
 
@@ -254,7 +258,7 @@ class Handled:
 
 
 def _named(data: Any) -> str:
-    """Name what is missing as clients declare it: ``sampling.tools``."""
+    """Name what is missing as a capability path: ``sampling.tools``."""
     names: list[str] = []
     node: Any = data["requiredCapabilities"]
     while isinstance(node, dict) and node:

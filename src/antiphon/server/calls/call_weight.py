@@ -1,7 +1,7 @@
-"""What a call weighs while it is kept: bytes of memory, estimated from the JSON that came.
+"""The memory that a kept call occupies, estimated from the JSON that came.
 
-A handler holds what it was given twice: as JSON, and as the values that were read from it, which can be many times as
-large. Counted in linear time without looking into them, and rather too high than too low.
+A handler holds its input twice: as JSON, and as the decoded values, which can be many times as large. The estimate
+takes linear time, does not decode, and errs on the high side.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ __all__ = ["OVERHEAD", "SMALL", "weight_of"]
 
 OVERHEAD = 10 * 1024
 """Bytes of a parked call itself: its task, the frames of its handler, its request, its place in the tables. Measured
-over HTTP with a handler that does nothing but ask; what a handler makes for itself, nobody can count."""
+over HTTP with a handler that only asks; memory that a handler allocates itself cannot be counted."""
 
 SMALL = 4096
-"""Bytes up to which nothing is counted: the overhead of a call has room for what comes of so little."""
+"""Bytes up to which nothing is counted, since the overhead of a call includes that much."""
 
 _CONTAINER = 200
-"""Bytes of an object or an array of few members: a dict has 184, a list 56 and its members."""
+"""Bytes of an object or an array with few members: a dict has 184, a list 56 and its members."""
 
 _ITEM = 40
-"""Bytes of a member: its place in what holds it, and the head of a number."""
+"""Bytes of a member: its slot in the container, and the header of a number."""
 
 _STRING = 56
-"""Bytes of a string beside its characters, and of its place in what holds it."""
+"""Bytes of a string in addition to its characters, and of its slot in the container."""
 
 _CONTINUED = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that begin no character."""
+"""UTF-8 continuation bytes."""
 
 _FOUR_BYTES = bytes(range(0xF0, 0x100))
-"""Bytes that begin a character beyond U+FFFF, each of which makes its whole string four bytes wide."""
+"""Bytes that begin a character beyond U+FFFF, one of which makes its whole string four bytes wide."""
 
 _COUNTED = 1024 * 1024
-"""Bytes up to which every one is counted: 3 ms of the event loop. Of more, as many are drawn."""
+"""Bytes up to which all are counted, which takes 3 ms of the event loop. Of longer messages, as many are sampled."""
 
 _STRETCHES = 64
-"""How many stretches of a longer message are drawn from. Where in each is left to chance, so that nobody can put what
-weighs much where it is not seen."""
+"""Number of stretches of a longer message that are sampled. The position in each is random, so that a peer cannot hide
+heavy data between the samples."""
 
 _PIECE = 256 * 1024
-"""Bytes looked at at once: a copy of a large message would itself weigh as much."""
+"""Bytes examined at once, because a copy of a large message would itself take as much memory."""
 
 
 def weight_of(data: bytes | Raw) -> int:
-    """Return what JSON and the values read from it weigh together; beyond 1 MiB it is estimated from a sample."""
+    """Return the bytes that JSON and its decoded values take together; beyond 1 MiB from a sample."""
     size = len(data)
     if size <= SMALL:
         return 2 * size
@@ -61,7 +61,7 @@ def weight_of(data: bytes | Raw) -> int:
 
 
 def _values_of(pieces: Sequence[bytes], width: int = 1) -> int:
-    """Return what the values in these pieces weigh, whose characters take at least ``width`` bytes."""
+    """Return the bytes of the values in these pieces, whose characters take at least ``width`` bytes."""
     weight = characters = 0
     for piece in pieces:
         weight += _STRING * (piece.count(b'"') // 2) + _ITEM * (piece.count(b",") + piece.count(b":"))
@@ -72,13 +72,13 @@ def _values_of(pieces: Sequence[bytes], width: int = 1) -> int:
 
 
 def _width(piece: bytes) -> int:
-    """Return the bytes that each character of a string takes which has all of these."""
+    """Return the bytes per character of a string that contains all of these."""
     if b"\\u" in piece or (not piece.isascii() and len(piece.translate(None, _FOUR_BYTES)) < len(piece)):
         return 4
     return 1 if piece.isascii() else 2
 
 
 def _width_at_most(view: memoryview) -> int:
-    """Say in a quick look at all of a message what a character may take: one wide one anywhere makes all of them so."""
+    """Return the largest width that any character in the message may have; one wide character widens its string."""
     pieces = (bytes(view[at : at + _PIECE]) for at in range(0, len(view), _PIECE))
     return 1 if all(piece.isascii() and b"\\" not in piece for piece in pieces) else 4

@@ -1,8 +1,7 @@
 """The journal of a call that asks: what it has learnt so far, by the place in the handler where it learnt it.
 
-A handler that is run again (*replay*) meets its journal first: asks that were answered return at once, steps that were
-taken are not taken again. Owns places, what is kept at them, and their bytes. Who asks, waits or seals is not its
-business. Pure: no clock, no I/O.
+A handler that is run again (*replay*) consults its journal first: answered asks return at once, and completed steps are
+not repeated. Owns places, their entries, and the encoding of both. Pure: no clock, no I/O.
 
 The design: docs/how-to/several-processes.md; the protocol leaves the content of ``requestState`` to the server.
 """
@@ -22,10 +21,10 @@ from antiphon.wire.envelope import encode_canonical
 __all__ = ["MAX_JOURNAL", "Entry", "Journal", "Place", "digest_of"]
 
 MAX_JOURNAL = 1024 * 1024
-"""Most bytes a journal may hold. A call that has learnt more can only go on where it is parked."""
+"""Most bytes of a journal. A call that has learnt more can continue only where it is parked."""
 
 _COMPRESSED_FROM = 512
-"""Bytes from which a journal is compressed: below, there is nothing to gain."""
+"""Bytes from which a journal is compressed; below that nothing is gained."""
 
 _PLAIN, _DEFLATED = b"\0", b"\1"
 
@@ -33,10 +32,10 @@ Kind = Literal["answer", "step", "timeout", "withdrawn"]
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where in a handler something was asked or done.
+    """A place in a handler where something was asked or done.
 
-    ``path``: the author's key or the task and what was asked there; ``count``: how often that came before; ``digest``:
-    of what was asked, which for an author's key is no part of the path.
+    ``path``: the author's key, or the task and what was asked there; ``count``: how often that came before; ``digest``:
+    that of what was asked, which is not part of the path if the author gave a key.
     """
 
     path: str
@@ -45,12 +44,12 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def name(self) -> str:
-        """The place as the journal has it."""
+        """The name of the place in the journal."""
         return f"{self.path}#{self.count}"
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """What was learnt at a place. ``value``: JSON bytes of an answer or of a step's result."""
+    """What was learnt at a place. ``value``: JSON of an answer or of a step's result."""
 
     kind: Kind
     digest: bytes = b""
@@ -58,7 +57,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Journal:
-    """What one call has learnt. ``place`` finds where the handler is, ``take`` what it knew there, ``note`` adds."""
+    """What one call has learnt: ``place`` computes where the handler is, ``take`` reads an entry, ``note`` adds one."""
 
     __slots__ = ("_claimed", "_counts", "_entries", "_has_secrets", "size")
 
@@ -68,20 +67,20 @@ class Journal:
         self._counts: dict[str, int] = {}
         self._has_secrets = False
         self.size = sum(_size(name, entry) for name, entry in self._entries.items())
-        """Bytes kept, nearly."""
+        """Bytes kept, approximately."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     @property
     def is_full(self) -> bool:
-        """Whether it has outgrown what may be kept."""
+        """Whether it is larger than allowed."""
         return self.size > MAX_JOURNAL
 
     def place(self, lane: str, what: str, digest: bytes, key: str | None = None) -> Place:
-        """Say where the handler is. The same path met again is another place.
+        """Return the place where the handler is. The same path met again is another place.
 
-        ``lane``: path of the task among the handler's tasks; ``what``: the method asked or the step's name.
+        ``lane``: name of the task among the handler's tasks; ``what``: the method that is asked, or the step's name.
         """
         path = f"={key}" if key is not None else f"{lane}/{what}/{digest.hex()}"
         count = self._counts.get(path, 0)
@@ -89,7 +88,7 @@ class Journal:
         return Place(path, count, digest)
 
     def take(self, place: Place) -> Entry | None:
-        """Return what the call knew at a place, ``None`` if this is new to it.
+        """Return the entry of a place, or ``None`` if this is new to the call.
 
         Raises:
             CallDiverged: the author's key was used for something else before.
@@ -104,25 +103,28 @@ class Journal:
         return entry
 
     def note(self, place: Place, kind: Kind, value: bytes = b"", *, secret: bool = False) -> None:
-        """Keep what was learnt at a place. With ``secret`` among it, a journal is never compressed: length tells."""
+        """Add an entry.
+
+        A journal with a ``secret`` in it is never compressed, because its length would reveal something.
+        """
         name = place.name
         self.record(name, Entry(kind, place.digest, value))
         self._claimed.add(name)
         self._has_secrets = self._has_secrets or secret
 
     def record(self, name: str, entry: Entry) -> None:
-        """Keep what the handler will find when it comes to a place."""
+        """Add an entry that the handler will find when it comes to this place."""
         self._entries[name] = entry
         self.size += _size(name, entry)
 
     def unclaimed(self) -> Iterator[str]:
-        """Name the places whose answer the handler, run again, has not come to."""
+        """Yield the places whose answer the replayed handler has not come to yet."""
         for name, entry in self._entries.items():
             if entry.kind == "answer" and name not in self._claimed:
                 yield name
 
     def pack(self) -> bytes:
-        """Return the journal as bytes."""
+        """Encode the journal."""
         data = msgspec.msgpack.encode((self._has_secrets, self._entries))
         if self._has_secrets or len(data) < _COMPRESSED_FROM:
             return _PLAIN + data
@@ -130,10 +132,10 @@ class Journal:
 
     @classmethod
     def unpack(cls, data: bytes) -> Journal:
-        """Make a journal of its bytes.
+        """Decode a journal.
 
         Raises:
-            ValueError: these are none, or they would grow beyond what a journal may hold.
+            ValueError: these bytes are no journal, or would decompress to more than a journal may hold.
         """
         form, body = data[:1], data[1:]
         if form == _DEFLATED:
@@ -150,7 +152,7 @@ class Journal:
 
 
 def digest_of(method: str, params: msgspec.Struct) -> bytes:
-    """Digest an ask: 16 bytes that are the same in every process, whatever the order of sets and mappings."""
+    """Compute the digest of an ask: 16 bytes, the same in every process whatever the order of sets and mappings."""
     return hashlib.blake2b(encode_canonical([method, params]), digest_size=16).digest()
 
 
@@ -159,7 +161,7 @@ def _size(name: str, entry: Entry) -> int:
 
 
 def _inflate(data: bytes) -> bytes:
-    # Twice the bound: names and framing come on top of what ``size`` counts.
+    # Twice the limit, because names and framing are added to what ``size`` counts.
     inflater = zlib.decompressobj()
     try:
         body = inflater.decompress(data, 2 * MAX_JOURNAL)

@@ -1,11 +1,11 @@
-"""One modern call that may ask: its body, the asks that are out, and the requests that are served by it in turn.
+"""One modern call that may ask: its body, the open asks, and the requests that it serves one after another.
 
-The body runs in one task for life. When it waits for answers and a few passes of the event loop have brought no further
-ask (``Quiescence``), the live request is answered with all questions at once (``input_required``); the retry, which is
-another request, delivers the answers. Whoever waits for a call hears of its end also where the handler gave what JSON
-has no form for (``unsendable``): half a surrogate pair in a text, an object in an error's data. What a call goes
-through, and in which order, is the table in ``call_states``. Which calls there are, and what their sealed states say,
-is ``rounds``' business; what it takes for a call to go on in another process, ``replayed_call``'s.
+The body runs in one task from start to end. When it waits for answers and a few passes of the event loop have brought
+no further ask (``Quiescence``), the request is answered with all questions at once (``input_required``); the retry,
+which is another request, delivers the answers. If the handler's result or error has no JSON form (half a surrogate pair
+in a text, an object in an error's data), the waiting requests still get an error (``unsendable``). ``call_states`` has
+the table of the call's states, ``rounds`` the table of calls and the sealed states, ``replayed_call`` what is needed to
+continue in another process.
 
 Source: 2026-07-28 basic/patterns/mrtr. The design: docs/topics/eras-and-rounds.md.
 """
@@ -38,30 +38,30 @@ from antiphon.wire.rounds import InputRequest, InputRequiredResult
 __all__ = ["PASSES", "UNSENDABLE", "Keeper", "Quiescence", "RoundCall", "unsendable"]
 
 PASSES = 8
-"""Passes of the event loop without a new ask before a round is sent. Measured: ``gather`` nested four deep needs 4,
-five ``sleep(0)`` need 5; each pass costs about 1.5 microseconds."""
+"""Passes of the event loop without a new ask after which a round is sent. Measured: ``gather`` nested four deep needs
+4, five ``sleep(0)`` need 5; each pass takes about 1.5 microseconds."""
 
 _DIRECT_PASSES = 0
-"""The same where every ask comes from the body's own task: it waits for them, and a task that it made before has its
-turn in the pass that is waited for anyway."""
+"""The same if the body's own task makes all asks: it waits for them, and tasks that it made before run in the pass that
+is waited for in any case."""
 
 
 Send = Callable[[], bool]
-"""Sends a round; tells whether there was one to send. Raises nothing: the event loop calls it, for nobody."""
+"""Sends a round, and tells whether there was one to send. Must not raise, because the event loop calls it."""
 
 
 class Quiescence(Struct, gc=False):
-    """The passes of the event loop since the last ask of one call."""
+    """Counts the passes of the event loop since the last ask of one call."""
 
     _passes: int = _DIRECT_PASSES
     _quiet: int = 0
     _is_counting: bool = False
 
     def count(self, then: Send, *, is_direct: bool = True) -> None:
-        """Count anew, since something was asked or can be sent again; call ``then`` when nothing more has come.
+        """Start counting again after an ask, or when sending is possible again; call ``then`` when no more has come.
 
-        ``is_direct``: no other task than the body's has asked. ``then`` is handed in each time: kept here, it would be
-        garbage together with its call that only a collection finds.
+        ``is_direct``: only the body's task has asked. ``then`` is passed in each time, because a reference kept here
+        would form a cycle with the call that only the garbage collector frees.
         """
         self._quiet = 0
         if not is_direct:
@@ -71,7 +71,7 @@ class Quiescence(Struct, gc=False):
             asyncio.get_running_loop().call_soon(self._tick, then)
 
     def look_again(self, seconds: float, then: Send) -> None:
-        """Call ``then`` once more after so many seconds: when it was called, it was too early."""
+        """Call ``then`` again after some seconds, because the last call was too early."""
         self._is_counting = True
         asyncio.get_running_loop().call_later(seconds, self._tick, then)
 
@@ -86,13 +86,13 @@ class Quiescence(Struct, gc=False):
 
 
 UNSENDABLE = (TypeError, ValueError, RecursionError, msgspec.EncodeError)
-"""What encoding raises for a value without a JSON form."""
+"""Exceptions of the encoder for a value without a JSON form."""
 
 
 def unsendable(outcome: Wire | Raw | BaseException, error: Exception) -> tuple[BaseException, Raw]:
-    """Return what to deliver of an outcome that could not be encoded, and the bytes to keep for a retry.
+    """Return what to deliver for an outcome that cannot be encoded, and the bytes to keep for a retry.
 
-    An error is delivered as it is, for the session to log and to refuse; of a result, what was wrong with it.
+    An error is delivered unchanged, for the session to log and refuse; for a result, the encoding error is delivered.
     """
     kept = Raw(encode(to_wire(InternalError("Internal error"))))
     return outcome if isinstance(outcome, BaseException) else error, kept
@@ -102,8 +102,8 @@ MAX_LEGS = 8
 """Most requests that may wait for the same round of one call: retries of a client that lost the reply."""
 
 _ANOTHER_TRY = 0.01
-"""Seconds before an ask of a call that has ended raises: a body that asks again whatever is raised must not block the
-loop."""
+"""Seconds before an ask of a call that has ended raises, because a body that repeats the ask whatever is raised must
+not block the event loop."""
 
 Leg = tuple[Connection[ServerSession], Request]
 
@@ -117,13 +117,13 @@ class _Ask(Struct, frozen=True):
 
 
 class Keeper(Protocol):
-    """Who keeps a call between requests: ``rounds.Rounds``."""
+    """Keeps a call between requests; see ``rounds.Rounds``."""
 
     core: Core
     closed: bool
 
     def seal(self, call: RoundCall) -> str:
-        """Return the sealed state that the client is to bring back."""
+        """Return the sealed state that the client must send back."""
         ...
 
     def park(self, call: RoundCall) -> None:
@@ -131,12 +131,12 @@ class Keeper(Protocol):
         ...
 
     def ended(self, call: RoundCall, reply: Raw, *, is_error: bool) -> None:
-        """Note that a body has ended, and with which reply."""
+        """Note that a body has ended, with this reply."""
         ...
 
 
 class RoundCall(Call):
-    """A call that may be parked. It goes on where it is, or not at all."""
+    """A call that may be parked. It can continue only in this process."""
 
     __slots__ = (
         "_asked", "_held", "_keeper", "_legs", "_pending", "_quiescence", "_why_cancelled", "bound_to", "expires",
@@ -144,9 +144,9 @@ class RoundCall(Call):
     )  # fmt: skip
 
     run: bytes = b""
-    """Which run of the body this is, where there may be several."""
+    """Id of this run of the body, if there may be several."""
     replayed_from: bytes = b""
-    """The run that made the state which this one began with."""
+    """Id of the run that made the state which this one began with."""
 
     def __init__(
         self, keeper: Keeper, connection: Connection[ServerSession], request: Request, handled: Handled
@@ -155,28 +155,28 @@ class RoundCall(Call):
         self.handled = handled
         self.state = CallState.NEW
         self.id = b""
-        """Given by the keeper when it first has to tell the call from others."""
+        """Set by the keeper when it first has to distinguish the call from others."""
         self.owner = connection.principal
-        """The principal that the call counts against while it is kept."""
+        """The principal whose limits the call counts towards while it is kept."""
         self.bound_to = b""
         self.generation = 0
-        """How many rounds it has sent."""
+        """Number of rounds sent so far."""
         self.expires = 0.0
-        """Until when the state of the last one is good, in seconds since the epoch; set by the keeper."""
+        """Time until which the state of the last round is accepted, in seconds since the epoch; set by the keeper."""
         self.given: dict[str, Raw] = dict(request.params.input_responses or {})
-        """Answers that came with the first request, for keys that the author named."""
+        """Answers that came with the first request, by the author's keys."""
         self.last: InputRequiredResult | None = None
         """The round that is out, or was sent last."""
         self.task: asyncio.Task[None] | None = None
         self._keeper = keeper
         self._legs: list[Leg] = [(connection, request)]
-        """The requests that wait for what comes next."""
+        """The requests that wait for the next round or the result."""
         self._pending: dict[str, _Ask] = {}
-        """What waits for an answer, by its name on the wire."""
+        """Open asks, by their names on the wire."""
         self._quiescence = Quiescence()
         self._asked = 0
         self._held: int | None = None
-        """Bytes of what came, and of what was read from it; not counted until somebody asks."""
+        """Bytes of the input and the values decoded from it; computed on first use."""
         self._why_cancelled: str | None = None
 
     def start(self, event: CallEvent = CallEvent.START) -> None:
@@ -184,7 +184,7 @@ class RoundCall(Call):
         self.state = after(self.state, event)
         task = self._task_of(self._run())
         if self.state not in ENDS:
-            # A loop that runs a new task at once may have brought it to its end.
+            # A loop with eager tasks may have finished it already.
             self.task = task
             task.add_done_callback(self._failed)
 
@@ -194,15 +194,16 @@ class RoundCall(Call):
     async def _run(self) -> None:
         result = await self.handled.body(self)
         if self.task is not None:
-            # A callback would be told a pass of the event loop later, and the client with it.
+            # A callback would run one pass of the event loop later, which would delay the client.
             self.task.remove_done_callback(self._failed)
         self._finish(result, CallEvent.RETURN)
 
     @property
     def weight(self) -> int:
-        """Bytes that it holds, nearly: what came with the first request and as answers, the last request, the asks."""
+        """Bytes that it holds, approximately: the first request, its answers, the last request, and the asks."""
         if self._held is None:
-            # The first round: no other request has come. Not sooner, since most calls are never kept.
+            # Computed at the first round, because most calls are never kept; no other request has come
+            # before.
             raw = self.first.raw or b""
             self._held = 2 * len(raw) if len(raw) <= SMALL else weight_of(raw)
         weight = OVERHEAD + self._held
@@ -215,7 +216,7 @@ class RoundCall(Call):
     # --- asking -------------------------------------------------------------------------------------------------
 
     async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
-        """Put an ask into the next round and wait for its answer."""
+        """Add an ask to the next round, and wait for its answer."""
         self.check_outside_steps(spec)
         if self._is_lost():
             await self._raise_lost()
@@ -224,7 +225,7 @@ class RoundCall(Call):
         return (await self._answer_to(self._name(spec, key), spec, params, timeout)).value
 
     def _is_lost(self) -> bool:
-        """Tell whether nobody can answer any more."""
+        """Tell whether an answer is impossible, because the call has ended or diverged."""
         return self.state not in ASKING or self._keeper.closed or (self.task is not None and self.task.done())
 
     async def _raise_lost(self) -> NoReturn:
@@ -235,7 +236,7 @@ class RoundCall(Call):
         return LocalProtocolError("The call has ended: nobody can answer any more; await every ask in it")
 
     def _take_given(self, key: str, spec: MethodSpec) -> Answer | None:
-        """Return the answer that came with the first request, once; one that cannot be used is asked for."""
+        """Return an answer that came with the first request, once; if it cannot be used, the question is asked."""
         given = self.given.pop(key, None)
         return read_given(given, spec) if given is not None else None
 
@@ -247,7 +248,7 @@ class RoundCall(Call):
         return name
 
     async def _answer_to(self, name: str, spec: MethodSpec, params: Wire, timeout: float | None) -> Answer:
-        # Encoded now: what cannot be sent is the author's to know, at the very await.
+        # Encoded now, so that an error is raised at the author's own ``await``.
         ask = _Ask(spec, Raw(encode(params)), asyncio.get_running_loop().create_future())
         self._pending[name] = ask
         self._quiescence.count(self._send_or_fail, is_direct=asyncio.current_task() is self.task)
@@ -265,13 +266,13 @@ class RoundCall(Call):
     # --- rounds -------------------------------------------------------------------------------------------------
 
     def _is_wanted(self, event: CallEvent) -> bool:
-        """Tell whether something is asked, by a body that waits for it, and the call may go on to send it."""
+        """Tell whether there are open asks that the body waits for, and the call's state allows to send them."""
         if not self._pending or event not in TRANSITIONS[self.state]:
             return False
         return self.task is not None and not self.task.done()
 
     def _send_round(self) -> bool:
-        """Send what is asked, now that no further ask is coming; tell whether there was something to send."""
+        """Send a round with the open asks, as no further ask is coming; tell whether there was one to send."""
         if not self._is_wanted(CallEvent.SEAL):
             return False
         asks = self._next_round()
@@ -279,9 +280,9 @@ class RoundCall(Call):
         return True
 
     def _send_or_fail(self) -> bool:
-        """Send a round as ``_send_round`` does; if that raises, the call ends with the error.
+        """Send a round as ``_send_round`` does; if that raises, end the call with the error.
 
-        The event loop calls this: what it raised would be told to nobody, and the client would wait for ever.
+        The event loop calls this, so an exception would be lost, and the client would wait for ever.
         """
         legs = self._legs
         try:
@@ -304,7 +305,7 @@ class RoundCall(Call):
         self._deliver(self.last)
 
     def resume(self, connection: Connection[ServerSession], request: Request, generation: int) -> bool:
-        """Take a retry: deliver its answers and wait for what comes next, or repeat the round that it missed.
+        """Handle a retry: deliver its answers and let it wait, or repeat the round that it missed.
 
         Returns whether the request waits.
         """
@@ -324,7 +325,7 @@ class RoundCall(Call):
         return True
 
     def _read_answers(self, params: RoundParams) -> dict[str, Answer]:
-        """Check every answer before any is delivered, so that a bad one leaves the call as it was."""
+        """Check every answer before any is delivered, so that an invalid one leaves the call unchanged."""
         answers: dict[str, Answer] = {}
         for key, raw in (params.input_responses or {}).items():
             ask = self._pending.get(key)
@@ -335,7 +336,7 @@ class RoundCall(Call):
     # --- legs: the requests served one after another ------------------------------------------------------------
 
     def attach(self, connection: Connection[ServerSession], request: Request) -> None:
-        """Let a retry wait for what comes next: the end of the call or another round."""
+        """Let a retry wait for the next round or the result."""
         if len(self._legs) >= MAX_LEGS:
             raise refusal()
         self.state = after(self.state, CallEvent.RETRY)
@@ -347,7 +348,7 @@ class RoundCall(Call):
             self._quiescence.count(self._send_or_fail)
 
     def detach(self, request: Request) -> None:
-        """Let go of a request that was withdrawn; the last one takes the handler with it."""
+        """Remove a request that was cancelled; without any request left, the handler is cancelled."""
         self._legs = [leg for leg in self._legs if leg[1] is not request]
         if not self._legs:
             self.request = None
@@ -362,8 +363,8 @@ class RoundCall(Call):
                 connection.reply_error(request, outcome)
             else:
                 connection.reply(request, outcome)
-            # The one leads here, and we to the request: without this both would be garbage that only a collection
-            # finds. The other leads to an HTTP request that is over.
+            # The one leads here, and from here to the request: a cycle that only the garbage collector
+            # would free. The other leads to an HTTP request that is over.
             request.on_cancel = request.on_wait = None
 
     # --- the end ------------------------------------------------------------------------------------------------
@@ -371,7 +372,7 @@ class RoundCall(Call):
     def end(self, reason: str) -> None:
         """Cancel the body; its ``finally`` blocks run, and asks in them raise.
 
-        A second cancellation would cut short the cleanup that the first one began: the body gets one.
+        The body is cancelled only once, because a second cancellation would interrupt its cleanup.
         """
         before, self.state = self.state, after(self.state, CallEvent.CANCEL)
         if before is not self.state and self.task is not None:
@@ -391,7 +392,7 @@ class RoundCall(Call):
         return refusal() if self.state is CallState.CANCELLED else InternalError("The request was abandoned")
 
     def _finish(self, outcome: Wire | BaseException, event: CallEvent) -> None:
-        """Tell whoever waits what the call came to."""
+        """Deliver the outcome of the call to the requests that wait."""
         self.state = after(self.state, event)
         for ask in self._pending.values():
             ask.answer.cancel()
@@ -406,5 +407,6 @@ class RoundCall(Call):
             reply, kept = unsendable(outcome, error)
         self._deliver(reply)
         self._keeper.ended(self, kept, is_error=isinstance(reply, BaseException))
-        # Each of these leads back here: the call would be garbage that only a collection finds, with all it was given.
+        # Each of these leads back here, and would keep the call and all its data alive until the garbage
+        # collector runs.
         self.first.on_cancel, self.last, self.task = None, None, None

@@ -1,10 +1,10 @@
-"""A modern call that may go on in another process: it keeps its journal, and is run again over one (*replay*).
+"""A modern call that may continue in another process: it keeps a journal, and can be run again over one (*replay*).
 
-What the handler asks and which steps it takes, it meets in the journal first: what was answered returns at once, what
-was taken is not taken again. Owns how a running handler and its journal go together; what a journal is, is
-``protocol.journal``'s business, where it travels and whose copy of a call is the right one, ``rounds``'.
+The handler's asks and steps are looked up in the journal first: answered ones return at once, completed steps are not
+repeated. Owns how a running handler uses its journal; ``journal`` has the journal itself, ``rounds`` its storage and
+the choice between copies of a call.
 
-How this looks to an author: docs/how-to/several-processes.md.
+The author's view: docs/how-to/several-processes.md.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from antiphon.wire.rounds import InputRequest
 __all__ = ["JournalKeeper", "JournalledCall"]
 
 _GRACE = 5.0
-"""Seconds that a replayed handler has to come to every answered ask before its new asks count as others: long enough
-for what it does in between, and no answer is lost by waiting."""
+"""Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence: long
+enough for its work in between."""
 
 _LOOK_AGAIN = 0.01
-"""Seconds between two looks whether it has."""
+"""Seconds between two checks whether it has."""
 
 log = logging.getLogger("antiphon.server")
 
 
 class JournalKeeper(Keeper, Protocol):
-    """Who keeps a call for other processes as well: ``rounds.Rounds``."""
+    """Keeps a call for other processes as well; see ``rounds.Rounds``."""
 
     def seal_with_journal(
         self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
     ) -> str | Awaitable[str]:
-        """Return the sealed state that the client is to bring back, with what another process needs to go on."""
+        """Return the sealed state that the client must send back, including what another process needs to continue."""
         ...
 
     stored: StoredCalls | None
-    """What the processes of a server know of a call together, if they share a store."""
+    """The storage shared by the processes of a server, if they have one."""
 
     def key_of(self, connection: Connection[ServerSession], request: Request, handled: Handled, given: str) -> bytes:
-        """Return what the steps of a call are noted under whose client has given it a name."""
+        """Return the key under which steps are recorded for a call that the client has named."""
         ...
 
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
-        """Digest what the states and notes of a call are bound to."""
+        """Compute the digest that the states and records of a call are bound to."""
         ...
 
 
@@ -82,35 +82,35 @@ class JournalledCall(RoundCall):
         self.id, self.run, self.replayed_from = os.urandom(16), os.urandom(8), b""
         given = request.meta.call_key if request.meta is not None else None
         self.key = keeper.key_of(connection, request, handled, given) if given else self.id
-        """What its steps are noted under: the same in every run, also of a first request that is sent again."""
+        """The key under which its steps are recorded: the same in every run, and if the first request is sent again."""
         self.was_elsewhere = bool(given)
-        """Whether another process may have taken steps that this run does not know of."""
+        """Whether another process may have done steps that this run does not know of."""
         self.journal = Journal()
         self._others = keeper
         self._open: dict[str, OpenAsk] = {}
-        """What another process has to know of the asks that are out, by their names on the wire."""
+        """What another process needs to know of the open asks, by their names on the wire."""
         self._waiting_for: dict[str, OpenAsk] = {}
-        """In a replay: by place, the asks that were out and have no answer yet."""
+        """In a replay, by place: asks that were open and have no answer yet."""
         self._began = 0.0
         """When the replay began, by the event loop's clock."""
         self._holds = 0
-        """Steps that are being taken: no round is sent meanwhile, or its state would not know of them."""
+        """Number of running steps. No round is sent meanwhile, because its state would not include them."""
         self._gates: list[asyncio.Future[None]] = []
         """Steps that wait for a live request."""
         self._diverged: CallDiverged | None = None
         self._storing: asyncio.Task[None] | None = None
-        """Puts the journal of the next round into the store."""
+        """Stores the journal of the next round."""
 
     def _task_of(self, work: CoroutineType[Any, Any, None]) -> asyncio.Task[None]:
-        # Its tasks can be told apart in a replay.
+        # Names its tasks, so that a replay can tell them apart.
         use_lanes(asyncio.get_running_loop())
         return run_in_lane(work)
 
     def replay(self, state: State, journal: Journal, run: bytes) -> None:
-        """Take over what a state tells, before ``start``: the answers that came with it are added to the journal.
+        """Take over a state before ``start``: the answers that came with it are added to the journal.
 
         Raises:
-            InvalidParams: an answer cannot be read; the place is named.
+            InvalidParams: an answer cannot be read; the message names the place.
         """
         self.id, self.run, self.replayed_from, self.generation = state.call, run, state.run, state.generation
         self.key, self.was_elsewhere = state.key or state.call, True
@@ -130,7 +130,7 @@ class JournalledCall(RoundCall):
     # --- asking -------------------------------------------------------------------------------------------------
 
     async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
-        """Put an ask as a call does that stays here, and note the answer; in a replay, know it already."""
+        """Send an ask as ``RoundCall`` does, and record the answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
         if self._is_lost():
             await self._raise_lost()
@@ -158,7 +158,7 @@ class JournalledCall(RoundCall):
         return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
 
     def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
-        """Return what is known at a place: from the journal, or else by an answer that came with the first request."""
+        """Return the entry of a place: from the journal, or from an answer that came with the first request."""
         try:
             known = self.journal.take(place)
         except CallDiverged as error:
@@ -172,7 +172,7 @@ class JournalledCall(RoundCall):
     def _opened(
         self, place: Place, spec: MethodSpec, key: str | None, timeout: float | None
     ) -> tuple[str, float | None]:
-        """Return an ask's name on the wire and the seconds it has: those it had before a replay, if it was out."""
+        """Return an ask's name on the wire and its remaining seconds: those from before a replay, if it was open."""
         where = place.name
         ask = self._waiting_for.pop(where, None)
         if ask is None:
@@ -189,7 +189,7 @@ class JournalledCall(RoundCall):
     # --- steps --------------------------------------------------------------------------------------------------
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
-        """Do something once: a replay gets its result from the journal. ``work`` is given an idempotency key."""
+        """Run a step once; a replay returns the recorded result. ``work`` is called with an idempotency key."""
         if self._is_lost():
             await self._raise_lost()
         place = self.journal.place(_lane(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
@@ -205,7 +205,7 @@ class JournalledCall(RoundCall):
         return value
 
     async def _taken_before(self, place: Place) -> bytes | None:
-        """Return what a step came to in a run that did not live to tell the client.
+        """Return the result of a step from a run that ended before it could send it to the client.
 
         Raises:
             CallAbandoned: another run owns the call.
@@ -233,14 +233,14 @@ class JournalledCall(RoundCall):
         return value
 
     async def _until_live(self) -> None:
-        """Wait for a live request: only through its reply does a client learn that a step was taken."""
+        """Wait for a live request, because only its reply tells the client that a step was done."""
         while self.state is CallState.PARKED:
             gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._gates.append(gate)
             await gate
 
     def attach(self, connection: Connection[ServerSession], request: Request) -> None:
-        """Let a retry wait for what comes next, and steps go on."""
+        """Let a retry wait for the next round, and let steps continue."""
         super().attach(connection, request)
         gates, self._gates = self._gates, []
         for gate in gates:
@@ -268,7 +268,7 @@ class JournalledCall(RoundCall):
         return True
 
     def _wait_for_claims(self, missing: list[str]) -> None:
-        """Let no round go out before the handler has come to all that was answered; if it does not, it diverged."""
+        """Send no round before the handler has come to all answered asks; if it does not, it has diverged."""
         if asyncio.get_running_loop().time() - self._began < _GRACE:
             self._quiescence.look_again(_LOOK_AGAIN, self._send_or_fail)
             return
@@ -281,7 +281,7 @@ class JournalledCall(RoundCall):
         )
 
     def _diverge(self, error: CallDiverged) -> None:
-        """Let every ask raise from now on, those that are out as well: nobody will be asked for them."""
+        """Make every ask raise from now on, including the open ones, which are no longer sent."""
         self.state = after(self.state, CallEvent.DIVERGE)
         self._diverged = error
         for ask in self._pending.values():
@@ -305,7 +305,7 @@ class JournalledCall(RoundCall):
     # --- the end ------------------------------------------------------------------------------------------------
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """See ``Call.progress``; raises in a call that another process may have gone on with."""
+        """See ``Call.progress``; raises in a call that another process may have continued."""
         if self._why_cancelled is not None:
             raise CallAbandoned(self._why_cancelled)
         await super().progress(progress, total, message)
@@ -314,7 +314,7 @@ class JournalledCall(RoundCall):
         for gate in self._gates:
             gate.cancel()
         if self._diverged is not None:
-            # Also where the body has caught it: what it made of the wrong branch is worth nothing.
+            # Even if the body has caught the error: its result comes from the wrong branch.
             log.error("%s: %s", self.handled.name, self._diverged)
             outcome = InternalError(f"CallDiverged: {self._diverged}")
         super()._finish(outcome, event)
@@ -331,10 +331,10 @@ def _lane(what: str, remedy: str) -> str:
 
 
 async def _recall(known: Entry, spec: MethodSpec) -> Wire:
-    """Let a replayed ask end as it did."""
+    """Make a replayed ask end as it did before."""
     if known.kind == "timeout":
         raise CallTimeout(f"{spec.name} was not answered in time")
     if known.kind == "withdrawn":
-        # Whatever withdrew it, a timeout or a sibling that failed, will do so again.
+        # The timeout or failed sibling that cancelled it will do so again.
         await asyncio.get_running_loop().create_future()
     return read_reply(Raw(known.value), spec)

@@ -1,8 +1,8 @@
-"""``requestState``: what a server gives away and must recognise. Sealed, bound, short-lived, refused in one way.
+"""``requestState``: encrypted, bound to its call, short-lived, and always refused with the same error.
 
 2026-07-28 basic/patterns/mrtr: a server must treat it as attacker-controlled input. The state is encrypted and
-authenticated (AES-256-GCM) and bound to who called what with which arguments on which server, so that no other call can
-use it. Keys are tried in order, so they can be rotated; with none given one is made for this process.
+authenticated (AES-256-GCM) and bound to the caller, the method, the arguments and the server, so that it fits no other
+call. Keys are tried in order, so that they can be rotated; without keys, one is made for this process.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 __all__ = ["MAX_STATE", "OpenAsk", "Seal", "State", "binding", "refusal"]
 
 MAX_STATE = 512 * 1024
-"""Longest state made and accepted, in characters. Ours is below 200; with a journal it grows with what the call learns.
-Clients refuse more than 1 MiB."""
+"""Longest state made and accepted, in characters. Without a journal it is below 200; a journal grows with what the call
+learns. Clients refuse more than 1 MiB."""
 
 SKEW = 30.0
-"""Seconds by which the clocks of a server's processes may differ: so much longer is a state accepted."""
+"""Seconds by which the clocks of a server's processes may differ; a state is accepted that much longer."""
 
 _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
-"""The other alphabet of base64, and back (RFC 4648, section 5)."""
+"""The URL-safe alphabet of base64, and back (RFC 4648, section 5)."""
 
 _FRACTION = re.compile(rb"[0-9][.eE]")
-"""What a number has that is not written as a whole one, and text may have as well."""
+"""Matches numbers that are not written as integers; some text matches as well."""
 
 _QUOTE, _BRACE = b'"{'
 
 _PIECE = 256 * 1024
-"""Bytes of a long text that are copied at once; arguments that have no more are read as a whole."""
+"""Bytes of a long text that are copied at once; smaller arguments are processed as a whole."""
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -55,39 +55,42 @@ class OpenAsk(msgspec.Struct, frozen=True, array_like=True):
     """Its name on the wire."""
     method: str
     place: str
-    """Where in the handler it was made (``protocol.journal``)."""
+    """Its place in the handler (see ``journal``)."""
     digest: bytes
     deadline: float | None
     """Seconds since the epoch."""
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """What is sealed. The members from ``run`` on only where the call may go on in another process."""
+    """The content of a state. Members from ``run`` on are set only if another process may continue the call."""
 
     call: bytes
     """Id of the call, 16 random bytes."""
     generation: int
-    """How many rounds the call had sent when this was made."""
+    """Number of rounds the call had sent when this was made."""
     expires: float
     """Seconds since the epoch."""
     run: bytes = b""
     """Id of the run of the body that made this: 8 random bytes, new with each replay."""
     asked: int = 0
-    """How many asks had been named."""
+    """How many asks had been numbered."""
     open: tuple[OpenAsk, ...] = ()
     journal: bytes | None = None
     """The journal; empty if it is in the store, ``None`` if the call cannot be replayed."""
     key: bytes = b""
-    """What the call's steps are noted under, where that is not its id."""
+    """The key under which the call's steps are recorded, if it is not the call's id."""
 
 
 def refusal() -> InvalidParams:
-    """Make the one error for every state that is not accepted, so that it tells an attacker nothing."""
+    """Make the one error for every state that is refused, so that it tells an attacker nothing."""
     return InvalidParams("Invalid or expired requestState")
 
 
 class Seal:
-    """Seals and opens states. ``keys``: 32 bytes each, the first seals; none makes a key for this process alone."""
+    """Seals and opens states.
+
+    ``keys``: 32 bytes each, the first one seals; without keys one is made for this process.
+    """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
         if isinstance(keys, (bytes, str)):
@@ -100,7 +103,7 @@ class Seal:
         self._keys = tuple(keys) or (os.urandom(32),)
         self._ciphers: list[AESGCM] = []
         self._invalid: type[Exception] = ValueError
-        """What a cipher raises for what is not its own."""
+        """What a cipher raises for data that it did not encrypt."""
 
     def seal(self, state: State, bound_to: bytes) -> str:
         """Encrypt a state for one binding."""
@@ -116,7 +119,7 @@ class Seal:
         """Decrypt a state.
 
         Raises:
-            InvalidParams: always the same one, whatever was wrong.
+            InvalidParams: always the same one, whatever is wrong.
         """
         if len(text) > MAX_STATE or not text.isascii():
             raise refusal()
@@ -136,10 +139,10 @@ class Seal:
         return state
 
     def open_bytes(self, blob: bytes, bound_to: bytes) -> bytes:
-        """Decrypt what ``seal_bytes`` has made.
+        """Decrypt data of ``seal_bytes``.
 
         Raises:
-            InvalidParams: always the same one, whatever was wrong.
+            InvalidParams: always the same one, whatever is wrong.
         """
         if blob.startswith(_FORMAT):
             start = len(_FORMAT)
@@ -152,7 +155,7 @@ class Seal:
         raise refusal()
 
     def _make_ciphers(self) -> list[AESGCM]:
-        # Only when the first state is made or comes: it is slow to import.
+        # Imported when the first state is made or received, because importing it is slow.
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -168,9 +171,9 @@ _decode = msgspec.msgpack.Decoder(State).decode
 def binding(
     principal: str | None, method: str, name: str, arguments: bytes | Raw, server: str, code: bytes = b""
 ) -> bytes:
-    """Digest what a state is bound to. Arguments that mean the same give the same digest, however they were written.
+    """Compute the digest that a state is bound to. Equal arguments give the same digest, however they are written.
 
-    ``code``: digest of the handler's code, where another process may have another version of it.
+    ``code``: digest of the handler's code, if another process may have another version of it.
     """
     text = arguments or b"{}"
     digest = hashlib.blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
@@ -196,7 +199,7 @@ def _add_object(digest: hashlib.blake2b, members: dict[str, Raw]) -> None:
 
 
 def _add_meaning(digest: hashlib.blake2b, member: Raw) -> None:
-    """Add a value as we would write it. Of a long text, which is written so already, no copy is made."""
+    """Add a value in canonical form. A long text that is in this form already is not copied."""
     view = memoryview(member)
     pieces = range(0, len(view), _PIECE)
     if view[0] == _QUOTE and not any(b"\\" in bytes(view[at : at + _PIECE]) for at in pieces):
@@ -211,7 +214,7 @@ def _to_text(blob: bytes) -> bytes:
 
 
 def _canonical(value: Any) -> Any:
-    """Make numbers that are equal the same: strangers re-serialise 1.0 as 1."""
+    """Make equal numbers identical, since clients may re-serialise 1.0 as 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

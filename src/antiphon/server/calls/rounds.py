@@ -1,9 +1,9 @@
-"""The modern calls of a server that ask: which are parked, which request goes on with which, and for how long.
+"""The modern calls of a server that ask: which are parked, which request continues which call, and for how long.
 
-One process alone parks its calls and puts nothing of them into the state. With keys that other processes share, a state
-also carries the call's journal, and a retry that lands where the call is not parked *replays* the handler over it. Owns
-the table of calls, its bounds and its clock, and the meaning of states. What happens within one call is the business
-of ``parked_call`` and ``replayed_call``.
+A single process parks its calls and puts only their ids into states. With keys shared by several processes a state also
+carries the call's journal, and a retry that arrives where the call is not parked *replays* the handler over it. Owns
+the table of calls, its limits and its clock, and the content of states. ``parked_call`` and ``replayed_call`` run one
+call.
 
 Source: 2026-07-28 basic/patterns/mrtr. The design: docs/topics/eras-and-rounds.md.
 """
@@ -42,17 +42,18 @@ __all__ = ["EndedCall", "Handled", "KeptCalls", "RoundOptions", "Rounds"]
 log = logging.getLogger("antiphon.server")
 
 _STORED_FROM = 32 * 1024
-"""Bytes from which a journal goes into the store, if there is one: it would travel with every retry."""
+"""Bytes from which a journal is put into the store, if there is one, because every retry would carry it."""
 
 _CARRIED = MAX_STATE // 2
-"""Most bytes of a journal that a state can carry: sealed and in base64 it grows by a third."""
+"""Most bytes of a journal in a state: encryption and base64 add a third."""
 
 
 _SHARE = 4
-"""A client that has proven who it is may have a quarter of the table and of its room; beyond, its own oldest go."""
+"""An authenticated client may have a quarter of the table and its memory; beyond that, its own oldest calls are
+dropped."""
 
 _ENDED = 1024
-"""Bytes of what is left of a call beside its reply: its ids, its place in the tables."""
+"""Bytes of an ended call in addition to its reply: its ids, its place in the tables."""
 
 
 class RoundOptions(NamedTuple):
@@ -66,7 +67,7 @@ class RoundOptions(NamedTuple):
 
 
 class EndedCall(Struct, gc=False, frozen=True):
-    """What is left of a call: ``reply`` is the JSON of its result, or of its error."""
+    """What is kept of an ended call: ``reply`` is the JSON of its result or error."""
 
     run: bytes
     replayed_from: bytes
@@ -77,7 +78,7 @@ class EndedCall(Struct, gc=False, frozen=True):
 
     @property
     def weight(self) -> int:
-        """Bytes it holds, nearly."""
+        """Bytes it holds, approximately."""
         return _ENDED + len(self.reply)
 
 
@@ -94,7 +95,7 @@ Entry = RoundCall | EndedCall
 
 
 class _Shelf:
-    """Ids in the order in which they were touched, and what they weigh: at most so many, and so many bytes."""
+    """Ids in the order of last use, with their sizes: limited in number and in total size."""
 
     __slots__ = ("_limit", "_room", "_size", "ids")
 
@@ -106,11 +107,11 @@ class _Shelf:
 
     @property
     def is_over(self) -> bool:
-        """Whether the oldest has to go. What came last stays, whatever it weighs."""
+        """Whether the oldest must be dropped. The newest stays, whatever its size."""
         return len(self.ids) > 1 and (len(self.ids) > self._limit or self._size > self._room)
 
     def put(self, id: bytes, weight: int) -> bool:
-        """Put it last; tell whether there is too much now."""
+        """Add or move an id to the end; tell whether there is too much now."""
         self._size += weight - self.ids.get(id, 0)
         self.ids[id] = weight
         self.ids.move_to_end(id)
@@ -124,13 +125,13 @@ class _Shelf:
 
 
 class KeptCalls:
-    """Calls between requests by id, the one touched longest ago first: parked ones, and of ended ones the last reply.
+    """Calls between requests by id, the one used longest ago first: parked calls, and the last reply of ended ones.
 
-    Every entry lives equally long after it was last touched, so one timer serves all. What has ended is kept as bytes,
-    which cost the garbage collector next to nothing.
+    All entries live equally long after their last use, so one timer serves all. Ended calls are kept as bytes, which
+    cost the garbage collector next to nothing.
 
-    ``ttl``: seconds an entry is kept after it was touched. ``limit``: most entries. ``room``: most bytes of requests
-    and replies they hold. ``leave``: called with a parked call whose time is over.
+    ``ttl``: seconds an entry is kept after its last use. ``limit``: most entries. ``room``: most bytes of requests and
+    replies. ``leave``: called with a parked call whose time is over.
     """
 
     def __init__(self, ttl: float, limit: int, room: int, leave: Callable[[RoundCall, str], object]) -> None:
@@ -151,7 +152,7 @@ class KeptCalls:
         return entry[0] if entry is not None else None
 
     def keep(self, id: bytes, entry: Entry) -> None:
-        """Keep a call, or what it has become, from now on; make room for it."""
+        """Keep a call, or its reply, from now on; make room for it."""
         loop = asyncio.get_running_loop()
         self._entries[id] = entry, loop.time() + self._ttl
         weight = entry.weight
@@ -169,7 +170,7 @@ class KeptCalls:
             self._timer = loop.call_later(self._ttl, self._sweep)
 
     def forget(self, id: bytes) -> None:
-        """Keep nothing of a call any more."""
+        """Drop a call."""
         gone = self._entries.pop(id, None)
         if gone is None:
             return
@@ -182,7 +183,7 @@ class KeptCalls:
                 del self._owned[owner]
 
     def clear(self) -> None:
-        """Keep nothing at all."""
+        """Drop all calls."""
         for id in list(self._entries):
             self.forget(id)
         if self._timer is not None:
@@ -208,7 +209,7 @@ class KeptCalls:
 
 
 class Rounds:
-    """The calls of one server that may ask. ``is_shared``: whether other processes may go on with them."""
+    """The calls of one server that may ask. ``is_shared``: whether other processes may continue them."""
 
     def __init__(self, core: Core, seal: Seal, options: RoundOptions, *, is_shared: bool) -> None:
         self.core = core
@@ -217,7 +218,7 @@ class Rounds:
         self._seal = seal
         self._options = options
         self.stored = StoredCalls(options.store, seal, options.state_for) if options.store is not None else None
-        """What the processes of this server know of a call together, if they share a store."""
+        """The storage shared by the processes of this server, if they have one."""
         self._kept = KeptCalls(options.parked_for, options.max_parked, options.max_parked_bytes, RoundCall.end)
         self._live: dict[bytes, RoundCall] = {}
         """Calls that have been parked and serve a request now."""
@@ -227,11 +228,11 @@ class Rounds:
 
     @property
     def parked(self) -> int:
-        """How many calls are kept: those between rounds, and those whose result may still be asked for."""
+        """Number of calls kept: those between rounds, and those whose result may still be requested again."""
         return len(self._kept)
 
     def serve(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> Later:
-        """Begin a call, or go on with the one that the request's state names."""
+        """Begin a call, or continue the one that the request's state names."""
         params: RoundParams = request.params
         if params.request_state is not None:
             self._retry(connection, request, handled, params.request_state)
@@ -262,13 +263,13 @@ class Rounds:
         request.on_cancel = task.cancel
 
     def _copy_of(self, state: State) -> RoundCall | EndedCall | None:
-        """Return our copy of a call, if it is as far as the state is; one that was overtaken elsewhere ends here."""
+        """Return our copy of a call if it is as recent as the state; a copy that was overtaken elsewhere is ended."""
         live = self._live.get(state.call)
         call = live or self._kept.get(state.call)
         if call is None or state.run in (call.run, call.replayed_from):
             return call
         if live is not None or state.generation <= call.generation:
-            # Two runs of one call from the same round: the one that is here goes on.
+            # Two runs of one call from the same round: the local one continues.
             raise refusal()
         self._kept.forget(state.call)
         if isinstance(call, RoundCall):
@@ -333,14 +334,14 @@ class Rounds:
         self._kept.keep(call.id, call)
 
     def seal(self, call: RoundCall) -> str:
-        """Return the sealed state that the client is to bring back."""
+        """Return the sealed state that the client must send back."""
         state = self._state_of(call, self._options.parked_for)
         return self._seal.seal(state, call.bound_to)
 
     def seal_with_journal(
         self, call: JournalledCall, asked: int, open_asks: tuple[OpenAsk, ...]
     ) -> str | Awaitable[str]:
-        """Return the sealed state that the client is to bring back, with what another process needs to go on."""
+        """Return the sealed state that the client must send back, including what another process needs to continue."""
         state = self._state_of(call, self._options.state_for)
         packed = b"" if call.journal.is_full else call.journal.pack()
         key = call.key if call.key != call.id else b""
@@ -374,7 +375,7 @@ class Rounds:
             )  # fmt: skip
 
     def ended(self, call: RoundCall, reply: Raw, *, is_error: bool) -> None:
-        """Note that a body has ended. What a parked call came to is kept for its retry; others leave no trace."""
+        """Note that a body has ended. The reply of a call that was parked is kept for retries."""
         self._running.discard(call)
         if self._live.pop(call.id, None) is call or self._kept.get(call.id) is call:
             left = EndedCall(
@@ -399,17 +400,17 @@ class Rounds:
         return [*self._retries, *(call.task for call in self._running if call.task is not None)]
 
     def key_of(self, connection: Connection[ServerSession], request: Request, handled: Handled, given: str) -> bytes:
-        """Return what the steps of a call are noted under whose client has given it a name.
+        """Return the key under which steps are recorded for a call that the client has named.
 
-        Of the principal, the call and its arguments as well, so that nobody finds another's; not of the code: an
-        idempotency key made of it is the same on both sides of a deployment.
+        It includes the principal, the method and the arguments, so that no client finds the steps of another. It does
+        not include the code, so that idempotency keys stay the same across deployments.
         """
         arguments = self.core.arguments_of(request)
         bound = binding(connection.principal, request.method.name, handled.name, arguments, self.core.name)
         return hashlib.blake2b(bound + given.encode(), digest_size=16).digest()
 
     def binding_of(self, connection: Connection[ServerSession], request: Request, handled: Handled) -> bytes:
-        """Digest what the states and notes of a call are bound to: who calls what, with which arguments, which code."""
+        """Compute the digest that states and records of a call are bound to: the caller, call, arguments and code."""
         arguments = self.core.arguments_of(request)
         version = self.core.code_version
         code = b"" if not self.is_shared else version.encode() if version is not None else handled.code()
@@ -425,5 +426,5 @@ class _Retry(NamedTuple):
 
 
 def _may_be_owned_elsewhere(call: RoundCall | EndedCall | None, stored: StoredCalls) -> TypeGuard[JournalledCall]:
-    """Tell whether a copy has to ask the store before it goes on: a parked one, where it can take the call back."""
+    """Tell whether a copy must ask the store before it continues: a parked one, if it can take the call back."""
     return stored.can_take_back and isinstance(call, JournalledCall) and call.state is CallState.PARKED

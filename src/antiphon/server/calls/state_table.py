@@ -1,6 +1,6 @@
-"""The table of a state store in a database, and the statements on it, within the transactions of ``sql_state_store``.
+"""The table of a state store in a database, and the statements for it, within transactions of ``sql_state_store``.
 
-``at`` is the time in seconds since the epoch; ``None`` stands for the clock of the database.
+``at`` is the time in seconds since the epoch; ``None`` means the clock of the database.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 __all__ = ["add", "delete", "get", "make", "put", "replace", "states", "sweep"]
 
 _OVERHEAD = 200
-"""Bytes that an entry costs beside its key and value, roughly."""
+"""Estimate of the bytes an entry costs in addition to its key and value."""
 _LOCK = 0x73746174
-"""Any number that nobody else has: "stat". SQLite has one writer anyway."""
+"""Any number that nothing else uses: "stat". SQLite needs no lock, since it has one writer."""
 
 metadata = MetaData()
 
@@ -50,7 +50,7 @@ states = Table(
 
 
 def make(connection: Connection) -> None:
-    """Make the table if it is not there; one process at a time."""
+    """Create the table if it is missing; one process at a time."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     metadata.create_all(connection)
@@ -63,17 +63,17 @@ def get(connection: Connection, key: str, at: float | None) -> bytes | None:
 
 
 def put(connection: Connection, key: str, value: bytes, ttl: float, at: float | None) -> None:
-    """Store a value, whatever was there."""
+    """Store a value, replacing any that is there."""
     _insert(connection, key, value, ttl, at, where=None)
 
 
 def add(connection: Connection, key: str, value: bytes, ttl: float, at: float | None) -> bool:
-    """Store a value where there is none, or one that is too old. Returns whether it was stored."""
+    """Store a value if there is none, or only an expired one. Returns whether it was stored."""
     return _insert(connection, key, value, ttl, at, where=states.c.until <= _now(connection, at))
 
 
 def replace(connection: Connection, key: str, value: bytes, ttl: float, expected: bytes, at: float | None) -> bool:
-    """Store a value where ``expected`` is stored. Returns whether it was."""
+    """Store a value if ``expected`` is stored. Returns whether it was."""
     now = _now(connection, at)
     old = (states.c.key == key) & (states.c.value == expected) & (states.c.until > now)
     new = {"value": value, "size": _size(key, value), "until": now + ttl}
@@ -86,12 +86,12 @@ def delete(connection: Connection, key: str) -> None:
 
 
 def sweep(connection: Connection, limit: int, at: float | None) -> None:
-    """Forget what is too old; and of the rest what ends first, as far as all of it is more than ``limit`` bytes."""
+    """Delete expired entries and then, while all together exceed ``limit`` bytes, those that expire first."""
     connection.execute(deletion(states).where(states.c.until <= _now(connection, at)))
     total = connection.execute(select(func.sum(states.c.size))).scalar_one() or 0
     if total <= limit:
         return
-    # What ends last is kept: counted from there, the first beyond the limit and all before it go.
+    # Summed from the entry that expires last: the first one beyond the limit and all before it are deleted.
     counted = func.sum(states.c.size).over(order_by=(states.c.until.desc(), states.c.key))
     kept = select(states.c.key, counted.label("so_far")).subquery()
     connection.execute(deletion(states).where(states.c.key.in_(select(kept.c.key).where(kept.c.so_far > limit))))
@@ -100,12 +100,12 @@ def sweep(connection: Connection, limit: int, at: float | None) -> None:
 def _insert(
     connection: Connection, key: str, value: bytes, ttl: float, at: float | None, where: ColumnElement[bool] | None
 ) -> bool:
-    """Insert a row, or overwrite the one that is there, if it may be. Returns whether the value is stored."""
+    """Insert a row, or overwrite an existing one if allowed. Returns whether the value is stored."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     row = {"key": key, "value": value, "size": _size(key, value), "until": _now(connection, at) + ttl}
     inserted = dialect.insert(states).values(row)
     new = {name: inserted.excluded[name] for name in ("value", "size", "until")}
-    # RETURNING: since the number of rows is not told reliably for such a statement.
+    # RETURNING, because the row count is not reliable for such a statement.
     stored = inserted.on_conflict_do_update(index_elements=[states.c.key], set_=new, where=where).returning(
         states.c.key
     )
@@ -121,5 +121,5 @@ def _now(connection: Connection, at: float | None) -> ColumnElement[float]:
         return literal(at, Double())
     if connection.dialect.name == "sqlite":
         return literal(time.time(), Double())
-    # One clock for all processes, however their own ones differ.
+    # One clock for all processes, since their own clocks may differ.
     return literal_column("extract(epoch from clock_timestamp())::float8", Double())

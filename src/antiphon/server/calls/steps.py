@@ -1,6 +1,6 @@
-"""Steps: what a handler does once, though it may be run again. Calls the function and carries its result as JSON.
+"""Steps: side effects that a handler does once, even if it is run again. Their results are carried as JSON.
 
-Where a result is kept and found again is the call's business (``replayed_call``).
+The call (``replayed_call``) records results and finds them again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KEY = "idempotency_key"
 
 
 async def take_step(call: Call, name: str, function: Callable[..., S | Awaitable[S]], *, secret: bool = False) -> S:
-    """Take a step, or return the result it had. See ``Context.step``."""
+    """Run a step, or return its recorded result. See ``Context.step``."""
     if not callable(function):
         raise ConfigError(
             f"The step {name!r} was given a {type(function).__name__}: give the function itself, and not what its call "
@@ -46,7 +46,7 @@ def _wants_key(function: Callable[..., Any]) -> bool:
     try:
         return _KEY in inspect.signature(function).parameters
     except ValueError:
-        # Functions written in C may not say what they take.
+        # Functions written in C may have no signature.
         return False
 
 
@@ -70,5 +70,5 @@ def _return_type(function: Callable[..., Any]) -> Any:
     try:
         return get_type_hints(called, include_extras=True).get("return", Any)
     except (NameError, TypeError):
-        # An annotation that only a type checker can read says nothing here.
+        # An annotation that only a type checker can resolve is ignored here.
         return Any

@@ -1,8 +1,7 @@
-"""What the processes of a server know of one call together: who may go on with it, and which steps it has taken.
+"""What the processes of a server store about one call: who may continue it, and which steps it has done.
 
-Owns the keys in a ``StateStore`` and what is kept under each: the *owner* (the run of the body that may take steps),
-the claims of calls that go on once, the notes of completed steps, and journals too long for a state. When a call asks
-for any of it is ``rounds``' and ``replayed_call``'s business.
+Owns the keys in a ``StateStore`` and their values: the *owner* (the run of the body that may do steps), the claims of
+calls that may continue only once, the results of steps, and journals too long for a state.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from antiphon.server.calls.state_store import CompareAndSetStore, StateStore
 __all__ = ["StoredCalls"]
 
 _GENERATION = 4
-"""Bytes that a generation takes behind the run of an owner."""
+"""Bytes of the generation that follow the run in an owner's value."""
 
 _TRIES = 4
 """How often a copy tries to take its call back while others do the same; each failure means that another succeeded."""
@@ -28,11 +27,11 @@ log = logging.getLogger("antiphon.server")
 
 
 class Owned(Protocol):
-    """A call, as far as a store has to know it."""
+    """The part of a call that the store needs."""
 
     id: bytes
     key: bytes
-    """What its steps are noted under: the same in every run, also of a first request that was sent again."""
+    """The key under which its steps are recorded: the same in every run, and if the first request is sent again."""
     run: bytes
     generation: int
     bound_to: bytes
@@ -47,32 +46,32 @@ class StoredCalls:
         self._ttl = ttl
         self._comparing = store if isinstance(store, CompareAndSetStore) else None
 
-    # --- who goes on --------------------------------------------------------------------------------------------
+    # --- ownership ----------------------------------------------------------------------------------------------
 
     @property
     def can_take_back(self) -> bool:
-        """Whether a parked copy can take back the ownership that another process has taken from it."""
+        """Whether a parked copy can take back a call that another process has taken over."""
         return self._comparing is not None
 
     async def claim(self, state: State, run: bytes) -> None:
-        """Let one run only go on from a round. The same run may again: its client lost the reply.
+        """Let only one run continue from a round; the same run may do so again, if its client lost the reply.
 
         Raises:
-            InvalidParams: another run has gone on.
+            InvalidParams: another run has continued.
         """
         key = f"antiphon/once/{state.call.hex()}/{state.generation}"
         if not await self._store.add(key, run, self._ttl) and await self._store.get(key) != run:
             raise refusal()
 
     async def take(self, state: State, run: bytes) -> None:
-        """Make a run, which begins at a state, the owner of its call, whoever was before."""
+        """Make a run that begins at a state the owner of its call, whoever was before."""
         await self._store.put(_owner_key(state.call), _owner(run, state.generation), self._ttl)
 
     async def take_back(self, call: Owned, generation: int) -> bool:
         """Make the parked copy of a call, to which a retry has come, the owner again; tell whether it was not.
 
-        Another process that began from the same round or an earlier one loses it, and raises at its next step. One
-        that began from a later round keeps it: this retry is older than what the call has come to.
+        Another process that began from the same round or an earlier one loses the call, and raises at its next step.
+        One that began from a later round keeps it, because this retry is older.
         """
         comparing = self._comparing
         if comparing is None:
@@ -89,7 +88,7 @@ class StoredCalls:
         raise refusal()
 
     async def check_not_overtaken(self, call: Owned) -> None:
-        """Raise ``CallAbandoned`` if another run owns a call."""
+        """Raise ``CallAbandoned`` if another run owns the call."""
         owner = await self._store.get(_owner_key(call.id))
         if owner is not None and _run(owner) != call.run:
             raise CallAbandoned("the call went on in another process")
@@ -97,16 +96,16 @@ class StoredCalls:
     # --- steps --------------------------------------------------------------------------------------------------
 
     async def noted_step(self, call: Owned, place: str) -> bytes | None:
-        """Return what a step came to that any run of a call has taken; ``None`` if none has."""
+        """Return the result of a step from any run of a call; ``None`` if there is none."""
         blob = await self._store.get(_step_key(call, place))
         if blob is None:
             return None
         return self._seal.open_bytes(blob, call.bound_to + call.key)
 
     async def note_step(self, call: Owned, place: str, value: bytes) -> bytes:
-        """Note what a step came to, before the handler goes on; return what it goes on with.
+        """Record the result of a step before the handler continues; return the result to continue with.
 
-        That is the result noted first: of two runs that took the step at the same time, both go on with the same one.
+        That is the one recorded first: if two runs did the step at the same time, both continue with the same result.
         """
         if len(value) > MAX_JOURNAL:
             log.warning("a step's result of %d bytes is too long to be noted: a replay may take it again", len(value))
@@ -119,7 +118,7 @@ class StoredCalls:
     # --- journals -----------------------------------------------------------------------------------------------
 
     async def put_journal(self, call: Owned, generation: int, packed: bytes) -> None:
-        """Keep the journal of a call as it was when it sent a round."""
+        """Store the journal of a call as it was when it sent a round."""
         blob = self._seal.seal_bytes(packed, call.bound_to + call.id)
         await self._store.put(_journal_key(call.id, generation, call.run), blob, self._ttl)
 
@@ -127,7 +126,7 @@ class StoredCalls:
         """Return the journal of a state that carries none.
 
         Raises:
-            InvalidParams: the store has forgotten it.
+            InvalidParams: the store no longer has it.
         """
         blob = await self._store.get(_journal_key(state.call, state.generation, state.run))
         if blob is None:
@@ -144,7 +143,7 @@ def _run(owner: bytes) -> bytes:
 
 
 def _generation(owner: bytes) -> int:
-    """Return the round at which an owner began; 0 for one that a process of an older release has written."""
+    """Return the round at which an owner began; 0 for a value written by a process of an older release."""
     return int.from_bytes(owner[8:], "big")
 
 
@@ -153,7 +152,7 @@ def _owner_key(call: bytes) -> str:
 
 
 def _step_key(call: Owned, place: str) -> str:
-    # What other code has noted is not for this one: a step of the same name may be something else there.
+    # Bound to the code, because a step of the same name may be something else in another version.
     step = hashlib.blake2b(call.bound_to + place.encode(), digest_size=16)
     return f"antiphon/step/{call.key.hex()}/{step.hexdigest()}"
 

@@ -1,8 +1,8 @@
-"""Lanes: which of a handler's tasks is asking, by a name that is the same when the handler is run again.
+"""Lanes: a name for the task that asks, which is the same when the handler is run again.
 
 The first task of a call is lane ``1``; the tasks it creates are ``1.1``, ``1.2``, in the order of their creation, and
-so on. Two branches that ask the same question are told apart by it. Owns the task factory that names them; to tasks of
-no call it costs one look into their context.
+so on. The lane distinguishes two branches that ask the same question. Owns the task factory that assigns lanes; for
+tasks of no call it costs one look-up in their context.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Lane:
     def __init__(self, path: str) -> None:
         self.name = path
         self.task: asyncio.Future[Any] | None = None
-        """The task itself; ``None`` while it is being created, in which it may run already (eager tasks)."""
+        """The task; ``None`` while it is being created, when it may already run (eager tasks)."""
         self._path = f"{path}." if path else ""
         self._children = 0
 
@@ -45,7 +45,7 @@ def lane_here() -> str | None:
 
 
 def use_lanes(loop: asyncio.AbstractEventLoop) -> None:
-    """Let a loop name the tasks of calls. Its present task factory goes on making them."""
+    """Install the task factory in a loop. The loop's previous factory still makes the tasks."""
     present = loop.get_task_factory()
     if not isinstance(present, _Factory):
         loop.set_task_factory(_Factory(present))
@@ -59,7 +59,7 @@ def run_in_lane(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 
 class _Factory:
-    """Makes tasks as the factory before it did, and names those of calls."""
+    """Makes tasks with the previous factory, and names those of calls."""
 
     __slots__ = ("_make",)
 
@@ -76,7 +76,8 @@ class _Factory:
             return self._make(loop, work, **options)
         own, lane = copy_context(), creator.child()
         own.run(_LANE.set, lane)
-        # Made inside its context, not with ``context=``: factories older than Python 3.11 do not know that argument.
+        # Run in the context instead of passing ``context=``, which factories for Python before 3.11 do not
+        # know.
         lane.task = task = own.run(self._make, loop, work, **options)
         return task
 
@@ -90,7 +91,8 @@ class _Factory:
         try:
             context.run(_LANE.set, lane)
         except RuntimeError:
-            # Entered already, so it cannot be written to from here: the task has no name, and its asks need keys.
+            # The context is in use, so it cannot be changed from here: the task has no lane, and its asks
+            # need keys.
             return self._make(loop, work, context=context, **options)
         lane.task = task = self._make(loop, work, context=context, **options)
         return task

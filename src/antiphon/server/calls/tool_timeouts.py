@@ -1,7 +1,7 @@
-"""The deadlines of tools: of one that a client calls, and of one that a model uses within it.
+"""The deadlines of tools: those a client calls, and those a model uses in sampling.
 
-Owns how long a tool may run, and that time in which the client is asked does not count: a person may take as long as
-they like. An ask stops the clock of every tool it is made within, and of no other.
+Time spent waiting for the client's answers does not count, because a person may take long. An ask stops the clocks of
+all tools it is made within, and no others.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Clock:
         self.limit = asyncio.timeout(seconds)
         self.outer = outer
         self.is_over = False
-        """Whether the tool has ended; a task may outlive it."""
+        """Whether the tool has ended, which a task may outlive."""
         self._asks_out = 0
         self._left = 0.0
 
     def stop(self) -> None:
-        """Stand still. Asks may overlap; the last one that is answered counts."""
+        """Stop the clock. Asks may overlap; it continues when the last one is answered."""
         when = self.limit.when()
         if self._asks_out == 0 and when is not None and not self.limit.expired():
             self._left = when - asyncio.get_running_loop().time()
@@ -43,17 +43,17 @@ class Clock:
     def go_on(self) -> None:
         """End one ``stop``."""
         self._asks_out -= 1
-        # A task that outlives the tool finds its clock over, and a tool that cleans up finds it expired.
+        # The tool may have ended while its task still runs, or its deadline may have passed during cleanup.
         if self._asks_out == 0 and not self.is_over and not self.limit.expired():
             self.limit.reschedule(asyncio.get_running_loop().time() + self._left)
 
 
 CLOCK: ContextVar[Clock | None] = ContextVar("antiphon_clock", default=None)
-"""The deadline that is nearest around the code that runs; ``None`` mostly."""
+"""The innermost deadline around the running code; ``None`` if there is none."""
 
 
 async def within(seconds: float, name: str, work: Awaitable[R]) -> R:
-    """Await what the tool ``name`` does, for at most so many seconds.
+    """Await the work of the tool ``name``, for at most ``seconds``.
 
     Raises:
         ToolError: it did not finish in time.
@@ -74,7 +74,7 @@ async def within(seconds: float, name: str, work: Awaitable[R]) -> R:
 
 @contextmanager
 def standing_still() -> Generator[None]:
-    """Let the deadlines around this place stand still: an ask is out."""
+    """Stop all deadlines around this place while an ask is out."""
     clocks: list[Clock] = []
     clock = CLOCK.get()
     while clock is not None:

@@ -1,11 +1,10 @@
 """From the JSON of a call to the keyword arguments of a function.
 
-Owns decoding and its errors. One decode by msgspec turns the JSON object into typed values; arguments whose type is
-pydantic's are left as bytes by it and read by pydantic.
+Owns decoding and its errors. One decode by msgspec converts the JSON object to typed values; it leaves arguments of
+pydantic types as bytes, and pydantic decodes these.
 
-A server may have 100,000 tools. So a type is looked at once, however many functions have it; the schema and the
-decoder are made when they are first wanted, wherever the types alone tell that they can be made; and functions with
-the same parameters share them.
+A server may have 100,000 tools. So each type is examined once, however many functions use it; schema and decoder are
+made on first use, if the types alone show that this will succeed; and functions with the same parameters share them.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ __all__ = ["ArgumentError", "Arguments"]
 _as_dict = structs.asdict
 
 _PLAIN = (type(None), bool, int, float, str)
-"""Types of defaults that any struct takes, and that say by their text which one they are."""
+"""Types of defaults that any struct accepts, and whose text identifies them."""
 
 _MAX_TYPES = 1_000
-"""Types that were looked at and are remembered; of those in use by a server there are mostly some dozens."""
+"""Most types whose examination is remembered; a server uses some dozens."""
 
 
 class ArgumentError(InvalidParams):
@@ -48,9 +47,9 @@ class ArgumentError(InvalidParams):
 
 
 class Arguments:
-    """The arguments of one function: their ``schema`` and how to read them.
+    """The arguments of one function: their ``schema``, and how to decode them.
 
-    Raises ``ConfigError``, which begins with ``place`` and names the parameter, for types that have no JSON form.
+    Raises ``ConfigError``, which begins with ``place`` and names the parameter, for types without a JSON form.
     """
 
     __slots__ = ("_foreign", "_form", "_place", "names", "parameters")
@@ -65,14 +64,14 @@ class Arguments:
         self._foreign = {p.name: p.annotation for p in self.parameters if isinstance(p.annotation, Adapter)}
         self._form: _Form | None = None
         if None in known:
-            # Whether it can be had is found out by making it, so that what cannot be had fails now.
+            # Made now, so that a type without a JSON form fails at registration.
             self._form = _Form()
             self._form.schema = input_schema(self.parameters, place)
             self._form.decoder = self._made_decoder()
 
     @property
     def schema(self) -> Schema:
-        """The JSON Schema of the object that holds them."""
+        """The JSON Schema of the object with these arguments."""
         form = self._form or self._known_form()
         if form.schema is None:
             form.schema = input_schema(self.parameters, self._place)
@@ -84,9 +83,9 @@ class Arguments:
         return tuple(parameter.name for parameter in self.parameters if parameter.required)
 
     def decode(self, raw: bytes | Raw) -> dict[str, Any]:
-        """Turn the JSON object of a call into keyword arguments, defaults included. Nothing at all is no arguments.
+        """Convert the JSON object of a call to keyword arguments, with defaults. No data at all means no arguments.
 
-        Raises ``ArgumentError``. A number is never taken for a string, nor a string for a number.
+        Raises ``ArgumentError``. A number is never accepted for a string, nor a string for a number.
         """
         raw = raw or b"{}"
         form = self._form or self._known_form()
@@ -102,10 +101,9 @@ class Arguments:
         return values
 
     def from_text(self, texts: Mapping[str, str | list[str]]) -> dict[str, Any]:
-        """Turn arguments that could only be given as text (prompts, URIs) into keyword arguments.
+        """Convert arguments that can only be given as text (prompts, URIs) to keyword arguments.
 
-        ``"3"`` is an ``int`` where one is wanted; what is neither text nor a scalar is read as JSON.
-        Raises ``ArgumentError``.
+        ``"3"`` is an ``int`` where one is expected; other types are read as JSON. Raises ``ArgumentError``.
         """
         for name in texts:
             if name not in self.names:
@@ -126,7 +124,7 @@ class Arguments:
             raise self._error(within(parameter.name, describe(error))) from None
 
     def _known_form(self) -> _Form:
-        """Find the form of these parameters, if a function that has the same is in use."""
+        """Return the form of these parameters if another function with the same ones is in use."""
         try:
             key = tuple(part for parameter in self.parameters for part in _identity(parameter))
         except _Unlike:
@@ -137,12 +135,12 @@ class Arguments:
 
     def _made_decoder(self) -> msgspec.json.Decoder[Any]:
         fields = [(p.name, Raw if p.name in self._foreign else p.annotation, _field(p)) for p in self.parameters]
-        # Of a class that is named so, Python mangles no name: a parameter may begin with two underscores.
+        # In a class of this name Python mangles no names, so a parameter may begin with two underscores.
         struct = msgspec.defstruct("_", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
         return msgspec.json.Decoder(struct)
 
     def _decode_again(self, decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> dict[str, Any]:
-        """Find out why the first try failed; it may have been a whole number written as ``1.0``, or ``null``."""
+        """Find out why the first attempt failed: it may have been a whole number written as ``1.0``, or ``null``."""
         try:
             return _as_dict(decode_with(decoder, b"{}" if bytes(raw).strip() == b"null" else raw))
         except MismatchError as error:
@@ -170,11 +168,11 @@ class Arguments:
 
 
 class _Unlike(Exception):
-    """A parameter cannot be compared with others: its type has no hash, or its default is an object of some kind."""
+    """A parameter cannot be compared: its type has no hash, or its default is an arbitrary object."""
 
 
 class _Form:
-    """The schema and the decoder of some parameters, each made when it is first wanted."""
+    """The schema and the decoder of some parameters, each made on first use."""
 
     __slots__ = ("__weakref__", "decoder", "schema")
 
@@ -188,7 +186,7 @@ _forms: WeakValueDictionary[tuple[object, ...], _Form] = WeakValueDictionary()
 
 
 def _identity(parameter: Parameter) -> tuple[object, ...]:
-    """Return what is the same for parameters that are the same. Raises ``_Unlike``."""
+    """Return a key that is equal for equal parameters. Raises ``_Unlike``."""
     name, annotation, default = parameter.name, parameter.annotation, parameter.default
     if not _is_plain(default):
         raise _Unlike
@@ -196,7 +194,7 @@ def _identity(parameter: Parameter) -> tuple[object, ...]:
         hash(annotation)
     except TypeError:
         raise _Unlike from None
-    # The text tells apart what Python calls equal: 1 and True, int | str and str | int.
+    # The text distinguishes what Python considers equal: 1 and True, int | str and str | int.
     return name, annotation, repr(annotation), default is REQUIRED, repr(default)
 
 
@@ -205,7 +203,7 @@ def _is_plain(default: object) -> bool:
 
 
 def _native_parameter(parameter: Parameter) -> Parameter | None:
-    """Return a parameter that can be part of any schema and any decoder, as both take it; ``None`` for another one."""
+    """Return the parameter if schemas and decoders can contain it, converted for both; else ``None``."""
     if not _is_plain(parameter.default) or parameter.name.startswith("__"):
         return None
     try:
@@ -219,7 +217,7 @@ def _native_parameter(parameter: Parameter) -> Parameter | None:
 
 @lru_cache(maxsize=_MAX_TYPES)
 def _native(annotation: Any, _text: str) -> tuple[Any] | None:
-    """Return a type of msgspec's with its text metadata resolved, once its schema and its decoder could be made."""
+    """Return a msgspec type with its text metadata resolved, if its schema and its decoder can be made."""
     if is_pydantic(annotation):
         return None
     kind = with_text_metadata(annotation)
@@ -232,7 +230,7 @@ def _native(annotation: Any, _text: str) -> tuple[Any] | None:
 
 
 def _normal(parameter: Parameter, place: str) -> Parameter:
-    """Resolve text metadata and pydantic's ways to give a default; a type that is pydantic's becomes an ``Adapter``."""
+    """Resolve text metadata and pydantic defaults; a pydantic type becomes an ``Adapter``."""
     annotation, default = field_default(parameter.annotation, parameter.default, REQUIRED)
     kind = adapted(with_text_metadata(annotation), f'{place}: parameter "{parameter.name}"')
     return Parameter(name=parameter.name, annotation=kind, default=default)
@@ -242,7 +240,7 @@ def _field(parameter: Parameter) -> Any:
     if parameter.required:
         return msgspec.field()
     if isinstance(parameter.default, list | dict | set | bytearray):
-        # As in a call of the function itself, every call without the argument gets the same object.
+        # As in a direct call of the function, every call without the argument gets the same object.
         return msgspec.field(default_factory=lambda: parameter.default)
     return msgspec.field(default=parameter.default)
 

@@ -1,7 +1,7 @@
-"""What code a handler runs, in 16 bytes: after a deployment that changed it, a call begun before must not go on in it.
+"""A digest of a handler's code, in 16 bytes, so that a call from before a deployment does not continue in other code.
 
-Taken from the code that is loaded, not from its file, which may be newer. The functions that the handler calls are not
-looked at: say what version they are with ``Server(code_version=...)``.
+Computed from the code that is loaded, not from its file, which may be newer. Functions that the handler calls are not
+included: set ``Server(code_version=...)`` for these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["digest_code"]
 
 
 def digest_code(function: Callable[..., Any]) -> bytes:
-    """Digest a function's instructions, names and constants; of what is no function, its type's ``__call__``."""
+    """Compute the digest of a function's instructions, names and constants, or of its type's ``__call__``."""
     digest = hashlib.blake2b(digest_size=16)
     for part in _parts(_code_of(function)):
         digest.update(part)
@@ -41,11 +41,11 @@ def _parts(code: CodeType) -> Iterator[bytes]:
         if isinstance(constant, CodeType):
             yield from _parts(constant)
         elif isinstance(constant, frozenset):
-            # Its order differs from process to process.
+            # The order of a set differs between processes.
             yield repr(sorted(map(repr, cast("frozenset[object]", constant)))).encode()
         else:
             yield repr(constant).encode()
 
 
 def _no_code() -> None:
-    """Stand for what is written in C."""
+    """Stands for code written in C."""

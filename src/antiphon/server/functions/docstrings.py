@@ -1,7 +1,7 @@
-"""What a docstring says about a function: the description, and a word on each argument.
+"""What a docstring says about a function: the description, and a text for each argument.
 
-Owns what becomes of the parts of a docstring. Reading the sections of Google, NumPy and Sphinx style is
-docstring-parser's, which is loaded only for a docstring that has a section on arguments.
+Owns which parts of a docstring are used. docstring-parser reads sections of Google, NumPy and Sphinx style; it is
+loaded only for docstrings with a section on arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ARGUMENTS = (
     r"|(?:Parameters|Attributes)[ \t]*\n-{3,}[ \t]*$"
     r"|:(?:param|parameter|arg|argument)\b[^:\n]*:)"
 )
-# Sections a caller has no use for, to their end: arguments stand in the schema, exceptions are not for models.
+# Sections that callers do not need: arguments are in the schema, and exceptions are not for models.
 _CUT = (
     r"^(?:(?:Args|Arguments|Parameters|Params|Attributes|Raises)[ \t]*:[ \t]*\n(?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*"
     r"|(?:Parameters|Attributes|Raises)[ \t]*\n-{3,}[ \t]*(?:\n(?!.+\n-{3,}[ \t]*$).*)*(?:\n|\Z)"
@@ -27,7 +27,7 @@ _CUT = (
 
 
 class Docs(NamedTuple):
-    """A description (``None`` if there is none) and the words on each argument, by its name."""
+    """A description (``None`` if there is none), and the text for each argument by name."""
 
     description: str | None
     arguments: Mapping[str, str]
@@ -36,15 +36,15 @@ class Docs(NamedTuple):
 def read_docstring(text: str | None) -> Docs:
     """Split a docstring into the description and the arguments.
 
-    What it says on results, examples and the like stays in the description as it is written, because a model reads it
-    with profit. Text without a section on arguments is the description as it stands.
+    Text about results, examples and the like stays in the description, because it helps a model. A docstring without a
+    section on arguments is used unchanged.
     """
     cleaned = inspect.cleandoc(text).strip() if text else ""
     if not re.search(_ARGUMENTS, cleaned, re.MULTILINE):
         return Docs(cleaned or None, {})
     from docstring_parser import parse
 
-    # The parser takes the indentation of the second line for that of the whole.
+    # The parser takes the indentation of the second line for that of the whole text.
     found = parse("\n" + cleaned).params
     arguments = {p.arg_name.lstrip("*"): " ".join(p.description.split()) for p in found if p.description}
     return Docs(re.sub(_CUT, "", cleaned, flags=re.MULTILINE).strip() or None, arguments)

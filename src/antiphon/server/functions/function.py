@@ -1,6 +1,6 @@
-"""A person's function, ready to be called: whether it is async, whether it wants the context, how its result is had.
+"""An author's function, ready to be called: whether it is async, and whether it takes the context.
 
-Owns the call itself. What goes in is ``arguments``' business, what comes out is that of tools, resources and prompts.
+Owns the call itself; ``arguments`` converts its input; tools, resources and prompts convert its result.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class UserFunction:
         return self._code
 
     async def run(self, values: dict[str, Any], context: Any) -> Any:
-        """Call the function with these keyword arguments, which are taken over, and the context if it wants it."""
+        """Call the function with these keyword arguments, which it may modify, and with the context if it takes it."""
         if self.context is not None:
             values[self.context] = context
         if self.is_async:
             return await self.call(**values)
         value = self.call(**values) if self.inline else await in_thread(partial(self.call, **values))
-        # A plain function may still hand out a coroutine: a wrapper that is not async around a function that is.
+        # A plain function may return a coroutine, if it wraps an async function.
         return await value if inspect.isawaitable(value) else value
 
 
 def holds_context(function: Any) -> bool:
-    """Tell whether a function has a context from the function it was defined in, or from the object it is bound to."""
+    """Tell whether a function can reach a context through its closure, or through the object it is bound to."""
     while isinstance(function, partial):
         function = function.func
     bound: dict[str, Any] = getattr(getattr(function, "__self__", None), "__dict__", {})
@@ -63,7 +63,7 @@ def _cells(function: Any) -> list[Any]:
     cells: tuple[Any, ...] = getattr(function, "__closure__", None) or ()
     held: list[Any] = []
     for cell in cells:
-        # A variable of the outer function that has no value yet is an empty cell.
+        # A variable of the outer function without a value is an empty cell.
         with suppress(ValueError):
             held.append(cell.cell_contents)
     return held

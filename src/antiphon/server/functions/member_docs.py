@@ -1,6 +1,6 @@
-"""What is said of the members of a class, put into its JSON Schema: ``Annotated[T, "..."]``, and its docstring.
+"""Descriptions of the members of a class in its JSON Schema: from ``Annotated[T, "..."]``, and from its docstring.
 
-Owns nothing else: msgspec, which writes the schemas, knows its own ``Meta`` only.
+msgspec, which writes the schemas, only knows its own ``Meta``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["describe_members", "words_of"]
 
 
 def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Iterable[Any]) -> None:
-    """Add descriptions to the members of these definitions that have none, by the classes they were made of."""
+    """Add descriptions to members of these definitions that have none, from the classes they were made from."""
     for kind in _classes(annotations):
         definition = _definition(definitions, kind)
         said = _said(kind) if definition is not None else {}
@@ -27,12 +27,12 @@ def describe_members(definitions: Mapping[str, dict[str, Any]], annotations: Ite
                 member.setdefault("description", said[name])
         docs = read_docstring(kind.__doc__)
         if definition is not None and docs.arguments and "description" in definition:
-            # What it says of the members stands beside each.
+            # The parts about members are in the members' own descriptions.
             definition["description"] = docs.description or kind.__name__
 
 
 def words_of(metadata: Iterable[Any]) -> str | None:
-    """Find the words in the metadata of ``Annotated[T, "text"]`` or ``Annotated[T, Doc("text")]`` (PEP 727)."""
+    """Return the text in the metadata of ``Annotated[T, "text"]`` or ``Annotated[T, Doc("text")]`` (PEP 727)."""
     for item in metadata:
         text = item if isinstance(item, str) else getattr(item, "documentation", None)
         if isinstance(text, str):
@@ -41,7 +41,7 @@ def words_of(metadata: Iterable[Any]) -> str | None:
 
 
 def _definition(definitions: Mapping[str, dict[str, Any]], kind: type) -> dict[str, Any] | None:
-    """Find the definition of a class: by its name, or its whole name where another class has the same."""
+    """Return the definition of a class: by its name, or by its qualified name if another class has the same name."""
     whole = f"{kind.__module__}.{kind.__qualname__}"
     names = (kind.__name__, whole, whole.replace(".", "_").replace("<", "_").replace(">", "_"))
     found = [definitions[name] for name in names if name in definitions]
@@ -49,11 +49,11 @@ def _definition(definitions: Mapping[str, dict[str, Any]], kind: type) -> dict[s
 
 
 def _said(kind: type) -> dict[str, str]:
-    """List what is said of each member, by its name on the wire; beside its type before in the docstring."""
+    """Return the text for each member by its name on the wire; text beside the type wins over the docstring."""
     try:
         hints = typing.get_type_hints(kind, include_extras=True)
     except Exception:
-        # msgspec has read them, or says by itself what is wrong.
+        # msgspec has resolved them before, or reports the error itself.
         return {}
     wire: Mapping[str, str] = {}
     if issubclass(kind, msgspec.Struct):
@@ -67,7 +67,7 @@ def _said(kind: type) -> dict[str, str]:
 
 
 def _classes(annotations: Iterable[Any]) -> Iterator[type]:
-    """List the classes with members that a type is made of, each once."""
+    """Yield the classes with members that a type consists of, each once."""
     pending, seen = list(annotations), set[int]()
     while pending:
         annotation = pending.pop()

@@ -1,8 +1,8 @@
-"""Types that are pydantic's to judge: models, and anything with pydantic's metadata in it.
+"""Types that pydantic handles: models, and any type with pydantic's metadata in it.
 
-Owns the only contact with pydantic, which is never imported unless the author's own annotations come from it. A type
-in which such a type occurs anywhere is handed to pydantic as a whole, so that its unions, aliases and validators mean
-what its documentation says. Validation is strict in JSON mode: a number is no string, but a string can be a date.
+Owns all contact with pydantic, which is imported only if the author's annotations use it. A type that contains such a
+type anywhere is passed to pydantic as a whole, so that its unions, aliases and validators behave as pydantic documents.
+Validation is strict in JSON mode: a number is no string, but a string can be a date.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PACKAGES = {"pydantic", "pydantic_core", "annotated_types"}
 
 
 class Adapter:
-    """A type as pydantic sees it: JSON Schema, reading and writing."""
+    """A type in pydantic's view: JSON Schema, decoding and encoding."""
 
     __slots__ = ("_adapter",)
 
@@ -34,18 +34,18 @@ class Adapter:
         self._adapter: Any = TypeAdapter(annotation)
 
     def schema(self, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-        """Write the JSON Schema, with its definitions under ``$defs``."""
+        """Return the JSON Schema, with its definitions under ``$defs``."""
         return self._adapter.json_schema(mode=mode, ref_template="#/$defs/{model}")
 
     def decode(self, raw: bytes | msgspec.Raw) -> Any:
-        """Read JSON. Raises ``MismatchError``."""
+        """Decode JSON. Raises ``MismatchError``."""
         try:
             return self._adapter.validate_json(bytes(raw), strict=True)
         except ValueError as error:
             raise MismatchError(describe(error)) from None
 
     def from_text(self, value: Any) -> Any:
-        """Read a value that could only be given as text (or a list of texts). Raises ``MismatchError``."""
+        """Convert a value that can only be given as text (or a list of texts). Raises ``MismatchError``."""
         try:
             return self._adapter.validate_strings(value)
         except ValueError as error:
@@ -54,19 +54,19 @@ class Adapter:
             raise MismatchError(describe(error)) from None
 
     def encode(self, value: Any) -> bytes:
-        """Write JSON, with the names that stand in the schema."""
+        """Encode as JSON, with the names of the schema."""
         return self._adapter.dump_json(value, by_alias=True)
 
 
 def is_pydantic(annotation: Any) -> bool:
-    """Tell whether pydantic has a say in a type: it, a part of it or its metadata comes from there."""
+    """Tell whether pydantic must handle a type, because the type, a part of it or its metadata is pydantic's."""
     return "pydantic" in sys.modules and _mentions(annotation, set())
 
 
 def field_default(annotation: Any, default: Any, required: Any) -> tuple[Any, Any]:
     """Resolve ``x: int = Field(3, ge=0)`` and ``Annotated[int, Field(default=3)]`` to a type and a plain default.
 
-    ``required`` is what stands for no default, in and out.
+    ``required`` stands for no default, in the argument and in the result.
     """
     if "pydantic" not in sys.modules:
         return annotation, default
@@ -99,7 +99,7 @@ def _mentions(annotation: Any, seen: set[int]) -> bool:
 
 
 def parts_of(annotation: Any) -> tuple[Any, ...]:
-    """List the types that a type is made of."""
+    """Return the types that a type consists of."""
     for alias in ("__value__", "__supertype__"):
         if hasattr(annotation, alias) and not isinstance(annotation, types.GenericAlias):
             return (getattr(annotation, alias),)

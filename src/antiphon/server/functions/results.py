@@ -1,7 +1,7 @@
-"""What a tool returns, as a ``CallToolResult``.
+"""What a tool returns, converted to a ``CallToolResult``.
 
-Owns one rule: content stays content, text becomes text, and everything else is structured, with its JSON as text for
-clients that know no structured content. What is no object on the wire is put under ``result``.
+Owns one rule: content stays content, text becomes text, and everything else becomes structured content, with its JSON
+as text for clients that do not know structured content. A value that is no JSON object is wrapped under ``result``.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from antiphon.wire.tools import CallToolResult
 __all__ = ["CONTENT", "ResultConverter", "content_of", "output_shape", "text_result"]
 
 CONTENT = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
-"""What counts as content wherever a function returns it, for ``isinstance``."""
+"""The types of content that a function may return, for ``isinstance``."""
 
 _SEQUENCES = (list, tuple, set, frozenset, Sequence, Iterable, Collection)
 _UNSTRUCTURED = {str, bytes, bytearray, memoryview, Any, object, None, type(None), Never, NoReturn, REQUIRED}
 
 
 class ResultConverter:
-    """Turns the return values of one tool into results.
+    """Converts the return values of one tool to results.
 
     ``shape`` is the declared type, ``validator`` the output schema that an author wrote by hand. With ``structured``
-    false nothing is structured.
+    false there is no structured content.
     """
 
     __slots__ = ("_place", "_shape", "_structured", "_validator", "is_plain", "validates")
@@ -56,14 +56,14 @@ class ResultConverter:
         self._validator = validator
         self._structured = structured
         self.is_plain = shape is None and validator is None
-        """True if a string is a text result and nothing more."""
+        """Whether a string becomes a text result and nothing more."""
         self.validates = validator is not None
-        """True if results have to be converted by ``checked``."""
+        """Whether results must be converted by ``checked``."""
 
     def convert(self, value: Any) -> CallToolResult:
-        """Turn a return value into a result, without a look at an output schema that was written by hand.
+        """Convert a return value to a result, without validation against an output schema written by hand.
 
-        Raises ``ResultInvalid`` for a value that has no JSON form.
+        Raises ``ResultInvalid`` for a value without a JSON form.
         """
         if isinstance(value, CallToolResult):
             return value
@@ -73,7 +73,7 @@ class ResultConverter:
         return self._structure(value, content)
 
     async def checked(self, value: Any) -> CallToolResult:
-        """Turn a return value into a result that fits the output schema.
+        """Convert a return value to a result that fits the output schema.
 
         Raises ``ResultInvalid`` for a value that has no JSON form or does not fit.
         """
@@ -127,9 +127,9 @@ def text_result(text: str) -> CallToolResult:
 
 
 def content_of(value: Any) -> list[ContentBlock]:
-    """Make content of any value: content stays as it is, text becomes text, the rest its JSON as text.
+    """Convert any value to content: content stays unchanged, text becomes text, anything else its JSON as text.
 
-    Raises ``ResultInvalid`` for a value that has no JSON form.
+    Raises ``ResultInvalid`` for a value without a JSON form.
     """
     content = _content(value)
     if content:
@@ -143,8 +143,8 @@ def content_of(value: Any) -> list[ContentBlock]:
 def output_shape(annotation: Any, place: str, *, structured: bool | None = None) -> Shape | None:
     """Return the shape that a return annotation promises, or ``None`` if it promises none.
 
-    Text, content and what nobody can know (``Any``, a bare ``list``, no annotation) promise nothing; with
-    ``structured`` they must. Raises ``ConfigError`` for a type that has no JSON form.
+    Text, content and unknown types (``Any``, a bare ``list``, no annotation) promise nothing, unless ``structured`` is
+    set. Raises ``ConfigError`` for a type without a JSON form.
     """
     if get_origin(annotation) in (Awaitable, Coroutine):
         annotation = get_args(annotation)[-1]
@@ -158,11 +158,11 @@ def output_shape(annotation: Any, place: str, *, structured: bool | None = None)
 
 
 _shared: WeakValueDictionary[tuple[object, str], Shape] = WeakValueDictionary()
-"""The shapes in use, by their type and its text, which tells apart what Python calls equal."""
+"""The shapes in use, by type and its text, which distinguishes types that Python considers equal."""
 
 
 def _shape(annotation: Any, place: str) -> Shape:
-    """Return the shape of a type: that of another function, if it returns the same."""
+    """Return the shape of a type, shared with other functions that return the same type."""
     try:
         hash(annotation)
     except TypeError:
@@ -182,7 +182,7 @@ def _promises(annotation: Any) -> bool:
 
 
 def _mentions_content(annotation: Any) -> bool:
-    """Tell whether a type is content or a list that may hold content."""
+    """Tell whether a type is content, or a list that may contain content."""
     if isinstance(annotation, type) and issubclass(annotation, (Block, UnknownContent, CallToolResult)):
         return True
     if get_origin(annotation) not in _SEQUENCES and get_origin(annotation) is not Annotated:
@@ -198,7 +198,7 @@ def _is_one_of(annotation: Any, kinds: set[Any]) -> bool:
 
 
 def _content(value: Any) -> list[ContentBlock] | None:
-    """Return the blocks that a value is, or ``None`` if it is no content."""
+    """Return the blocks of content that a value consists of, or ``None`` if it is no content."""
     if isinstance(value, str):
         return [TextContent(text=value)]
     if value is None:

@@ -1,7 +1,7 @@
 """The JSON Schema of a function's arguments.
 
-Owns ``inputSchema``: properties, which of them are required, defaults and descriptions. What a single type looks like
-is in ``shape``.
+Owns ``inputSchema``: properties, which of them are required, defaults and descriptions. ``shape`` has the schema of a
+single type.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["choices", "described", "input_schema", "text_choices"]
 
 
 def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
-    """Write the schema of the object that holds these arguments (JSON Schema 2020-12, self-contained).
+    """Return the schema of the object with these arguments (JSON Schema 2020-12, self-contained).
 
-    It says ``additionalProperties: false``, because an argument that the function does not have is refused.
-    Raises ``ConfigError``, which names the parameter, for a type without a JSON form.
+    It has ``additionalProperties: false``, because arguments that the function does not have are refused. Raises
+    ``ConfigError``, which names the parameter, for a type without a JSON form.
     """
     typed = [(f'{place}: parameter "{p.name}"', p.annotation) for p in parameters]
     schemas, definitions = schemas_of(typed, mode="validation")
@@ -37,7 +37,7 @@ def input_schema(parameters: Sequence[Parameter], place: str) -> Schema:
 
 
 def described(schema: Schema, words: Mapping[str, str]) -> Schema:
-    """Add descriptions from a docstring to the properties that have none of their own."""
+    """Add descriptions from a docstring to properties that have none."""
     properties: Schema = schema["properties"]
     added = {
         name: {**prop, "description": words[name]}
@@ -48,7 +48,7 @@ def described(schema: Schema, words: Mapping[str, str]) -> Schema:
 
 
 def choices(schema: Schema, name: str) -> list[Any]:
-    """List the values that the property ``name`` is limited to (an enum or ``Literal``); empty if it is not."""
+    """Return the possible values of a property (an enum or ``Literal``); empty if it is not limited to some."""
     found: list[Any] = []
     pending: list[Schema] = [schema["properties"].get(name, {})]
     while pending:
@@ -63,7 +63,7 @@ def choices(schema: Schema, name: str) -> list[Any]:
 
 
 def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
-    """List, for every property that is limited to some values, those of them that are text."""
+    """Return, for every property with only some possible values, those that are text."""
     limited = {
         name: [value for value in choices(schema, name) if isinstance(value, str)] for name in schema["properties"]
     }
@@ -71,7 +71,7 @@ def text_choices(schema: Schema) -> dict[str, tuple[str, ...]]:
 
 
 def _with_default(parameter: Parameter, schema: Schema) -> Schema:
-    """Show the default, if it is JSON (a sentinel object of the author's is not shown)."""
+    """Add the default, if it has a JSON form (a sentinel object of the author has none)."""
     if parameter.required:
         return schema
     try:

@@ -1,6 +1,6 @@
-"""A type and its JSON: the schema, reading and writing, whichever library the type belongs to.
+"""A type and its JSON: the schema, decoding and encoding, whichever library the type belongs to.
 
-Owns how one Python type travels. ``schema`` puts several together for a function; ``forms`` narrows one to a form.
+``schema`` combines several types for a function; ``forms`` reduces one to a form.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Mode = Literal["validation", "serialization"]
 class Shape:
     """One type: ``schema`` (JSON Schema 2020-12, self-contained, always an object at the top), ``decode``, ``encode``.
 
-    A type that is no object on the wire is put under the one member ``result`` (``wrapped``), because results and
-    tools' schemas have to be objects up to 2025-11-25.
+    A type that is no JSON object is wrapped in an object with the member ``result`` (``wrapped``), because results and
+    output schemas must be objects up to 2025-11-25.
 
-    Raises ``ConfigError``, which begins with ``place``, for a type that has no JSON form.
+    Raises ``ConfigError``, which begins with ``place``, for a type without a JSON form.
     """
 
     __slots__ = ("__weakref__", "_adapter", "_decoder", "annotation", "schema", "wrapped")
@@ -46,7 +46,7 @@ class Shape:
         self._decoder = None if self._adapter else msgspec.json.Decoder(self.annotation)
 
     def decode(self, raw: bytes | Raw) -> Any:
-        """Read JSON that the schema describes (wrapped or not). Raises ``MismatchError``."""
+        """Decode JSON that fits the schema, wrapped or not. Raises ``MismatchError``."""
         if self.wrapped:
             raw = _unwrap(raw)
         if self._decoder is None:
@@ -54,12 +54,12 @@ class Shape:
         return decode_with(self._decoder, raw)
 
     def encode(self, value: Any) -> bytes:
-        """Write the JSON of a value of this type, not wrapped. Raises ``TypeError`` if it has no JSON form."""
+        """Encode a value of this type, not wrapped. Raises ``TypeError`` if it has no JSON form."""
         return self._adapter.encode(value) if self._adapter else encode_value(value)
 
 
 def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
-    """Decode with msgspec; whole numbers written as ``1.0`` are integers too. Raises ``MismatchError``."""
+    """Decode with msgspec, accepting whole numbers written as ``1.0`` for integers. Raises ``MismatchError``."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -76,10 +76,10 @@ def decode_with(decoder: msgspec.json.Decoder[Any], raw: bytes | Raw) -> Any:
 
 
 def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema], Schema]:
-    """Write the schemas of several types and the definitions they share.
+    """Return the schemas of several types, and the definitions they share.
 
-    ``typed`` holds pairs of a place, for the ``ConfigError`` that an impossible type raises, and a type (or what
-    ``adapted`` made of it).
+    ``typed`` has pairs of a place, which begins the ``ConfigError`` for an impossible type, and a type (or the result
+    of ``adapted``).
     """
     kinds = [adapted(annotation, place) for place, annotation in typed]
     native = [kind for kind in kinds if not isinstance(kind, Adapter)]
@@ -99,7 +99,7 @@ def schemas_of(typed: list[tuple[str, Any]], *, mode: Mode) -> tuple[list[Schema
 
 
 def adapted(annotation: Any, place: str) -> Any:
-    """Return the ``Adapter`` of a type that is pydantic's, and any other type as it is."""
+    """Return the ``Adapter`` of a pydantic type, and any other type unchanged."""
     if isinstance(annotation, Adapter) or not is_pydantic(annotation):
         return annotation
     try:
@@ -109,12 +109,12 @@ def adapted(annotation: Any, place: str) -> Any:
 
 
 def encode_value(value: Any) -> bytes:
-    """Write any value as JSON, pydantic models included. Raises ``TypeError`` if it has no JSON form."""
+    """Encode any value as JSON, including pydantic models. Raises ``TypeError`` if it has no JSON form."""
     return _encode(value)
 
 
 def with_text_metadata(annotation: Any) -> Any:
-    """Turn ``Annotated[T, "text"]`` and ``Annotated[T, Doc("text")]`` (PEP 727) into a description."""
+    """Convert ``Annotated[T, "text"]`` and ``Annotated[T, Doc("text")]`` (PEP 727) to a description."""
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *metadata = get_args(annotation)
@@ -126,7 +126,7 @@ def with_text_metadata(annotation: Any) -> Any:
 
 
 def _encode_foreign(value: Any) -> Any:
-    """Encode what msgspec does not know: wire content, pydantic models, paths and other mappings."""
+    """Encode types that msgspec does not know: wire content, pydantic models, paths and other mappings."""
     original: Any = getattr(value, "__wire__", None)
     if original is not None:
         return original
@@ -156,11 +156,11 @@ def _components(annotations: list[Any]) -> tuple[tuple[Schema, ...], Schema]:
 
 
 def _any_object(kind: type) -> Schema:
-    """Read ``object`` as strict type checkers' word for "any JSON"."""
+    """Treat ``object`` as any JSON value, as strict type checkers do."""
     if kind is object:
-        # An empty schema would say the same, but msgspec takes it for "none".
+        # An empty schema would mean the same, but msgspec takes it for "no schema".
         return {"type": ["object", "array", "string", "number", "boolean", "null"]}
-    # What msgspec wants from a hook that has no schema for a type.
+    # msgspec expects this from a hook that has no schema for a type.
     raise NotImplementedError
 
 
@@ -173,7 +173,7 @@ def _name_culprit(typed: list[tuple[str, Any]]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Say what msgspec has against a type, without its advice, which is for other uses."""
+    """Return msgspec's reason for refusing a type, without its advice, which does not apply here."""
     if isinstance(error, NameError):
         return f"its type names something unknown: {error}; define it at the top of the module"
     lines = [line for line in str(error).splitlines() if line]
@@ -184,7 +184,7 @@ def _reason(error: Exception) -> str:
 
 
 def _merged(schema: Schema, definitions: Schema) -> Schema:
-    """Move the definitions of one schema in with the others, under another name where the name is taken."""
+    """Add the definitions of one schema to the others, renamed if a name is taken."""
     own: Schema = schema.pop("$defs", {})
     names = {name: _free_name(name, body, definitions) for name, body in own.items()}
     for name, body in own.items():
@@ -211,7 +211,7 @@ def _renamed(node: Any, names: Mapping[str, str]) -> Any:
 
 
 def _inlined(schema: Schema, definitions: Schema) -> Schema:
-    """Put the definition that a schema only points to in its place; others stay under ``$defs``."""
+    """Replace a reference by the definition it points to; other definitions stay under ``$defs``."""
     target: str = schema.get("$ref", "")
     name = target.removeprefix("#/$defs/")
     if not target:
@@ -240,7 +240,7 @@ def _unwrap(raw: bytes | Raw) -> Raw:
 
 
 def _whole(node: Any) -> Any:
-    """Turn whole numbers written as ``1.0`` into integers, anywhere in a JSON value."""
+    """Convert whole numbers written as ``1.0`` to integers, anywhere in a JSON value."""
     if isinstance(node, float):
         return int(node) if node.is_integer() else node
     if isinstance(node, dict):

@@ -1,10 +1,9 @@
-"""What a person's function takes and gives: its parameters, their types, and where the context goes.
+"""The signature of an author's function: its parameters, their types, and which one takes the context.
 
-Owns the reading of signatures and every complaint about them. What the types mean as JSON is in ``shape`` and
-``schema``.
+Owns reading signatures and all errors about them. ``shape`` and ``schema`` convert the types to JSON.
 
-A parameter annotated with the context type is filled in by us and no argument. The type is known by its attribute
-``__antiphon_context__``, so that this module needs nothing of the one that defines it.
+A parameter annotated with the context type is filled in by the library and is no argument. The type is recognised by
+its attribute ``__antiphon_context__``, so that this module need not import it.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from antiphon.errors import ConfigError
 __all__ = ["REQUIRED", "Parameter", "Signature", "is_context", "members_of", "read_signature"]
 
 REQUIRED: Any = inspect.Parameter.empty
-"""The default of a parameter that has none."""
+"""The default of a parameter without one."""
 
 _MAX_FRAMES = 12
-"""How far up the stack the scope of a decorated local function is looked for; decorators are two or three deep."""
+"""How many frames up the stack the scope of a decorated local function is searched; decorators take two or three."""
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -38,17 +37,17 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
     @property
     def required(self) -> bool:
-        """True if a call must give it."""
+        """Whether a call must give it."""
         return self.default is REQUIRED
 
 
 class Signature(Struct, frozen=True, kw_only=True):
-    """What can be learned of a function without calling it."""
+    """What is known about a function without calling it."""
 
     place: str
-    """The function in words, for messages: ``tool "describe" (module.describe)``."""
+    """Describes the function in messages: ``tool "describe" (module.describe)``."""
     name: str
-    """The function's own name; for a callable object that of its class."""
+    """The function's own name; for a callable object the name of its class."""
     parameters: tuple[Parameter, ...]
     context: str | None
     """Name of the parameter that takes the context."""
@@ -59,7 +58,7 @@ class Signature(Struct, frozen=True, kw_only=True):
 
 
 class _Named(NamedTuple):
-    """A parameter that can be given by its name, with the members of ``inspect.Parameter``."""
+    """A parameter that can be given by name, with the members of ``inspect.Parameter``."""
 
     name: str
     annotation: Any
@@ -68,7 +67,7 @@ class _Named(NamedTuple):
 
 
 class _ContextNotImported:
-    """Stands for the context type where the author imports it for type checkers only."""
+    """Stands for the context type if the author imports it for type checkers only."""
 
     __antiphon_context__ = True
 
@@ -76,8 +75,8 @@ class _ContextNotImported:
 def read_signature(function: Callable[..., Any], *, noun: str, name: str | None = None) -> Signature:
     """Read a function, bound method, ``functools.partial`` or callable object.
 
-    ``noun`` ("tool") and ``name`` are for messages. Raises ``ConfigError``, which names the function and the remedy,
-    if it cannot be called with named JSON arguments, or yields.
+    ``noun`` ("tool") and ``name`` are for messages. Raises ``ConfigError``, which names the function and says what to
+    do, if it cannot be called with named JSON arguments, or yields.
     """
     if isinstance(function, str):
         raise ConfigError(f"a {noun} is made of a function, not of {function!r}; a name is given as name={function!r}")
@@ -103,7 +102,7 @@ def read_signature(function: Callable[..., Any], *, noun: str, name: str | None 
 
 
 def is_context(annotation: Any) -> bool:
-    """Tell whether an annotation means the context: its type, a subclass, one of these with parameters, or ``None``."""
+    """Tell whether an annotation means the context: its type, a subclass, a parametrised form of these, or ``None``."""
     if type(annotation) is type:
         return getattr(annotation, "__antiphon_context__", False) is True
     found = [member for member in members_of(annotation) if member is not type(None)]
@@ -111,7 +110,7 @@ def is_context(annotation: Any) -> bool:
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """List the members of a union, or the one type that it is, without ``Annotated`` around them."""
+    """Return the members of a union, or the single type, without ``Annotated``."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
@@ -137,7 +136,7 @@ def _location(function: Any) -> str:
 def _parameters(
     function: Callable[..., Any], hints: Mapping[str, Any], bound: Mapping[str, Any], place: str
 ) -> tuple[tuple[Parameter, ...], str | None]:
-    """Sort the parameters into arguments and the context; what a ``partial`` has bound is neither."""
+    """Split the parameters into arguments and the context, leaving out what a ``partial`` has bound."""
     parameters: list[Parameter] = []
     contexts: list[str] = []
     for parameter in _declared(function, place):
@@ -157,9 +156,9 @@ def _parameters(
 
 
 def _declared(function: Callable[..., Any], place: str) -> Iterable[inspect.Parameter | _Named]:
-    """List the parameters as they are written."""
-    # Most are plain functions, whose code says it all: to look there takes a tenth of the time of ``inspect``, which
-    # counts where there are 100,000 of them. What is decorated has something in its ``__dict__``.
+    """Return the declared parameters."""
+    # Reading the code object of a plain function takes a tenth of the time of ``inspect``, which matters for
+    # 100,000 functions. A decorated function has entries in its ``__dict__``.
     if type(function) is types.FunctionType and not function.__dict__:
         code = function.__code__
         if not code.co_posonlyargcount and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
@@ -180,7 +179,7 @@ def _named(function: types.FunctionType, code: types.CodeType) -> Iterable[_Name
 
 
 def _refuse_unnamed(parameter: inspect.Parameter | _Named, place: str, *, first: bool) -> None:
-    """Refuse what a JSON object of arguments cannot fill."""
+    """Refuse parameters that a JSON object of arguments cannot fill."""
     name, kind = parameter.name, parameter.kind
     if kind is inspect.Parameter.POSITIONAL_ONLY:
         raise ConfigError(f"{place}: parameter {name!r} is positional-only; remove the '/' behind it")
@@ -199,7 +198,7 @@ def _refuse_unnamed(parameter: inspect.Parameter | _Named, place: str, *, first:
 
 
 def _hints(function: Any, place: str) -> dict[str, Any]:
-    """Evaluate the annotations, also where they are strings that name something local or imported for checkers only."""
+    """Evaluate the annotations, including strings that name something local, or imported for type checkers only."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except NameError:
@@ -220,7 +219,7 @@ def _hints(function: Any, place: str) -> dict[str, Any]:
 
 
 def _scope(function: Any) -> dict[str, Any]:
-    """Collect the local names that the function's author could see: those of the callers in the same module."""
+    """Collect the local names visible to the function's author: those of the callers in the same module."""
     scope: dict[str, Any] = {}
     frame = inspect.currentframe()
     own_globals = getattr(function, "__globals__", None)

@@ -1,8 +1,8 @@
-"""Threads for functions that are not async, so that one that blocks does not stop the others.
+"""Threads for functions that are not async, so that a blocking one does not stop the others.
 
-Owns a bounded set of threads, made when first needed and kept. Unlike ``asyncio.to_thread`` it shares no threads with
-name look-ups and the like, and its threads are daemons: a function that never returns does not keep a process alive
-whose client has gone.
+Owns a bounded set of threads, started when needed and kept. Unlike ``asyncio.to_thread`` it shares no threads with name
+look-ups, and its threads are daemons, so that a function that never returns does not keep the process alive after its
+client has gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 __all__ = ["MAX_THREADS", "Workers", "in_thread"]
 
 MAX_THREADS = 40
-"""Most functions that run at once; more wait their turn. The same as in the field's other servers (anyio's default)."""
+"""Most functions that run at the same time; others wait. The same number as anyio's default, which other servers
+use."""
 
 
 class _Job(NamedTuple):
@@ -29,7 +30,7 @@ class _Job(NamedTuple):
 
 
 class Workers:
-    """Up to ``limit`` threads that run what they are given, first come, first served."""
+    """Up to ``limit`` threads that run calls in order of arrival."""
 
     def __init__(self, limit: int = MAX_THREADS) -> None:
         self._limit = limit
@@ -38,10 +39,10 @@ class Workers:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
 
     async def run(self, call: Callable[[], Any]) -> Any:
-        """Run ``call`` in a thread, with the caller's context variables, and return what it returns.
+        """Run ``call`` in a thread, with the caller's context variables, and return its result.
 
-        If the caller is cancelled while the call runs, the call goes on and what it gives is dropped; if it has not
-        begun, it never does.
+        If the caller is cancelled while the call runs, the call continues and its result is dropped; if it has not
+        begun, it never runs.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -55,20 +56,21 @@ class Workers:
         while True:
             job = self._jobs.get()
             value, failure = (None, None) if job.future.cancelled() else _perform(job)
-            # Idle before the result is out, so that whoever gets it finds this thread for the next call.
+            # Marked idle before the result is delivered, so that the receiver's next call finds this
+            # thread.
             self._idle.release()
-            # A loop that was closed meanwhile has nobody who waits any more.
+            # If the loop was closed meanwhile, nobody waits for the result.
             with suppress(RuntimeError):
                 job.loop.call_soon_threadsafe(_settle, job.future, value, failure)
             del job, value, failure
 
 
 def _perform(job: _Job) -> tuple[Any, BaseException | None]:
-    """Return what the call returned, or what it raised."""
+    """Return what the call returned or raised."""
     try:
         return job.context.run(job.call), None
     except (SystemExit, StopIteration) as error:
-        # The first ends a thread and not the server, the second would end the coroutine that waits.
+        # SystemExit would end the thread silently, and StopIteration would end the coroutine that waits.
         return None, RuntimeError(f"{type(error).__name__} in a thread: {error}")
     except BaseException as error:
         return None, error
