@@ -19,6 +19,7 @@ from antiphon.host import Approve, Audit, Host, Policy, Queue, Scripted, digest,
 from antiphon.host.budget import Amount
 from antiphon.host.review.question import Question
 from antiphon.host.store.base import Change, Settlement, Store, StoreStalled
+from antiphon.types import CallToolResult
 from tests.host.asks import origin, request
 from tests.host.store.stores import hold, record
 from tests.support.postgres import Postgres, own_postgres
@@ -123,6 +124,27 @@ async def test_a_call_ends_though_the_database_stands_still(postgres: Postgres, 
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_call_waits_for_a_database_no_longer_than_its_own_timeout(
+    postgres: Postgres, store: Store, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the host itself would wait: an hour here."""
+    monkeypatch.setattr("antiphon.sql.patience.PATIENCE", 3600.0)
+    server = Server("shop")
+
+    @server.tool
+    async def describe(ctx: Context) -> str:
+        """Describe it."""
+        return (await ctx.sample("Describe it.")).text
+
+    host = Host(Scripted(["ok"]), reviewer=None, policy=Policy(default="allow"), store=store)
+    async with Client(server, sampling=host, timeout=1, revision=revision) as client:
+        postgres.stand_still()
+        [ended] = await asyncio.gather(client.call_tool("describe"), return_exceptions=True)
+    # The server may still tell in time that its ask failed.
+    assert isinstance(ended, AntiphonError) or (isinstance(ended, CallToolResult) and ended.is_error)
 
 
 async def test_reviews_outlive_a_restart_of_the_database(postgres: Postgres, store: Store):

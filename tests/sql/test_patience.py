@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from antiphon.call_time import TimeLeft, counting
 from antiphon.sql import patience
 from antiphon.sql.patience import Patience, StoreStalled
 
@@ -41,3 +42,27 @@ async def test_a_time_out_of_the_database_is_one_of_the_store():
 
     with pytest.raises(StoreStalled):
         await Patience().wait(times_out())
+
+
+async def test_a_call_waits_no_longer_than_it_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine's time is no person's: it is taken off the time of the call."""
+    monkeypatch.setattr(patience, "_AGAIN", 0.001)
+    time = TimeLeft(0.002)
+    with counting(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+        await Patience().wait(asyncio.Event().wait())
+    assert time.is_over
+
+
+async def test_a_store_that_answers_is_waited_for_a_moment_even_without_time() -> None:
+    """What a person has decided is not lost because the call had used up its time before."""
+    time = TimeLeft(0)
+    with counting(time):
+        assert await Patience().wait(asyncio.sleep(0, "saved")) == "saved"
+
+
+async def test_without_a_call_or_a_limit_the_usual_patience_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call may have no timeout at all."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.002)
+    for time in (None, TimeLeft(None)):
+        with counting(time), pytest.raises(StoreStalled, match=r"within 0\.002 s"):
+            await Patience().wait(asyncio.Event().wait())

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from antiphon.call_time import TimeLeft
 from antiphon.client.link import Link
-from antiphon.client.requests.attempts import TimeLeft
 from antiphon.client.requests.calls import Calls
 from antiphon.client.rounds.pending import PendingRound
 from antiphon.client.tool_calls import ToolCalls

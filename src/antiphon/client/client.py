@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
@@ -25,7 +26,6 @@ from antiphon.client.features.notifications import Listening, Notices, OnLog
 from antiphon.client.features.pagination import iterate
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link, Settings
-from antiphon.client.requests.attempts import TimeLeft
 from antiphon.client.requests.calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls

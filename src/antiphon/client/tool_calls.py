@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import structs
 
+from antiphon.call_time import TimeLeft, counting
 from antiphon.client.features.cache import Cache
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
-from antiphon.client.requests.attempts import TimeLeft
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
@@ -56,7 +56,7 @@ class Consent:
         """Whether there is somebody to ask."""
         return self._confirm is not None
 
-    async def ask(self, params: CallToolRequestParams, origin: Origin) -> None:
+    async def ask(self, params: CallToolRequestParams, origin: Origin, time: TimeLeft) -> None:
         """Return if the call may be made.
 
         Raises:
@@ -65,7 +65,8 @@ class Consent:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                allowed = await self._confirm(params, origin)
+                with counting(time):
+                    allowed = await self._confirm(params, origin)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -119,7 +120,7 @@ class ToolCalls:
             return None
         await self._known.look_up(params.name, lambda: self._tools(time))
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
-        await self._consent.ask(params, origin)
+        await self._consent.ask(params, origin, time)
         return origin
 
     async def make(

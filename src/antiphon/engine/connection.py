@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from msgspec import Raw
 
+from antiphon.call_time import TimeLeft
 from antiphon.channel import MAX_FRAME, Channel, Frame
 from antiphon.engine.callbacks import awaited, called
 from antiphon.engine.flag import Flag
@@ -430,7 +431,7 @@ class Connection(Generic[S]):
     # --- our requests -------------------------------------------------------------------------------------------
 
     async def request(
-        self, outgoing: Outgoing, *, timeout: float | None = None, on_progress: OnProgress | None = None
+        self, outgoing: Outgoing, *, timeout: float | TimeLeft | None = None, on_progress: OnProgress | None = None
     ) -> Raw:
         """Send a request the session has opened, and wait for its result, undecoded.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Raw, Struct
 
+from antiphon.call_time import TimeLeft
 from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError
 from antiphon.protocol.events import Outgoing, Replied
 from antiphon.wire.envelope import RequestId
@@ -100,6 +101,8 @@ class Waiter(Timed, eq=False, kw_only=True):
     outgoing: Outgoing
     future: asyncio.Future[Raw]
     on_progress: OnProgress | None
+    time: TimeLeft | None = None
+    """Of the call that the request is made for: what is left of it where the request stands still, or has ended."""
 
     def let_go(self) -> None:
         """Say that nobody will look at what the request came to, so that an error of it is not reported as lost."""
@@ -119,11 +122,14 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._waiters)
 
-    def add(self, outgoing: Outgoing, timeout: float | None, on_progress: OnProgress | None) -> Waiter:
+    def add(self, outgoing: Outgoing, timeout: float | TimeLeft | None, on_progress: OnProgress | None) -> Waiter:
         """Enter a request that was just sent; the caller awaits ``future`` and then calls ``end``."""
-        waiter = Waiter(timeout, outgoing=outgoing, future=self._loop.create_future(), on_progress=on_progress)
+        time = timeout if isinstance(timeout, TimeLeft) else None
+        seconds = timeout.seconds if isinstance(timeout, TimeLeft) else timeout
+        future: asyncio.Future[Raw] = self._loop.create_future()
+        waiter = Waiter(seconds, outgoing=outgoing, future=future, on_progress=on_progress, time=time)
         self._waiters[outgoing.id] = waiter
-        if timeout is not None:
+        if seconds is not None:
             self._deadlines.start(waiter)
         return waiter
 
@@ -132,6 +138,8 @@ class Waiting:
         self._waiters.pop(waiter.outgoing.id, None)
         if waiter.timeout is not None:
             self._deadlines.end(waiter)
+            if waiter.time is not None and waiter.deadline is not None:
+                waiter.time.seconds = max(0.0, waiter.deadline - self._loop.time())
 
     def replied(self, event: Replied) -> None:
         """Wake whoever waits for this reply."""
@@ -170,11 +178,16 @@ class Waiting:
         waiters = list(self._waiters.values())
         for waiter in waiters:
             self._deadlines.pause(waiter)
+            if waiter.paused == 1 and waiter.time is not None and waiter.timeout is not None:
+                waiter.time.seconds = waiter.remaining
         return waiters
 
     def resume(self, waiters: Iterable[Waiter]) -> None:
         """Let the clocks stopped by one ``pause`` go on."""
         for waiter in waiters:
+            if waiter.time is not None and waiter.time.seconds is not None:
+                # A machine may have worked for the call meanwhile.
+                waiter.remaining = waiter.time.seconds
             self._deadlines.resume(waiter)
 
     def _expired(self, timed: Timed) -> None:

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from antiphon.call_time import current
+
 __all__ = ["PATIENCE", "Patience", "StoreStalled"]
 
 T = TypeVar("T")
@@ -34,16 +36,27 @@ class Patience:
     async def wait(self, waiting: Awaitable[T], seconds: float | None = None) -> T:
         """Wait for the store, ``PATIENCE`` seconds by default. The operation continues when the wait ends.
 
+        Where this is done for a call, it waits no longer than that has left, and takes off it what it was. Even without
+        any time left it waits a moment: what a person has decided is not lost for the milliseconds of a transaction.
+
         Raises:
             StoreStalled: it did not answer in time.
             Whatever ``waiting`` raises.
         """
         bound = _AGAIN if self._stalled else seconds or PATIENCE
+        time = current()
+        if time is not None and time.seconds is not None:
+            bound = max(_AGAIN, min(bound, time.seconds))
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             async with asyncio.timeout(bound):
                 result = await waiting
         except TimeoutError:
             self._stalled = True
             raise StoreStalled(f"the store did not answer within {bound:g} s") from None
+        finally:
+            if time is not None:
+                time.spend(clock() - began)
         self._stalled = False
         return result

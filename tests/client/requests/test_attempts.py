@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon import Client
-from antiphon.client.requests.attempts import TimeLeft
+from antiphon.call_time import TimeLeft
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.errors import CallTimeout
 from tests.support.raw_server import RawServer

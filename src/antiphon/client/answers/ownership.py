@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.call_time import TimeLeft
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
@@ -36,7 +37,7 @@ MAX_LATE = 10_000
 class OpenCall:
     """A call of ours that is open. Its origin is made when the first ask needs it."""
 
-    __slots__ = ("_name", "answered", "answering", "asked", "method", "number", "params", "pending", "request")
+    __slots__ = ("_name", "answered", "answering", "asked", "method", "number", "params", "pending", "request", "time")
 
     def __init__(self, method: str, params: Wire, name: str | None) -> None:
         self.number = next(_numbers)
@@ -44,6 +45,8 @@ class OpenCall:
         self.params = params
         self.request: RequestId | None = None
         """Id of its request that waits now, or waited last."""
+        self.time: TimeLeft | None = None
+        """What it has left, as far as that is counted."""
         self.asked = 0
         self.answering = 0
         self.pending: set[Request] | None = None

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from msgspec import DecodeError, Raw
 
+from antiphon.call_time import TimeLeft
 from antiphon.client.answers.ownership import OpenCall
 from antiphon.client.requests.retry import RepeatingConnection
 from antiphon.engine.connection import Connection
@@ -30,58 +30,7 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import INPUT_REQUIRED, InputRequiredResult, result_type_of
 
-__all__ = ["Sending", "TimeLeft", "lifted", "read_legacy", "read_modern"]
-
-
-class TimeLeft:
-    """``seconds`` that are left of those ``given``; ``None``: there is no limit."""
-
-    __slots__ = ("given", "seconds")
-
-    def __init__(self, given: float | None) -> None:
-        self.given = given
-        self.seconds = given
-
-    @classmethod
-    def of(cls, timeout: float | TimeLeft | None) -> TimeLeft:
-        """Return what is left of a call, or begin with its timeout."""
-        return timeout if isinstance(timeout, TimeLeft) else cls(timeout)
-
-    def spend(self, seconds: float) -> None:
-        """Take note that so much has passed."""
-        if self.seconds is not None:
-            self.seconds = max(0.0, self.seconds - seconds)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is left."""
-        return self.seconds is not None and self.seconds <= 0
-
-    def too_late(self, what: str) -> CallTimeout:
-        """Make the error that says so. ``what``: the method of the call."""
-        return CallTimeout(f"{what} was not answered within {self.given:g} s")
-
-    @asynccontextmanager
-    async def limit(self, what: str) -> AsyncGenerator[None]:
-        """Let something take what is left, and no more.
-
-        Raises:
-            CallTimeout: it would have taken longer.
-        """
-        if self.is_over:
-            raise self.too_late(what)
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        limit = asyncio.timeout(self.seconds)
-        try:
-            async with limit:
-                yield
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise self.too_late(what) from None
-        finally:
-            self.spend(clock() - began)
+__all__ = ["Sending", "lifted", "read_legacy", "read_modern"]
 
 
 R = TypeVar("R", bound=Wire)
@@ -110,7 +59,7 @@ class Sending(Generic[R]):
         meta: dict[str, Any] | None,
     ) -> None:
         self.call = call
-        self.time = TimeLeft.of(timeout)
+        self.time = call.time = TimeLeft.of(timeout)
         """What is left."""
         self.meta = meta
         self._session = session
@@ -138,19 +87,13 @@ class Sending(Generic[R]):
             meta = self._peer.with_key(method, params, meta)
         outgoing = self._session.request(METHODS[method], params, wants_progress=wants_progress, meta=meta)
         self.call.request = outgoing.id
-        clock = asyncio.get_running_loop().time
-        began = clock()
         try:
-            raw = await self._peer.request(outgoing, timeout=time.seconds, on_progress=self._on_progress)
+            raw = await self._peer.request(outgoing, timeout=time, on_progress=self._on_progress)
         except CallTimeout:
             time.seconds = 0.0
             raise time.too_late(method) from None
         except PeerError as error:
             raise lifted(method, error) from None
-        finally:
-            if time.seconds is not None and self._is_modern:
-                # A legacy request is open while it asks: how much of its time was a person's, is not known here.
-                time.spend(clock() - began)
         return self._read(raw)
 
     @property

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 from msgspec import Raw, structs
 
+from antiphon.call_time import TimeLeft, counting
 from antiphon.client.answers.answerers import Answers, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
-from antiphon.client.requests.attempts import Sending, TimeLeft, read_legacy, read_modern
+from antiphon.client.requests.attempts import Sending, read_legacy, read_modern
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.engine.connection import Connection, Handler
@@ -87,14 +88,11 @@ class Calls:
 
     async def page(self, method: str, params: Wire, result: type[R], *, timeout: TimeLeft) -> tuple[R, int]:
         """Make a request for a page of a list; return it, and the bytes that it had."""
-        clock = asyncio.get_running_loop().time
-        began = clock()
         try:
-            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout.seconds)
+            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
         except CallTimeout:
             raise timeout.too_late(method) from None
         finally:
-            timeout.spend(clock() - began)
             self.open.rested()
         return self._plain_result(raw, method, result), len(raw)
 
@@ -328,7 +326,8 @@ class Calls:
                 await turn
             origin = self._origin(owner, None)
             try:
-                result = await self._answers.answer(params, origin)
+                with counting(None if owner is None else owner.time):
+                    result = await self._answers.answer(params, origin)
             finally:
                 self.open.end_turn(owner)
             if self._answers.reports:
@@ -355,7 +354,8 @@ class Calls:
     def _answerer(self, call: OpenCall) -> Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]:
         async def answer(_spec: MethodSpec, ask: Wire, this: Round) -> Wire:
             origin = self._origin(call, this)
-            result = await self._answers.answer(ask, origin)
+            with counting(call.time):
+                result = await self._answers.answer(ask, origin)
             if self._answers.reports:
                 call.answered.append((ask, origin))
             return result

@@ -19,6 +19,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
+from antiphon.call_time import TimeLeft
 from antiphon.client.known_tools import KnownTools
 from antiphon.engine.connection import Connection
 from antiphon.engine.requests import OnProgress
@@ -79,7 +80,7 @@ class RepeatingConnection(Connection[ClientSession]):
         super().abandon((self._current or {}).get(id, id), error)
 
     async def request(
-        self, outgoing: Outgoing, *, timeout: float | None = None, on_progress: OnProgress | None = None
+        self, outgoing: Outgoing, *, timeout: float | TimeLeft | None = None, on_progress: OnProgress | None = None
     ) -> Raw:
         """Send a request and wait for its result, as ``Connection.request`` does; repeat it if its reply is lost.
 
@@ -88,10 +89,9 @@ class RepeatingConnection(Connection[ClientSession]):
         Raises:
             PeerError: also if it could not be repeated; then the message says so, and what to do.
         """
-        clock = asyncio.get_running_loop().time
-        began = clock()
+        time = TimeLeft.of(timeout)
         try:
-            return await super().request(outgoing, timeout=timeout, on_progress=on_progress)
+            return await super().request(outgoing, timeout=time, on_progress=on_progress)
         except PeerError as error:
             if not _is_passing(error) or self.session.revision is None:
                 raise
@@ -102,11 +102,11 @@ class RepeatingConnection(Connection[ClientSession]):
         self._current = current = self._current or {}
         for pause in PAUSES:
             await asyncio.sleep(pause)
-            left = self._left(timeout, clock() - began)
+            time.spend(pause)
             try:
                 again = self._again(outgoing, params)
                 current[outgoing.id] = again.id
-                return await super().request(again, timeout=left, on_progress=on_progress)
+                return await super().request(again, timeout=time, on_progress=on_progress)
             except PeerError as error:
                 lost = _still_lost(error, lost, params)
                 # A server that is not there now may come back: what could be repeated before still can.
@@ -140,12 +140,6 @@ class RepeatingConnection(Connection[ClientSession]):
             # Of lists and the like nothing is lost: the caller may ask again.
             return False
         return may_repeat(method, params, self.tools)
-
-    def _left(self, timeout: float | None, spent: float) -> float | None:
-        # In a legacy call the time in which an ask was answered does not count: it may have been most of it.
-        if timeout is None or self.session.revision is None or not self.session.revision.modern:
-            return timeout
-        return max(0.0, timeout - spent)
 
     def _again(self, lost: Outgoing, params: Wire) -> Outgoing:
         """Open the same request under another id."""

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
+from antiphon.call_time import counting
 from antiphon.errors import InvalidParams, Rejected
 from antiphon.host.checks.forms import check_content, fields_of
 from antiphon.host.checks.limits import LimitReached, Pass
@@ -213,6 +214,8 @@ async def _counted(case: Case, admitted: Pass, review: Callable[[], Awaitable[T]
     gate = case.desk.gate
     gate.begin_review(admitted)
     try:
-        return await watched_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
+        # A queue looks into the store again and again while a person thinks: that time is the person's.
+        with counting(None):
+            return await watched_review(case.desk.waiting.put(case.origin, case.expires_in, review()))
     finally:
         gate.end_review(admitted)
