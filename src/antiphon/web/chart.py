@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-__all__ = ["HEIGHT", "MOST", "WIDTH", "Bar", "Chart", "Piece", "Tick", "chart"]
+__all__ = ["HEIGHT", "WIDTH", "Bar", "Chart", "Piece", "Tick", "chart"]
 
 WIDTH, HEIGHT = 720, 220
 """The chart in its own units; it is scaled to the room there is."""
-MOST = 5
-"""Series that have a colour of their own; the rest is one more."""
 _HEAD, _FOOT, _SIDE = 12, 22, 64
 """Room above the bars, below them for days, and beside them for amounts."""
 _LINES = 4

@@ -19,6 +19,7 @@ from antiphon.host.budget import Budget as Spending
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.redact import mask
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
@@ -250,6 +251,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Where the host keeps what outlives it, as ``open_store`` takes it; ``None`` if nothing is said."""
     files: tuple[Path, ...] = ()
     """Where it was read."""
+
+    @property
+    def server_names(self) -> dict[str, str]:
+        """Where each configured server is found, by identity, for display."""
+        entries = (*self.servers, *self.tightened_servers)
+        return {entry.known_as: mask(said) for entry in entries if (said := entry.described) is not None}
 
     def catalogue(self) -> Catalogue:
         """Collect the models.
