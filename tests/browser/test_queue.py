@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from playwright.async_api import Browser, Page, Route
 
 from antiphon.errors import Rejected
+from antiphon.host import Deny
 from tests.browser.visits import WIDE, visit
 from tests.web.pages import Desk, desk
 
@@ -52,6 +54,53 @@ async def test_the_queue_is_filtered_and_sorted_by_keyboard(chromium: Browser):
         await seen.count(4)
         assert await rows(seen.page) == [other.id, coat]
         assert await seen.page.input_value("#sift input") == "COAT"
+
+
+async def test_only_the_rows_that_change_are_drawn(chromium: Browser):
+    """What stays is the same row as before, with the focus; new ones and old ones go where they belong."""
+    async with desk() as page, visit(chromium, page) as seen:
+        (_, _, scarf), _ = await three(page)
+        muff, _ = await page.asked(text="A muff")
+        await seen.page.goto(f"{page.running.origin}/?wanted=f&order=newest")
+        await seen.page.wait_for_selector("body[data-ready]")
+        await seen.page.focus(f"[data-row='{scarf}']")
+        await seen.page.evaluate("document.querySelectorAll('#rows li').forEach(row => { row.kept = true; })")
+        gloves, _ = await page.asked(text="A pair of gloves")
+        await page.asked(text="Nothing to see")
+        await page.queue.decide(muff.id, Deny(), hash=muff.hash)
+        await seen.page.wait_for_selector(f"[data-row='{gloves.id}']")
+        await seen.page.wait_for_selector(f"[data-row='{muff.id}']", state="detached")
+        await seen.count(5)
+        assert await rows(seen.page) == [gloves.id, scarf]
+        kept = await seen.page.eval_on_selector_all("#rows li", "rows => rows.map(row => row.kept === true)")
+        assert kept == [False, True]
+        assert await seen.page.evaluate("document.activeElement.dataset.row") == scarf
+        assert await seen.page.inner_text("#queue-title") == "Queue: 5"
+
+
+async def test_a_tab_that_missed_too_much_fetches_the_whole_list(chromium: Browser):
+    """Whatever became of the rows it had drawn; so does one of an earlier process."""
+    async with desk() as page, visit(chromium, page) as seen:
+        (hat, coat, scarf), _ = await three(page)
+        await seen.count(3)
+        await seen.page.evaluate("document.getElementById('queue').dataset.version = 'other-1'")
+        await seen.page.evaluate(f"document.querySelector(\"li:has([data-row='{coat}'])\").remove()")
+        gloves, _ = await page.asked(text="A pair of gloves")
+        await seen.count(4)
+        assert await rows(seen.page) == [hat, coat, scarf, gloves.id]
+
+
+async def test_rows_that_do_not_fit_what_is_drawn_are_fetched_whole(chromium: Browser):
+    """A row that should be there and is not: nothing is put beside it by guess."""
+    async with desk() as page, visit(chromium, page) as seen:
+        (hat, coat, scarf), _ = await three(page)
+        await seen.count(3)
+        group = (await page.queue.get(coat)).item.origin
+        await seen.page.evaluate(f"document.querySelector(\"li:has([data-row='{coat}'])\").remove()")
+        other, _ = await page.asked(text="Lining", who=msgspec.structs.replace(group, id="lining"))
+        await seen.count(4)
+        await seen.page.wait_for_selector(f"[data-row='{coat}']")
+        assert sorted(await rows(seen.page)) == sorted([hat, coat, scarf, other.id])
 
 
 async def test_several_are_denied_by_keyboard_with_one_reason(chromium: Browser):
@@ -133,3 +182,36 @@ async def test_an_older_list_never_replaces_a_newer_one(chromium: Browser):
         await seen.page.wait_for_selector(f"#rows li:first-child [data-row='{scarf}']")
         assert await rows(seen.page) == [scarf, coat, hat]
         await seen.page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_without_script_the_list_stays_as_it_was_sifted(chromium: Browser):
+    """While a request is opened, edited and decided; then the next in that order is shown."""
+    async with desk() as page:
+        (hat, coat, scarf), _ = await three(page)
+        muff, _ = await page.asked(text="A muff")
+        context = await chromium.new_context(java_script_enabled=False, viewport=WIDE, locale="en-GB")
+        tab = await context.new_page()
+        await tab.goto(page.running.address())
+        await tab.fill("#sift input", "f")
+        await tab.select_option("#sift select", "newest")
+        await tab.click("#sift button")
+        await tab.click(f"[data-row='{muff.id}']")
+
+        async def sifted() -> list[str | None]:
+            assert await tab.input_value("#sift input") == "f"
+            assert await tab.input_value("#sift select") == "newest"
+            return [await row.get_attribute("data-row") for row in await tab.locator("[data-row]").all()]
+
+        assert await sifted() == [muff.id, scarf]
+        await tab.click("#detail [data-edit]")
+        await tab.click("#detail .bar a")
+        assert await sifted() == [muff.id, scarf]
+        await tab.click("#detail .decide .danger")
+        assert "Denied" in await tab.inner_text("#said")
+        assert await tab.get_attribute("#detail", "data-id") == scarf
+        assert await sifted() == [scarf]
+        await tab.goto(f"{page.running.origin}/review/{scarf}?wanted=f&order=newest")
+        await tab.click(".brand")
+        assert await sifted() == [scarf]
+        assert {hat, coat} <= {question.id for question in await page.queue.pending()}
+        await context.close()

@@ -7,6 +7,7 @@ import contextlib
 import socket
 
 import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
@@ -96,3 +97,18 @@ async def test_a_permission_can_be_undone_for_as_long_as_is_configured():
     ):
         async with running_page(MemoryStore(), config=config, undo=undo) as running:
             assert running.page.site.queue.undo_seconds == seconds
+
+
+async def test_what_is_small_is_sent_at_once(monkeypatch: pytest.MonkeyPatch):
+    """Nothing waits for the acknowledgement of what was sent before it, which takes 40 ms."""
+    seen: list[int] = []
+    made = H11Protocol.connection_made
+
+    def connected(self: H11Protocol, transport: asyncio.Transport) -> None:
+        seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        made(self, transport)
+
+    monkeypatch.setattr(H11Protocol, "connection_made", connected)
+    async with desk():
+        assert seen
+    assert all(seen)

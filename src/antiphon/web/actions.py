@@ -16,8 +16,10 @@ from antiphon.host.review.diff import differences
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Regenerate, ReviewItem, digest, usual_terms
+from antiphon.host.review.rows import arranged, groups_of
 from antiphon.host.review.shown import show
 from antiphon.web.guards import form_of
+from antiphon.web.queue_rows import Sifting
 from antiphon.web.site import THEMES, Site, wants_data
 from antiphon.web.texts import LANGUAGES
 from antiphon.web.views import similar
@@ -50,7 +52,7 @@ async def decide(site: Site, request: Request) -> Response:
             request,
             f"done.{action}",
             # The page's script knows what comes next.
-            then="/" if wants_data(request) else await _following(site, found),
+            then="/" if wants_data(request) else await _following(site, found, Sifting.of(request.query_params)),
             undo=undo,
             of=found.id,
             seconds=seconds,
@@ -210,11 +212,14 @@ def _refuses(decision: Decision | ElicitResult) -> bool:
     return isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
 
 
-async def _following(site: Site, decided: Question) -> str:
-    """Return where to go on without a script: the next that waits, else the first, else the queue."""
+async def _following(site: Site, decided: Question, sifting: Sifting) -> str:
+    """Return where to go on without a script: the next in the list as it is sifted, else its first, else the queue."""
     pending = [question for question in await site.pending() if question.id != decided.id]
-    later = [question for question in pending if question.created >= decided.created]
-    return f"/review/{(later or pending)[0].id}" if pending else "/"
+    groups = arranged(groups_of([*pending, decided]), sifting.order, sifting.wanted)
+    ids = [row.id for group in groups for row in group.rows]
+    at = ids.index(decided.id) if decided.id in ids else len(ids)
+    near = [*ids[at + 1 :], *ids[:at]]
+    return f"/review/{near[0]}" if near else "/"
 
 
 async def _acting(site: Site, request: Request, act: Callable[[], Awaitable[Response]]) -> Response:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -26,6 +26,7 @@ from antiphon.host.review.summary import span
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
 from antiphon.web.guards import is_plain, session_of
+from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import LONG, environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
@@ -69,6 +70,8 @@ class Site:
         self._gathering: asyncio.Task[None] | None = None
         self._environment = environment()
         self._known: tuple[int, list[Question]] | None = None
+        self.rows = QueueRows()
+        """What waits as rows, as of the last look."""
         self._reading = asyncio.Lock()
 
     async def gather(self) -> None:
@@ -92,7 +95,9 @@ class Site:
             if self._known is None or self._known[0] != version:
                 self._known = (version, await self.queue.pending())
             now = self.clock()
-            return [each for each in self._known[1] if each.expires is None or each.expires > now]
+            pending = [each for each in self._known[1] if each.expires is None or each.expires > now]
+            self.rows.update(pending)
+            return pending
 
     def texts(self, request: Request) -> Texts:
         """Return the words in the language of whoever looks."""
@@ -148,7 +153,8 @@ class Site:
         text = self.texts(request)(key, **values)
         if wants_data(request):
             return JSONResponse({"problem": text, "detail": detail}, status)
-        back = urlsplit(request.headers.get("referer", "")).path or "/"
+        came = urlsplit(request.headers.get("referer", ""))
+        back = f"{came.path or '/'}{Sifting.of(dict(parse_qsl(came.query))).query}"
         return self.html(request, "failure.html", status=status, problem=f"{text} {detail}".strip(), back=back)
 
     def done(self, request: Request, key: str, *, then: str = "/", undo: str = "", **more: str | float) -> Response:
@@ -158,10 +164,12 @@ class Site:
         """
         if undo:
             more = {**more, "undo": undo}
-            then = f"{then}?undo={undo}"
         if wants_data(request):
             return JSONResponse({"done": self.texts(request)(key), **more})
-        return RedirectResponse(f"{then}{'&' if undo else '?'}said={key}", 303)
+        asked = {"undo": undo} if undo else {}
+        return RedirectResponse(
+            f"{then}?{urlencode({**asked, 'said': key, **Sifting.of(request.query_params).asked})}", 303
+        )
 
     def keep(self, response: Response, request: Request, name: str, value: str) -> None:
         """Let the browser keep a setting."""
@@ -181,6 +189,7 @@ class Site:
             "languages": LANGUAGES,
             "theme": self.theme(request),
             "path": request.url.path,
+            "sifting": Sifting.of(request.query_params),
             "plain": is_plain(request),
             "configured": self.config is not None,
             "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys_on("page")],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
@@ -18,38 +18,41 @@ from antiphon.host.checks.contents import binaries
 from antiphon.host.checks.media import inspect_media
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import ReviewItem
-from antiphon.host.review.rows import ORDERS, Order, arranged, groups_of
+from antiphon.host.review.rows import ORDERS, arranged
 from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import outcome_text
 from antiphon.web.partials import GrowingAnswers
+from antiphon.web.queue_rows import Sifting, group_changes
 from antiphon.web.site import Site
 
 __all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "similar"]
 
 _HEARTBEAT = 15.0
 """Seconds: proxies and sleeping laptops notice a dead stream only when something is written to it."""
-_WANTED = 200
-"""Characters of what the queue is filtered by: a row shows fewer."""
+_LOOK = 0.1
+"""Seconds between two looks at the store while nothing happens, in which other processes are not heard of."""
 
 
 async def queue(site: Site, request: Request) -> Response:
     """Show what waits."""
-    pending = await site.pending()
-    template = "parts/queue.html" if request.headers.get("x-part") == "queue" else "queue.html"
-    return site.html(request, template, current="", **_waiting(request, pending))
+    await site.pending()
+    waiting = _waiting(site, request.query_params)
+    if request.headers.get("x-part") != "queue":
+        return site.html(request, "queue.html", current="", **waiting)
+    changed = site.rows.since(request.headers.get("x-since", ""))
+    if changed is None:
+        return site.html(request, "parts/queue.html", current="", **waiting)
+    changes = list(group_changes(waiting["groups"], changed))
+    return site.html(request, "parts/changes.html", current="", changes=changes, changed=changed, **waiting)
 
 
-def _waiting(request: Request, pending: list[Question]) -> dict[str, Any]:
-    """Collect what the queue shows: filtered and sorted as the address says."""
-    wanted = request.query_params.get("wanted", "").strip()[:_WANTED]
-    named = request.query_params.get("order", "")
-    orders: dict[str, Order] = {each: each for each in ORDERS}
-    order = orders.get(named, ORDERS[0])
+def _waiting(site: Site, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Collect what the queue shows: filtered and sorted as the address says, as of the last look at what waits."""
+    sifting = Sifting.of(asked)
     return {
-        "groups": arranged(groups_of(pending), order, wanted),
-        "pending": len(pending),
-        "wanted": wanted,
-        "order": order,
+        "groups": arranged(site.rows.groups(), sifting.order, sifting.wanted),
+        "pending": site.rows.count,
+        "version": site.rows.version,
         "orders": ORDERS,
     }
 
@@ -63,7 +66,8 @@ async def question(site: Site, request: Request) -> Response:
         return await _gone(site, request)
     shown = show(found)
     alone = _is_part(request)
-    pending = [] if alone else await site.pending()
+    if not alone:
+        await site.pending()
     template = "parts/question.html" if alone else "review.html"
     return site.html(
         request,
@@ -72,7 +76,7 @@ async def question(site: Site, request: Request) -> Response:
         over=found,
         became=_became(site, request, found),
         current=id,
-        **_waiting(request, pending),
+        **_waiting(site, request.query_params),
     )
 
 
@@ -159,7 +163,7 @@ async def live(site: Site, request: Request) -> Response:
 
 async def _events(site: Site, request: Request) -> AsyncIterator[str]:
     growing = GrowingAnswers(site, request)
-    changes = site.queue.changes()
+    changes = site.queue.changes(_LOOK)
     closing = asyncio.ensure_future(site.closing.wait())
     change = asyncio.ensure_future(anext(changes))
     try:
@@ -172,7 +176,8 @@ async def _events(site: Site, request: Request) -> AsyncIterator[str]:
             if not change.done():
                 continue
             version = change.result()
-            told = msgspec.json.encode({"version": version, "pending": len(await site.pending())})
+            await site.pending()
+            told = msgspec.json.encode({"version": version, "pending": site.rows.count, "list": site.rows.version})
             yield f"event: change\ndata: {told.decode()}\n\n"
             change = asyncio.ensure_future(anext(changes))
     finally:

@@ -79,6 +79,26 @@ async def test_another_process_decides(place: Place):
             await other.aclose()
 
 
+async def test_what_was_read_is_not_read_again_until_it_changes(place: Place):
+    """The same object as before; once it is decided it is gone, and what is new is read beside what is known."""
+    async with place.open() as store:
+        host = Host(Scripted(["ok"] * 20), reviewer=Queue(store, clock=place.clock), store=store)
+        queue = Queue(store, clock=place.clock, undo=5.0)
+        tasks = [asyncio.create_task(host(request(f"Ask {at}"), origin(str(at)))) for at in range(10)]
+        before = {question.id: question for question in await first(queue, 10)}
+        tasks.append(asyncio.create_task(host(request("Ask 10"), origin("10"))))
+        after = {question.id: question for question in await first(queue, 11)}
+        assert all(after[id] is question for id, question in before.items())
+        [new] = [question for id, question in after.items() if id not in before]
+        assert new.item.params == request("Ask 10")
+        await queue.decide(new.id, approval(new), hash=new.hash)
+        held = {question.id: question for question in await queue.open()}
+        assert (held[new.id].state, held[new.id].item) == ("held", new.item)
+        assert held | {new.id: new} == after
+        for task in tasks:
+            await ended(task)
+
+
 async def test_the_second_is_told_who_was_first(place: Place):
     """Two people decide: one wins, the other learns it; the answer is the winner's."""
     async with place.open() as store:

@@ -204,6 +204,8 @@ async def test_a_question_comes_back_as_it_was_put(store: Store):
     assert await store.put_review(row) == row
     assert await store.review("r") == row
     assert await store.reviews(("pending",)) == [row]
+    [short] = await store.reviews(("pending",), contents=False)
+    assert msgspec.structs.replace(short, item=row.item) == row
     assert await store.review("other") is None
     assert msgspec.structs.asdict(row)["state"] == "pending"
 

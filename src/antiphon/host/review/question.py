@@ -73,10 +73,13 @@ def decision_of(row: ReviewRow) -> AnyDecision:
     return msgspec.json.decode(body, type=Decision)
 
 
-def question_of(row: ReviewRow) -> Question:
-    """Read a question from its row."""
-    item = None
-    if row.item is not None:
+def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
+    """Read a question from its row.
+
+    Args:
+        item: what it asks, if that was decoded before; default: decode it.
+    """
+    if row.item is not None and item is None:
         item = msgspec.json.decode(row.item, type=_ITEMS.get(row.kind, ReviewItem))
     return Question(
         id=row.id,

@@ -19,6 +19,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.review.fitting import AnyDecision, AnyItem, Mismatch, NotShown, check
+from antiphon.host.review.open_questions import OpenQuestions
 from antiphon.host.review.question import Question, decision_of, question_of, undone_records
 from antiphon.host.review.review import (
     Blocked,
@@ -112,6 +113,7 @@ class Queue:
         self._unreached = False
         """Whether the store could not be reached the last time, so that this is logged once and not twice a second."""
         self._endings: set[asyncio.Task[None]] = set()
+        self._open = OpenQuestions(store)
 
     @property
     def available(self) -> bool:
@@ -168,8 +170,8 @@ class Queue:
     async def open(self) -> list[Question]:
         """Return the questions that wait for a decision, and those whose decision can be undone, oldest first."""
         now = self._clock()
-        rows = await self._store.reviews(("pending",))
-        return [question_of(row) for row in rows if row.expires is None or row.expires > now]
+        questions = await self._open.read()
+        return [each for each in questions if each.expires is None or each.expires > now]
 
     async def history(self, limit: int = 1000) -> list[Question]:
         """Return the latest questions that are over, newest first. Their content is gone, unless the store keeps it.
@@ -324,15 +326,19 @@ class Queue:
         body = await self._store.draft(id)
         return None if body is None else msgspec.json.decode(body, type=list[tuple[str, str]])
 
-    async def changes(self) -> AsyncIterator[int]:
-        """Yield a number now, and another one whenever any question has changed, in this process or another."""
+    async def changes(self, slowest: float = _LATER) -> AsyncIterator[int]:
+        """Yield a number now, and another one whenever any question has changed, in this process or another.
+
+        Args:
+            slowest: most seconds between two reads of the store, default 0.5.
+        """
         seen, wait = -1, _SOON
         while True:
             version = await self._store.reviews_version()
             if version != seen:
                 seen, wait = version, _SOON
                 yield version
-            wait = await self._pause(wait)
+            wait = min(slowest, await self._pause(wait))
 
     async def _put(
         self,

@@ -16,7 +16,7 @@ from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.summary import first_words
 from antiphon.host.review.who import Who, who_of
 
-__all__ = ["ORDERS", "Group", "Order", "Row", "arranged", "groups_of", "row_of"]
+__all__ = ["ORDERS", "Group", "Listed", "Order", "Row", "arranged", "grouped", "groups_of", "listed"]
 
 Order = Literal["time", "risk", "cost", "newest", "expiry"]
 ORDERS: tuple[Order, ...] = ("time", "risk", "cost", "newest", "expiry")
@@ -41,24 +41,44 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Of all that is shown of it: a decision names it."""
 
 
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A row, and the group it belongs to."""
+
+    row: Row
+    who: Who
+    group: str
+
+
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The questions of one round of a call."""
 
     who: Who
     rows: tuple[Row, ...]
+    key: str = ""
+    """Names the round."""
+
+
+def listed(question: Question) -> Listed | None:
+    """Collect what the list shows of a question; ``None`` if what was asked is not kept any more."""
+    if question.item is None:
+        return None
+    return Listed(row=_row(question), who=who_of(question.item.origin), group=question.group)
+
+
+def grouped(rows: Iterable[Listed]) -> list[Group]:
+    """Sort rows into the rounds they belong to, oldest first."""
+    found: dict[str, list[Listed]] = {}
+    for each in rows:
+        found.setdefault(each.group, []).append(each)
+    return [
+        Group(who=together[0].who, rows=tuple(each.row for each in together), key=key)
+        for key, together in found.items()
+    ]
 
 
 def groups_of(questions: Sequence[Question]) -> list[Group]:
     """Sort questions into the rounds they belong to, oldest first."""
-    found: dict[str, list[Question]] = {}
-    for question in questions:
-        if question.item is not None:
-            found.setdefault(question.group, []).append(question)
-    return [
-        Group(who=who_of(first.origin), rows=tuple(map(row_of, together)))
-        for together in found.values()
-        if (first := together[0].item) is not None
-    ]
+    return grouped(each for question in questions if (each := listed(question)) is not None)
 
 
 def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
@@ -72,11 +92,11 @@ def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
         head = f"{group.who.name} {group.who.target} {group.who.call}".casefold()
         rows = tuple(row for row in group.rows if sought in head or sought in row.summary.casefold())
         if rows:
-            found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order]))))
+            found.append(Group(who=group.who, rows=tuple(sorted(rows, key=_PLACES[order])), key=group.key))
     return sorted(found, key=lambda group: _PLACES[order](group.rows[0]))
 
 
-def row_of(question: Question) -> Row:
+def _row(question: Question) -> Row:
     """Collect what the list shows of a question."""
     item = question.item
     risks = item.risks if item else ()

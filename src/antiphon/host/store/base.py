@@ -440,7 +440,12 @@ class Store(Protocol):
         ...
 
     async def reviews(
-        self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000, *, latest: bool = False
+        self,
+        states: Sequence[ReviewState] = ("pending",),
+        limit: int = 1000,
+        *,
+        latest: bool = False,
+        contents: bool = True,
     ) -> list[ReviewRow]:
         """Return questions: the oldest ones, oldest first, or the latest ones, newest first.
 
@@ -448,6 +453,7 @@ class Store(Protocol):
             states: states of the questions.
             limit: most questions to return.
             latest: return the latest ones.
+            contents: whether items are needed. If not, they may be left out: they may be megabytes.
         """
         ...
 

@@ -193,9 +193,14 @@ class MemoryStore:
         return self._reviews.get(id)
 
     async def reviews(
-        self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000, *, latest: bool = False
+        self,
+        states: Sequence[ReviewState] = ("pending",),
+        limit: int = 1000,
+        *,
+        latest: bool = False,
+        contents: bool = True,
     ) -> list[ReviewRow]:
-        """See ``base.Store.reviews``."""
+        """See ``base.Store.reviews``: contents are here in any case."""
         rows = reversed(self._reviews.values()) if latest else self._reviews.values()
         return list(islice((row for row in rows if row.state in states), limit))
 

@@ -71,11 +71,17 @@ def find(connection: Connection, id: str) -> ReviewRow | None:
 
 
 def in_states(
-    connection: Connection, states: Sequence[ReviewState], limit: int, *, latest: bool = False
+    connection: Connection,
+    states: Sequence[ReviewState],
+    limit: int,
+    *,
+    latest: bool = False,
+    contents: bool = True,
 ) -> list[ReviewRow]:
     """Return the questions in these states: the oldest, oldest first, or the latest, newest first."""
     order = [column.desc() if latest else column for column in (reviews.c.created, reviews.c.id)]
-    chosen = select(reviews).where(reviews.c.state.in_(states)).order_by(*order).limit(limit)
+    wanted = [column for column in reviews.c if contents or column is not reviews.c.item]
+    chosen = select(*wanted).where(reviews.c.state.in_(states)).order_by(*order).limit(limit)
     return [_review(row) for row in connection.execute(chosen).mappings()]
 
 

@@ -178,10 +178,16 @@ class SqlStore:
         return await self._read(partial(questions.find, id=id))
 
     async def reviews(
-        self, states: Sequence[ReviewState] = ("pending",), limit: int = 1000, *, latest: bool = False
+        self,
+        states: Sequence[ReviewState] = ("pending",),
+        limit: int = 1000,
+        *,
+        latest: bool = False,
+        contents: bool = True,
     ) -> list[ReviewRow]:
         """See ``base.Store.reviews``."""
-        return await self._read(partial(questions.in_states, states=states, limit=limit, latest=latest))
+        read = partial(questions.in_states, states=states, limit=limit, latest=latest, contents=contents)
+        return await self._read(read)
 
     async def decide(self, decisions: Sequence[Decided]) -> ReviewRow | None:
         """See ``base.Store.decide``."""

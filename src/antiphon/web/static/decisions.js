@@ -21,7 +21,7 @@ export async function send(form, button) {
   const still = here();
   const next = form.id === "several" ? following(new Set(selected().map((box) => box.value.split(" ")[0]))) : following();
   try {
-    if (form.getAttribute("action").endsWith("/draft")) await discard();
+    if (form.getAttribute("action").includes("/draft")) await discard();
     const answer = await post(form.getAttribute("action"), fields(form, button));
     const told = await answer.json().catch(() => ({ problem: document.body.dataset.failed }));
     if (answer.ok) await sent(form, told, next, still);
@@ -75,7 +75,22 @@ function offer(id, seconds, done = "") {
   if (id) place.dataset.timer = String(setTimeout(() => offer("", 0), seconds * 1000));
 }
 
+let asking = false;
+
 export async function outcomes() {
+  // Whoever asks already hears of it, or is asked again by one of the next moments.
+  if (asking) return;
+  asking = true;
+  try {
+    await asked();
+  } catch (error) {
+    lost(error);
+  } finally {
+    asking = false;
+  }
+}
+
+async function asked() {
   for (const [id, one] of [...watched]) {
     const answer = await ask(`/review/${id}/outcome`).catch(() => null);
     const { state, text } = answer?.ok ? await answer.json() : {};

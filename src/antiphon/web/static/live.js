@@ -4,7 +4,7 @@ import { grown } from "./partials.js";
 import { banner } from "./places.js";
 import { ask } from "./session.js";
 
-const PAUSE = 250;
+const PAUSE = 100;
 const AGAIN = 1000;
 
 let pending = null;
@@ -20,7 +20,6 @@ export function recount() {
 }
 
 export function follow(refresh) {
-  let version = null;
   let waiting = false;
   let again = false;
   let reading = null;
@@ -39,12 +38,10 @@ export function follow(refresh) {
 
   function told(news) {
     if (pending !== null && news.pending > pending) arrived();
-    const first = version === null;
-    const shown = Number(document.getElementById("queue")?.dataset.pending ?? news.pending);
     pending = news.pending;
-    version = news.version;
     recount();
-    if (!first || shown !== pending) soon();
+    const queue = document.getElementById("queue");
+    if (queue?.dataset.version !== news.list) soon();
   }
 
   async function read(signal) {

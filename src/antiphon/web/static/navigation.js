@@ -52,8 +52,8 @@ export function first() {
   if (matchMedia("(min-width: 60rem)").matches) go(path, { replace: true, focus: false });
 }
 
-export async function get(path, part) {
-  const answer = await ask(sifted(path, part), { headers: part ? { "X-Part": part } : {} });
+export async function get(path, part, more = {}) {
+  const answer = await ask(sifted(path, part), { headers: part ? { "X-Part": part, ...more } : {} });
   return parsed(await answer.text());
 }
 

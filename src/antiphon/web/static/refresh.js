@@ -1,8 +1,8 @@
 // What has changed somewhere is shown: in the queue, and in the question if it is not what it was.
 import { tick } from "./clock.js";
-import { first, forget, get, here } from "./navigation.js";
-import { detail, lost, rows, say } from "./places.js";
-import { renew, sift } from "./queue.js";
+import { first, forget, get, here, prepare, shown } from "./navigation.js";
+import { detail, lost, say } from "./places.js";
+import { change, drawn, renew, sift, sifted } from "./queue.js";
 
 // One fetch at a time, and one more if anything changed meanwhile: of two at once, the older could arrive last and be
 // what stays shown.
@@ -25,27 +25,53 @@ export function refresh() {
 }
 
 async function renewed() {
-  forget();
-  if (!document.getElementById("queue")) return;
-  const path = location.pathname;
-  const held = document.activeElement?.dataset?.row;
-  const chosen = document.querySelector("#queue [aria-current]")?.dataset.row;
+  const queue = document.getElementById("queue");
+  if (!queue) return forget();
   try {
-    const page = await get("/", "queue");
-    const fresh = page.getElementById("queue");
-    // Somebody went elsewhere meanwhile: what was fetched is for another place, and the change is still to be shown.
-    if (path !== location.pathname) return void (changed = true);
-    if (!fresh) return;
-    renew(document.getElementById("queue"), fresh);
-    const id = path.startsWith("/review/") ? path.split("/")[2] : "";
-    rows().find((row) => row.dataset.row === (chosen ?? id))?.setAttribute("aria-current", "true");
-    if (held) rows().find((row) => row.dataset.row === held)?.focus({ preventScroll: true });
+    const as = sifted("/", "queue").slice(1);
+    const page = await get("/", "queue", { "X-Since": drawn(queue) });
+    // Somebody went elsewhere meanwhile, where the queue may be another: the change is still to be shown.
+    if (!queue.isConnected) return void (changed = true);
+    drew(queue, page, as);
+    const id = location.pathname.startsWith("/review/") ? location.pathname.split("/")[2] : "";
+    mark(queue, id);
     tick();
     first();
-    if (id && detail()?.dataset.state === "pending" && !rows().some((row) => row.dataset.row === id) && !deciding()) await outdated(path);
+    await compare(queue, id);
+    prepare();
   } catch (error) {
     lost(error);
   }
+}
+
+function drew(queue, page, as) {
+  const whole = page.getElementById("queue");
+  const changes = page.getElementById("changes");
+  if (whole) {
+    renew(queue, whole, as);
+    forget();
+  } else if (changes && change(queue, changes)) forget(new Set(changes.dataset.rows.split(" ")));
+  else if (changes) {
+    queue.dataset.version = "";
+    changed = true;
+  }
+}
+
+// The row of what is on its way here is marked already.
+function mark(queue, id) {
+  if (!queue.querySelector("[aria-current]")) row(queue, id)?.setAttribute("aria-current", "true");
+}
+
+function row(queue, id) {
+  return id ? queue.querySelector(`[data-row="${CSS.escape(id)}"]`) : null;
+}
+
+// The question is fetched again if it does not wait any more, or is another than the one that is drawn.
+async function compare(queue, id) {
+  const now = row(queue, id);
+  const here = detail();
+  if (!id || here?.dataset.id !== id || here.dataset.state !== "pending" || deciding()) return;
+  if (now?.parentElement.querySelector("[name=ask]").value !== `${id} ${here.dataset.hash}`) await outdated(location.pathname);
 }
 
 // Whoever decides here hears of it from the answer, which the news may overtake.
@@ -56,9 +82,12 @@ function deciding() {
 async function outdated(path) {
   const still = here();
   const found = (await get(path, "detail")).getElementById("detail");
-  if (!found || !still() || found.dataset.state === "pending" || deciding() || detail().inert) return;
+  if (!found || !still() || deciding() || detail().inert) return;
+  const same = found.dataset.state === "pending" && found.dataset.hash === detail().dataset.hash;
+  if (same) return;
   detail().replaceWith(document.adoptNode(found));
-  say(detail().querySelector(".banner")?.textContent ?? "");
+  shown();
+  say(detail().querySelector(".banner")?.textContent ?? document.body.dataset.other);
 }
 
 let timer = 0;
