@@ -119,8 +119,6 @@ async def test_what_was_just_decided_here_is_not_shown_as_settled_elsewhere(chro
         await seen.page.wait_for_selector("#detail[data-id]", state="detached")
         assert await seen.page.text_content("#said") == "Approved."
         assert parts == {"decision", "queue", "page"}
-        # The page may be reading its queue once more: nobody waits for that.
-        await seen.page.unroute_all(behavior="ignoreErrors")
 
 
 async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Browser):

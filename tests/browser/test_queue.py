@@ -181,7 +181,6 @@ async def test_an_older_list_never_replaces_a_newer_one(chromium: Browser):
         await seen.page.evaluate("new Promise((drawn) => setTimeout(drawn, 100))")
         await seen.page.wait_for_selector(f"#rows li:first-child [data-row='{scarf}']")
         assert await rows(seen.page) == [scarf, coat, hat]
-        await seen.page.unroute_all(behavior="ignoreErrors")
 
 
 async def test_without_script_the_list_stays_as_it_was_sifted(chromium: Browser):

@@ -89,7 +89,7 @@ async def test_the_first_request_shows_itself_where_there_is_room(chromium: Brow
     async with desk() as page:
         question, _ = await page.asked()
         async with visit(chromium, page, viewport={"width": width, "height": 800}) as seen:
-            await seen.page.wait_for_selector("[data-row]")
+            await seen.page.wait_for_selector("body[data-ready] [data-row]")
             if shown:
                 await seen.page.wait_for_selector(f"#detail[data-id='{question.id}']")
             assert await seen.page.locator("#detail[data-id]").count() == int(shown)

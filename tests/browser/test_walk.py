@@ -109,13 +109,19 @@ async def test_products_arrive_and_decisions_travel_back(chromium: Browser, tmp_
         await page.wait_for_selector("#queue[data-pending='3']")
         await page.wait_for_selector(ARMED)
         for key, left in (("a", 2), ("d", 1), ("a", 0)):
+            decided = await page.get_attribute("#detail", "data-id")
             await page.keyboard.press(key)
             await page.wait_for_selector(f"#queue[data-pending='{left}']")
             if left:
+                # Not the one that was just decided, which may be shown until its answer has come.
+                await page.wait_for_selector(f"#detail[data-id]:not([data-id='{decided}'])")
                 await page.wait_for_selector(ARMED)
         await line(run, "2 of 3 new products are described and stored")
         await line(run, "History and spending stay on the page until Ctrl-C")
         await page.click("nav >> text=History")
+        await page.wait_for_selector("table.past")
+        while await page.locator("[data-behind]").count():
+            await page.reload()
         await page.wait_for_selector("td .ending.refused")
         assert await page.locator("td .ending.answered").count() == 2
         run.sendintr()
