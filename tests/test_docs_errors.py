@@ -11,7 +11,7 @@ from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.failure import from_wire
 
 TEXT = (Path(__file__).parent.parent / "docs" / "topics" / "errors.md").read_text(encoding="utf-8")
-CODES = {int(code): name for code, name in re.findall(r"^\| (-\d+) \| `(\w+)` \|", TEXT, re.MULTILINE)}
+CODES = {int(code): name for code, name in re.findall(r"^\| (-?\d+) \| `(\w+)` \|", TEXT, re.MULTILINE)}
 
 
 def test_every_code_becomes_the_class_the_page_names():
@@ -33,5 +33,5 @@ def test_every_error_is_on_the_page():
 
 def test_the_page_names_no_error_that_is_not_there():
     """A renamed class leaves no trace."""
-    named = set(re.findall(r"^\|(?: -\d+ \|)? `([A-Z]\w+)` \|", TEXT, re.MULTILINE))
+    named = set(re.findall(r"^\|(?: -?\d+ \|)? `([A-Z]\w+)` \|", TEXT, re.MULTILINE))
     assert all(issubclass(getattr(errors, name), AntiphonError) for name in named)

@@ -14,7 +14,7 @@ def drawn() -> dict[str, tuple[str, int | None]]:
     found: dict[str, tuple[str, int | None]] = {}
     path = ["AntiphonError"]
     for line in (errors.__doc__ or "").splitlines():
-        if match := re.match(r"    ([│ ├└─]+ )(\w+)(?: \((\w+)\))?\s+(-\d+)?", line):
+        if match := re.match(r"    ([│ ├└─]+ )(\w+)(?: \((\w+)\))?\s+(-?\d+)?", line):
             depth = len(match[1]) // 4
             path[depth:] = [match[2]]
             found[match[2]] = (path[depth - 1], int(match[4]) if match[4] else None)

@@ -14,7 +14,8 @@ import antiphon
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-USED = [*PROJECT["dependencies"], *EXTRAS["host"], *EXTRAS["sql"], *EXTRAS["postgres"], *EXTRAS["telemetry"]]
+OFFERED = [*PROJECT["dependencies"], *(line for extra, lines in EXTRAS.items() if extra != "dev" for line in lines)]
+USED = [requirement for requirement in OFFERED if not requirement.startswith("antiphon[")]
 """What a user may install."""
 DECLARED = [*USED, *(requirement for requirement in EXTRAS["dev"] if not requirement.startswith("antiphon["))]
 

@@ -38,6 +38,7 @@ NAMES = {
     "MemoryStateStore",
     "ModelHint",
     "ModelPreferences",
+    "OAuth",
     "Origin",
     "Oversized",
     "PendingRound",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
+    from antiphon.auth.client.oauth import OAuth
     from antiphon.channel import Channel, Frame, Oversized
     from antiphon.client.by_hand import BY_HAND
     from antiphon.client.client import Client
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         SamplingUnavailable,
         TooCostly,
         ToolError,
+        Unauthorized,
         UnsupportedVersion,
         UrlElicitationRequired,
     )
@@ -112,6 +114,7 @@ __all__ = [
     "ModelHint",
     "ModelPreferences",
     "NotInRevision",
+    "OAuth",
     "Origin",
     "Oversized",
     "ParseError",
@@ -142,6 +145,7 @@ __all__ = [
     "ToolError",
     "ToolResultContent",
     "ToolUseContent",
+    "Unauthorized",
     "UnsupportedVersion",
     "UrlElicitationRequired",
 ]
@@ -172,6 +176,7 @@ _HOMES = {
     "MemoryStateStore": "server.calls.state_store",
     "ModelHint": "wire.sampling",
     "ModelPreferences": "wire.sampling",
+    "OAuth": "auth.client.oauth",
     "Origin": "wire.origin",
     "Oversized": "channel",
     "PendingRound": "client.rounds.pending",

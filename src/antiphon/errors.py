@@ -14,6 +14,7 @@
     │   │   └── ElicitationUnavailable        nobody can be asked, or not in this mode
     │   ├── UnsupportedVersion        -32022
     │   ├── UrlElicitationRequired    -32042  (2025-11-25 only)
+    │   ├── Unauthorized              401     the server wants a login, or signing in failed
     │   └── Rejected                  -1      a person, a policy, a limit or a budget said no
     ├── ProtocolError                 a rule of the protocol was broken on this side of the wire
     │   ├── LocalProtocolError        by our caller: nothing was sent
@@ -61,6 +62,7 @@ __all__ = [
     "SamplingUnavailable",
     "TooCostly",
     "ToolError",
+    "Unauthorized",
     "UnsupportedVersion",
     "UrlElicitationRequired",
 ]
@@ -164,6 +166,15 @@ class UrlElicitationRequired(PeerError):
     """The request cannot be served before a URL elicitation is done (2025-11-25 only)."""
 
     CODE = -32042
+
+
+class Unauthorized(PeerError):
+    """The server wants a login that we do not have, or signing in failed; the message says which, and what to do.
+
+    The code is the HTTP status. No message of it ever holds a token, a code or a secret.
+    """
+
+    CODE = 401
 
 
 class Rejected(PeerError):

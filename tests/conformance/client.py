@@ -13,6 +13,8 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from signing_in import oauth
+
 from antiphon import AntiphonError, Client, ElicitRequestParams, Origin
 
 Scenario = Callable[[Client], Awaitable[None]]
@@ -83,6 +85,12 @@ async def echo_schema(client: Client) -> None:
     await client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
 
 
+async def call_test_tool(client: Client) -> None:
+    """Be let in, and use what may be used."""
+    for name in await names(client):
+        await client.call_tool(name, {})
+
+
 SCENARIOS: dict[str, Scenario] = {
     "initialize": only_list,
     "tools_call": add_numbers,
@@ -129,22 +137,23 @@ async def answer(params: object, origin: Origin) -> str:
     return "Answer"
 
 
-async def run(url: str, scenario: Scenario, revision: str) -> None:
+async def run(url: str, name: str, scenario: Scenario, revision: str) -> None:
     """Play a scenario."""
     offered: dict[str, Any] = {"sampling": answer, "elicitation": accept, "roots": ["file:///conformance"]}
-    async with Client(url, revision=revision, **offered) as client:
+    auth = oauth(name, context()) if name.startswith("auth/") else None
+    async with Client(url, revision=revision, auth=auth, **offered) as client:
         await scenario(client)
 
 
 def main() -> None:
     """Play the scenario of the environment; say what is wrong in one line."""
     name = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
-    scenario = SCENARIOS.get(name)
+    scenario = call_test_tool if name.startswith("auth/") else SCENARIOS.get(name)
     if scenario is None:
         sys.exit(f"client: the scenario {name!r} is not supported")
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
     try:
-        asyncio.run(run(sys.argv[-1], scenario, revision))
+        asyncio.run(run(sys.argv[-1], name, scenario, revision))
     except AntiphonError as error:
         sys.exit(f"client: {type(error).__name__}: {error}")
 

@@ -21,6 +21,7 @@ PLACES = (
     "antiphon.client",
     "antiphon.host",
     "antiphon.host.store",
+    "antiphon.auth",
     "antiphon.testing",
 )
 """The modules that users import from; docs/reference/api.md lists what is in them."""

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from antiphon.auth.client.oauth import Auth
 from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, OnRound, Roots, Sampler
@@ -98,11 +99,15 @@ class Client:
         headers: HTTP headers sent with every request; only for a URL.
         ssl: TLS settings; ``False`` accepts any certificate; only for a URL.
         proxy: URL of an HTTP proxy; only for a URL.
+        auth: what lets requests in; only for a URL: a token, an async function that returns one, or ``OAuth(...)``,
+            which signs in when the server asks for it. Time a person takes to sign in does not count.
         wrap: called with the new channel; returns the channel to use, for example one that records.
 
     Raises:
         ConfigError: an argument cannot be used; the message names it.
     """
+
+    _log_level: LoggingLevel | None
 
     def __init__(
         self,
@@ -125,19 +130,19 @@ class Client:
         headers: Mapping[str, str] | None = None,
         ssl: tls.SSLContext | bool | None = None,
         proxy: str | None = None,
+        auth: Auth | None = None,
         wrap: Callable[[Channel], Channel] | None = None,
     ) -> None:
-        self.timeout = _seconds(timeout)
+        self.timeout, self._log_level = _seconds(timeout), log_level
         self._answers = Answers(sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout)
         self._notices = Notices(on_log)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
-        self._log_level: LoggingLevel | None = log_level
         consent = Consent(confirm, answer_timeout)
         known = KnownTools(keeps_definitions=consent.is_needed)
         self._notices.on_tools_changed = known.forget
         self._link = Link(
             Settings(
-                where=with_options(resolve(target), headers, ssl, proxy),
+                where=with_options(resolve(target), headers, ssl, proxy, auth),
                 allowed=allowed_revisions(revision),
                 answers=self._answers,
                 limits=limits,

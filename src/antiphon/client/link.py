@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -30,6 +30,7 @@ from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import Watch, watch
 from antiphon.errors import CallTimeout, ConnectionClosed, LocalProtocolError, PeerError
 from antiphon.protocol.client_session import ClientSession
+from antiphon.transports.deadline import stopped
 from antiphon.transports.http.client.failures import has_session_gone, is_unreachable
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.logging import SetLevelRequestParams
@@ -78,6 +79,8 @@ class Link:
         self._watch: Watch | None = None
         """Who is told of the calls on the connection that was reached last, if anybody listens."""
         self._gate = asyncio.Lock()
+        self._opening: asyncio.Timeout | None = None
+        """The time that opening a session may take, while it does."""
 
     @property
     def is_open(self) -> bool:
@@ -198,7 +201,7 @@ class Link:
     async def _open(self) -> None:
         limit = self._settings.timeout
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(limit) as self._opening:
                 too_old = speaks_oldest(self._settings.where)
                 await open_session(await self._reach(), self._settings.allowed, self._reach, too_old)
             self._calls = self._reached
@@ -213,6 +216,20 @@ class Link:
         except BaseException:
             await self._leave()
             raise
+        finally:
+            self._opening = None
+
+    @contextlib.contextmanager
+    def _standing_still(self) -> Generator[None]:
+        """Let every deadline stand still: a person is signing in."""
+        peer = None if self._reached is None else self._reached.peer
+        waiters = () if peer is None else peer.waiting.pause()
+        try:
+            with contextlib.nullcontext() if self._opening is None else stopped(self._opening):
+                yield
+        finally:
+            if peer is not None:
+                peer.waiting.resume(waiters)
 
     async def _reach(self, *, oldest: bool = False) -> Peer:
         if (cause := self._cause()) is not None:
@@ -221,7 +238,13 @@ class Link:
         await self._leave()
         wanted = self._settings
         target = located(wanted.where)
-        self._opened = await reach(wanted.where, errlog=wanted.errlog, inherit_env=wanted.inherit_env, oldest=oldest)
+        self._opened = await reach(
+            wanted.where,
+            errlog=wanted.errlog,
+            inherit_env=wanted.inherit_env,
+            oldest=oldest,
+            pause=self._standing_still,
+        )
         wanted.tools.attach(self._opened.channel)
         channel = wanted.wrap(self._opened.channel) if wanted.wrap is not None else self._opened.channel
         session = ClientSession(wanted.info, wanted.answers.capabilities())

@@ -1,14 +1,15 @@
-"""A deadline that costs nothing if there is nothing to wait for."""
+"""Deadlines: one that costs nothing if there is nothing to wait for, and stopping one while a person signs in."""
 
 from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
-__all__ = ["at_once_or_within"]
+__all__ = ["at_once_or_within", "both_stopped", "stopped"]
 
 T = TypeVar("T")
 
@@ -46,3 +47,22 @@ def _rest(work: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
             pending = step(argument)
         except StopIteration as done:
             return cast("T", done.value)
+
+
+@contextmanager
+def stopped(limit: asyncio.Timeout) -> Generator[None]:
+    """Let a timeout that runs stand still."""
+    clock = asyncio.get_running_loop().time
+    when, began = limit.when(), clock()
+    limit.reschedule(None)
+    try:
+        yield
+    finally:
+        limit.reschedule(None if when is None else when + clock() - began)
+
+
+@contextmanager
+def both_stopped(pause: Callable[[], AbstractContextManager[None]], limit: asyncio.Timeout) -> Generator[None]:
+    """Let a timeout stand still, and what ``pause`` makes."""
+    with pause(), stopped(limit):
+        yield

@@ -18,6 +18,7 @@ from antiphon.errors import (
     PeerError,
     Rejected,
     ResourceNotFound,
+    Unauthorized,
     UnsupportedVersion,
     UrlElicitationRequired,
 )
@@ -38,6 +39,7 @@ _BY_CODE: dict[int, type[PeerError]] = {
         MissingCapability,
         UnsupportedVersion,
         UrlElicitationRequired,
+        Unauthorized,
         Rejected,
     )
 }

@@ -10,15 +10,18 @@ import asyncio
 import shlex
 import ssl as tls
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from msgspec import Struct, ValidationError, convert, structs
 
+from antiphon.auth.client.oauth import Auth
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 from antiphon.identity import command_of, launch_of
+from antiphon.transports.http.client.access import Access, Pause
 from antiphon.wire.origin import MEMORY, Launch
 
 __all__ = [
@@ -63,6 +66,8 @@ class Address(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] | None = None
     ssl: tls.SSLContext | bool = True
     proxy: str | None = None
+    access: Access | None = None
+    """Lets requests in."""
 
 
 _SCHEMES = ("http", "https", "ws", "wss")
@@ -112,14 +117,24 @@ def with_options(
     headers: Mapping[str, str] | None,
     ssl: tls.SSLContext | bool | None,
     proxy: str | None,
+    auth: Auth | None = None,
 ) -> Serves | Command | Address:
-    """Add options that only a URL can use; ``ConfigError`` if the target is no URL."""
-    if headers is None and ssl is None and proxy is None:
+    """Add options that only a URL can use; ``ConfigError`` if the target is no URL, or two exclude each other."""
+    if headers is None and ssl is None and proxy is None and auth is None:
         return where
     if not isinstance(where, Address):
-        raise ConfigError("headers, ssl and proxy are for a URL; this target is none")
+        raise ConfigError("headers, ssl, proxy and auth are for a URL; this target is none")
     merged = {**(where.headers or {}), **(headers or {})}
-    return structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
+    where = structs.replace(where, headers=merged, ssl=where.ssl if ssl is None else ssl, proxy=proxy or where.proxy)
+    return where if auth is None else structs.replace(where, access=_access(where, auth))
+
+
+def _access(where: Address, auth: Auth) -> Access:
+    if any(name.lower() == "authorization" for name in where.headers or {}):
+        raise ConfigError("auth= and a header Authorization exclude each other: give one of them")
+    from antiphon.auth.client.access import access_to
+
+    return access_to(where.url, auth, ssl=where.ssl, proxy=where.proxy)
 
 
 def located(where: Serves | Command | Address) -> str | list[str] | Launch:
@@ -182,10 +197,14 @@ async def reach(
     errlog: Callable[[str], object] | None = None,
     inherit_env: bool = False,
     oldest: bool = False,
+    pause: Pause = nullcontext,
 ) -> Opened:
-    """Open a channel to the server, starting it if it is a command. ``oldest``: use HTTP+SSE (2024-11-05)."""
+    """Open a channel to the server, starting it if it is a command.
+
+    ``oldest``: use HTTP+SSE (2024-11-05). ``pause``: entered while a person signs in.
+    """
     if isinstance(where, Address):
-        return Opened(await _dial(where, oldest=oldest))
+        return Opened(await _dial(where, oldest=oldest, pause=pause))
     if isinstance(where, Command):
         from antiphon.transports.stdio.client import StdioClientChannel
 
@@ -200,7 +219,7 @@ async def reach(
     return Opened(ours, asyncio.get_running_loop().create_task(_serve(where, theirs)))
 
 
-async def _dial(where: Address, *, oldest: bool) -> Channel:
+async def _dial(where: Address, *, oldest: bool, pause: Pause) -> Channel:
     # Imported here, so that clients of local servers do not load the HTTP library.
     if where.url.startswith(("ws://", "wss://")):
         from antiphon.transports.websocket.client import WebSocketClientChannel as Kind
@@ -208,7 +227,15 @@ async def _dial(where: Address, *, oldest: bool) -> Channel:
         from antiphon.transports.sse.client import SseClientChannel as Kind
     else:
         from antiphon.transports.http.client.channel import HttpClientChannel as Kind
-    return await Kind.open(where.url, headers=where.headers, ssl=where.ssl, proxy=where.proxy, trust_env=True)
+    return await Kind.open(
+        where.url,
+        headers=where.headers,
+        ssl=where.ssl,
+        proxy=where.proxy,
+        trust_env=True,
+        access=where.access,
+        pause=pause,
+    )
 
 
 def speaks_oldest(where: Serves | Command | Address) -> Callable[[PeerError], bool]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl as tls
-from collections.abc import Awaitable, Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, nullcontext
 from types import CoroutineType
 from typing import Any
 
@@ -18,6 +18,8 @@ from yarl import URL
 
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.deadline import both_stopped
+from antiphon.transports.http.client.access import Access, Pause
 from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure
 from antiphon.transports.http.client.line import Line
@@ -69,6 +71,8 @@ class SseClientChannel:
         session: ClientSession | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
+        access: Access | None = None,
+        pause: Pause = nullcontext,
     ) -> SseClientChannel:
         """Open the stream and wait for the address to post to. See ``HttpClientChannel.open`` for the arguments.
 
@@ -82,9 +86,14 @@ class SseClientChannel:
             target, proxy = await surroundings(target, proxy)
         channel = cls(session or new_session(ssl=ssl, proxy=proxy), owns_session=own, where=shown(target))
         try:
-            web = Web(target, channel._session, headers, connect_timeout=connect_timeout)
-            async with asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout)):
-                await channel._open(web, headers, connect_timeout, max_frame)
+            limit = asyncio.timeout(max(_ENDPOINT_TIMEOUT, connect_timeout))
+
+            def reach(url: URL, pause: Pause) -> Web:
+                return Web(url, channel._session, headers, connect_timeout=connect_timeout, access=access, pause=pause)
+
+            async with limit:
+                opening = reach(target, lambda: both_stopped(pause, limit))
+                await channel._open(opening, lambda url: reach(url, pause), max_frame)
         except TimeoutError:
             await channel.close()
             raise ConnectionClosed(f"{shown(target)} named no endpoint within {_ENDPOINT_TIMEOUT:g} s") from None
@@ -96,8 +105,8 @@ class SseClientChannel:
             raise
         return channel
 
-    async def _open(self, web: Web, headers: Mapping[str, str] | None, connect_timeout: float, max_frame: int) -> None:
-        response = await web.request("GET", {"Accept": "text/event-stream", "Cache-Control": "no-store"})
+    async def _open(self, web: Web, posting: Callable[[URL], Web], max_frame: int) -> None:
+        response = await web.request("GET", {"Accept": "text/event-stream", "Cache-Control": "no-store"}, ask=True)
         if response.status != 200 or response.content_type != "text/event-stream":
             refusal = await read_refusal(web, response)
             response.release()
@@ -108,7 +117,7 @@ class SseClientChannel:
         self._line = Line(web, max_frame=max_frame, on_gone=lambda: None)
         self._reading = asyncio.get_running_loop().create_task(self._read(response, self._line, named))
         endpoint = _endpoint(web.url, await named)
-        self._line.web = Web(endpoint, self._session, headers, connect_timeout=connect_timeout)
+        self._line.web = posting(endpoint)
 
     async def _read(self, response: ClientResponse, line: Line, named: asyncio.Future[str]) -> None:
         reason = f"{self._where} ended its event stream"
@@ -153,7 +162,7 @@ class SseClientChannel:
     async def _request(self, line: Line, message: Outgoing, data: bytes) -> None:
         assert message.id is not None
         try:
-            response = await line.web.request("POST", line.post_headers(message), data)
+            response = await line.web.request("POST", line.post_headers(message), data, ask=True)
             try:
                 if response.status < 300:
                     # The reply comes on the stream; the body of this response ("Accepted") does

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl as tls
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from types import CoroutineType
 from typing import Any, Literal
 
@@ -25,8 +26,10 @@ from aiohttp import (
 from yarl import URL
 
 from antiphon.channel import MAX_FRAME, Frame, Take
-from antiphon.errors import ConnectionClosed
+from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.transports.backpressure import Room
+from antiphon.transports.deadline import both_stopped
+from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure, remedy
 from antiphon.transports.http.client.web import (
     CONNECT_TIMEOUT,
@@ -79,6 +82,8 @@ class WebSocketClientChannel:
         trust_env: bool = False,
         connect_timeout: float = CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
+        access: Access | None = None,
+        pause: Pause = nullcontext,
     ) -> WebSocketClientChannel:
         """Connect to a WebSocket server (ws or wss). See ``HttpClientChannel.open`` for the arguments.
 
@@ -89,16 +94,22 @@ class WebSocketClientChannel:
         target = checked_url(url, ("ws", "wss"))
         sent = checked_headers(headers or {})
         session = new_session(ssl=ssl, proxy=proxy, trust_env=trust_env, middlewares=(_staying_at(target),))
+        entry = None if access is None else access.begin()
+
+        async def connect() -> ClientWebSocketResponse[Literal[False]]:
+            more: Mapping[str, str] = {} if entry is None else await entry.headers("GET", str(target.with_user(None)))
+            return await session.ws_connect(
+                target if entry is None else target.with_user(None),
+                protocols=(SUBPROTOCOL,),
+                headers={**sent, **more},
+                max_msg_size=max_frame,
+                heartbeat=_HEARTBEAT,
+                decode_text=False,
+            )
+
         try:
-            async with asyncio.timeout(connect_timeout):
-                socket = await session.ws_connect(
-                    target,
-                    protocols=(SUBPROTOCOL,),
-                    headers=sent,
-                    max_msg_size=max_frame,
-                    heartbeat=_HEARTBEAT,
-                    decode_text=False,
-                )
+            async with asyncio.timeout(connect_timeout) as limit:
+                socket = await _let_in(connect, entry, lambda: both_stopped(pause, limit))
         except BaseException as error:
             await session.close()
             reason = _why_not(error, connect_timeout)
@@ -178,6 +189,30 @@ class WebSocketClientChannel:
             async with asyncio.timeout(_FAREWELL):
                 await self._socket.close()
         await self._session.close()
+
+
+async def _let_in(
+    connect: Callable[[], Awaitable[ClientWebSocketResponse[Literal[False]]]], entry: Entry | None, pause: Pause
+) -> ClientWebSocketResponse[Literal[False]]:
+    """Connect; where that is refused, do what it takes to be let in, and connect again."""
+    while True:
+        try:
+            return await connect()
+        except WSServerHandshakeError as error:
+            if entry is None or error.status not in REFUSING or error.headers is None:
+                raise
+            entry.answered(error.headers)
+            lines = error.headers.getall("WWW-Authenticate", [])
+            try:
+                with pause():
+                    again = await entry.refused(error.status, error.headers, lines, ask=True)
+            except Unauthorized as failed:
+                raise HttpFailure(error.status, failed.message) from None
+            if not again:
+                why = entry.why(error.status)
+                if why is None:
+                    raise
+                raise HttpFailure(error.status, f"it answered HTTP {error.status}: {why}") from None
 
 
 def _staying_at(origin: URL) -> Any:

@@ -70,7 +70,7 @@ class Call:
 
     async def _exchange(self) -> None:
         headers = self._line.post_headers(self._message)
-        response = await self._line.web.request("POST", headers, self._data)
+        response = await self._line.web.request("POST", headers, self._data, ask=True)
         while True:
             try:
                 if await self._take(response):

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ssl as tls
 from collections.abc import Awaitable, Mapping
+from contextlib import nullcontext
 from types import CoroutineType
 from typing import Any
 
@@ -17,6 +18,7 @@ from aiohttp import ClientSession
 
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
+from antiphon.transports.http.client.access import Access, Pause
 from antiphon.transports.http.client.call import Call
 from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure, SessionGone
@@ -70,6 +72,8 @@ class HttpClientChannel:
         connect_timeout: float = CONNECT_TIMEOUT,
         max_frame: int = MAX_FRAME,
         param_headers: ParamHeaders | None = None,
+        access: Access | None = None,
+        pause: Pause = nullcontext,
     ) -> HttpClientChannel:
         """Make a channel to an MCP endpoint. Nothing is sent yet.
 
@@ -86,6 +90,8 @@ class HttpClientChannel:
             max_frame: bytes of the largest message accepted.
             param_headers: returns the ``Mcp-Param-*`` headers of a modern call; may be set later as
                 ``channel.param_headers``.
+            access: obtains and sends credentials if the server asks for them.
+            pause: entered while a person signs in, so that deadlines are stopped.
 
         Raises:
             ConfigError: the address or a header cannot be used.
@@ -96,7 +102,7 @@ class HttpClientChannel:
             target, proxy = await surroundings(target, proxy)
         web_session = session or new_session(ssl=ssl, proxy=proxy)
         try:
-            web = Web(target, web_session, headers, connect_timeout=connect_timeout)
+            web = Web(target, web_session, headers, connect_timeout=connect_timeout, access=access, pause=pause)
         except BaseException:
             if own:
                 await web_session.close()

@@ -49,8 +49,11 @@ _MAX_SHOWN = 200
 
 
 _REMEDIES = {
-    401: "it wants authorization: the header Authorization: Bearer ..., with --header or headers=",
-    403: """it does not allow this: check what you pass in headers={"Authorization": ...}, and the address""",
+    401: (
+        "it wants authorization: antiphon login URL, auth= (a token, or OAuth()), or the header "
+        "Authorization: Bearer ..., with --header or headers="
+    ),
+    403: """it does not allow this: check what you pass in auth= or headers={"Authorization": ...}, and the address""",
     407: "the proxy wants authorization: put user and password into its address, proxy=...",
 }
 
@@ -91,6 +94,11 @@ class HttpFailure(Exception):
             message += " (it was not carried out)"
             return cls(status, message, **{_STATUS: status, _NOT_ACCEPTED: True})
         return cls(status, message, **{_STATUS: status})
+
+    @classmethod
+    def not_let_in(cls, where: str, status: int, why: str) -> HttpFailure:
+        """Say why a server did not let a request in, where more is known than the status."""
+        return cls(status, f"{where} answered HTTP {status}: {why}", **{_STATUS: status})
 
     def frame(self, id: RequestId) -> bytes:
         """Make the error reply for a request."""

@@ -10,6 +10,7 @@ import os
 import re
 import ssl as tls
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from io import BytesIO
 
 from aiohttp import (
@@ -29,7 +30,8 @@ from aiohttp import (
 )
 from yarl import URL
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, Unauthorized
+from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
 from antiphon.transports.http.client.open_files import PATIENCE, PAUSE, are_used_up
 
@@ -154,6 +156,8 @@ class _UsedUp(Exception):
 class Web:
     """Requests to one server. ``headers`` are the user's; headers of a request take precedence.
 
+    ``access``: lets requests in where the server wants that; ``pause``: for how long that takes, deadlines stand still.
+
     Raises:
         ConfigError: a header cannot be sent.
     """
@@ -165,13 +169,17 @@ class Web:
         headers: Mapping[str, str] | None = None,
         *,
         connect_timeout: float = CONNECT_TIMEOUT,
+        access: Access | None = None,
+        pause: Pause = nullcontext,
     ) -> None:
         self.url = url
         """Where requests are sent; a redirect within the origin changes it."""
         self.session = session
         self._timeout = ClientTimeout(total=None, sock_connect=connect_timeout)
         self._headers = checked_headers(headers or {})
-        if any(name.lower() == "authorization" for name in self._headers):
+        self._access = access
+        self._pause = pause
+        if access is not None or any(name.lower() == "authorization" for name in self._headers):
             # aiohttp refuses credentials and an Authorization header together; the explicit header
             # counts.
             self.url = url.with_user(None)
@@ -184,17 +192,60 @@ class Web:
         return shown(self.url)
 
     async def request(
-        self, method: str, headers: Mapping[str, str], data: bytes | None = None, *, url: URL | None = None
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        data: bytes | None = None,
+        *,
+        url: URL | None = None,
+        ask: bool = False,
     ) -> ClientResponse:
         """Make a request and return the response when its head has arrived; the caller releases it.
 
+        ``ask``: a person may be asked to sign in if that is what it takes.
+
         Raises:
-            HttpFailure: there is no response (``UNREACHABLE``, ``BROKEN``), or a redirect to another origin
-                (``UNUSABLE``).
+            HttpFailure: there is no response (``UNREACHABLE``, ``BROKEN``), a redirect to another origin
+                (``UNUSABLE``), or the server refused our credentials and more is known than the status.
         """
+        if self._access is None:
+            return await self._followed(method, headers, data, url)
+        entry = self._access.begin()
+        while True:
+            response = await self._followed(method, headers, data, url, entry)
+            entry.answered(response.headers)
+            if response.status not in REFUSING or not await self._let_in(entry, response, ask=ask):
+                return response
+            response.release()
+
+    async def _let_in(self, entry: Entry, response: ClientResponse, *, ask: bool) -> bool:
+        """Do what it takes to be let in, and tell whether to send the request again."""
+        status = response.status
+        lines = response.headers.getall("WWW-Authenticate", [])
+        try:
+            with self._pause():
+                again = await entry.refused(status, response.headers, lines, ask=ask)
+            why = None if again else entry.why(status)
+        except Unauthorized as error:
+            again, why = False, error.message
+        except BaseException:
+            response.release()
+            raise
+        if why is not None:
+            response.release()
+            raise HttpFailure.not_let_in(self.where, status, why)
+        return again
+
+    async def _followed(
+        self, method: str, headers: Mapping[str, str], data: bytes | None, url: URL | None, entry: Entry | None = None
+    ) -> ClientResponse:
         target = url or self.url
         for _ in range(_MAX_REDIRECTS):
-            response = await self._once(method, target, {**self._headers, **headers}, data)
+            sent = {**self._headers, **headers}
+            if entry is not None:
+                # Made anew for each address: a proof is for one.
+                sent.update(await entry.headers(method, str(target.with_user(None))))
+            response = await self._once(method, target, sent, data)
             if response.status not in (301, 302, 303, 307, 308):
                 return response
             try:

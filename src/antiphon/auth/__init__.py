@@ -1,0 +1,78 @@
+"""Signing in: OAuth 2.1 as the specification asks for it (basic/authorization).
+
+``challenge`` reads what a server says when it lets nobody in, ``dpop`` makes proofs that a token is the sender's own,
+``metadata`` reads how servers describe themselves. ``client`` obtains, keeps and sends tokens. The libraries are those
+of the extra ``antiphon[auth]``, each imported when it is first needed; transports know none of this, and are given what
+a request carries. Lists what users may name; each is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in typing, without importing it
+if TYPE_CHECKING:
+    from antiphon.auth.client.exchange import Answer, ClientIdentity, Endpoint, TokenAnswer
+    from antiphon.auth.client.grants.client_credentials import ClientCredentials
+    from antiphon.auth.client.grants.enterprise import EnterpriseManaged
+    from antiphon.auth.client.grants.jwt_bearer import JwtBearer
+    from antiphon.auth.client.grants.kinds import Grant, Wanted
+    from antiphon.auth.client.grants.workload_identity import WorkloadIdentity
+    from antiphon.auth.client.oauth import Auth, OAuth, OpenPage
+    from antiphon.auth.client.store import Claim, Document, Login, LoginStore, MemoryLogins, Registered
+    from antiphon.auth.metadata import ServerMetadata
+
+__all__ = [
+    "Answer",
+    "Auth",
+    "Claim",
+    "ClientCredentials",
+    "ClientIdentity",
+    "Document",
+    "Endpoint",
+    "EnterpriseManaged",
+    "Grant",
+    "JwtBearer",
+    "Login",
+    "LoginStore",
+    "MemoryLogins",
+    "OAuth",
+    "OpenPage",
+    "Registered",
+    "ServerMetadata",
+    "TokenAnswer",
+    "Wanted",
+    "WorkloadIdentity",
+]
+
+_HOMES = {
+    "Answer": "client.exchange",
+    "Auth": "client.oauth",
+    "Claim": "client.store",
+    "ClientCredentials": "client.grants.client_credentials",
+    "ClientIdentity": "client.exchange",
+    "Document": "client.store",
+    "Endpoint": "client.exchange",
+    "EnterpriseManaged": "client.grants.enterprise",
+    "Grant": "client.grants.kinds",
+    "JwtBearer": "client.grants.jwt_bearer",
+    "Login": "client.store",
+    "LoginStore": "client.store",
+    "MemoryLogins": "client.store",
+    "OAuth": "client.oauth",
+    "OpenPage": "client.oauth",
+    "Registered": "client.store",
+    "ServerMetadata": "metadata",
+    "TokenAnswer": "client.exchange",
+    "Wanted": "client.grants.kinds",
+    "WorkloadIdentity": "client.grants.workload_identity",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first used, and keep it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'antiphon.auth' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"antiphon.auth.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,122 @@
+"""``WWW-Authenticate``: what a server wants of whoever it did not let in (RFC 9110, section 11.6.1).
+
+Owns the reading of that header. A server may send it several times, several challenges may share one line, and commas
+stand both between challenges and between the parameters of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+__all__ = ["Challenge", "oauth_challenge", "read_challenges"]
+
+MAX_CHARACTERS = 16 * 1024
+"""Characters of all these headers of one response that are looked at; the usual one has 200."""
+
+MAX_CHALLENGES = 16
+"""Challenges of one response that are kept."""
+
+MAX_PARAMETERS = 32
+"""Parameters of one challenge that are kept."""
+
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+_PARAMETER = re.compile(rf'(?P<name>{_TOKEN})[ \t]*+=[ \t]*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<plain>{_TOKEN}))')
+_SCHEME = re.compile(rf"(?P<scheme>{_TOKEN})(?:[ \t]++|$|(?=,))")
+_TOKEN68 = re.compile(r"[0-9A-Za-z\-._~+/]++=*+[ \t]*+(?=,|$)")
+_BETWEEN = re.compile(r"[ \t,]++")
+_NEXT = re.compile(r",|$")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+class Challenge(Struct, frozen=True, kw_only=True):
+    """One way in that a server offers."""
+
+    scheme: str
+    """In lower case: ``bearer``, ``dpop``, ``basic`` ..."""
+    parameters: Mapping[str, str] = {}
+    """By their names in lower case; of two with one name the first."""
+
+    @property
+    def error(self) -> str | None:
+        """What was wrong with the token: ``invalid_token``, ``insufficient_scope``, ``use_dpop_nonce`` ..."""
+        return self.parameters.get("error")
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that the operation needs, in the server's order; empty if it names none."""
+        return tuple(dict.fromkeys(self.parameters.get("scope", "").split()))
+
+    @property
+    def resource_metadata(self) -> str | None:
+        """Where the server describes itself (RFC 9728, section 5.1)."""
+        return self.parameters.get("resource_metadata")
+
+
+def read_challenges(lines: Iterable[str]) -> list[Challenge]:
+    """Read all ``WWW-Authenticate`` headers of a response. What cannot be read is passed over.
+
+    ``lines``: the value of each.
+    """
+    found: list[Challenge] = []
+    left = MAX_CHARACTERS
+    for line in lines:
+        found += _read(line[:left])
+        left -= len(line)
+        if left <= 0 or len(found) >= MAX_CHALLENGES:
+            break
+    return found[:MAX_CHALLENGES]
+
+
+def oauth_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
+    """Return the challenge that asks for an access token; one that says what is wrong, or where to look, first."""
+    asking = [one for one in challenges if one.scheme in ("bearer", "dpop")]
+    telling = [one for one in asking if one.error is not None or one.resource_metadata is not None]
+    return next(iter(telling or asking), None)
+
+
+def _read(line: str) -> list[Challenge]:
+    found: list[Challenge] = []
+    at = 0
+    while at < len(line) and len(found) < MAX_CHALLENGES:
+        if between := _BETWEEN.match(line, at):
+            at = between.end()
+            continue
+        scheme = _SCHEME.match(line, at)
+        if scheme is None:
+            at = _behind(line, at)
+            continue
+        parameters: dict[str, str] = {}
+        at = _parameters(line, scheme.end(), parameters)
+        found.append(Challenge(scheme=scheme["scheme"].lower(), parameters=parameters))
+    return found
+
+
+def _parameters(line: str, at: int, into: dict[str, str]) -> int:
+    """Read the parameters of a challenge from ``at``; return where the next challenge begins."""
+    if (token68 := _TOKEN68.match(line, at)) is not None and "=" not in token68[0].rstrip(" \t=,"):
+        # Basic realms and the like may carry one opaque word instead; a scheme without parameters is none.
+        return token68.end() if token68[0] else at
+    while at < len(line):
+        if between := _BETWEEN.match(line, at):
+            at = between.end()
+            continue
+        parameter = _PARAMETER.match(line, at)
+        if parameter is None:
+            return at
+        name = parameter["name"].lower()
+        value = parameter["plain"]
+        if value is None:
+            value = _ESCAPED.sub(r"\1", parameter["quoted"])
+        if len(into) < MAX_PARAMETERS:
+            into.setdefault(name, value)
+        at = parameter.end()
+    return at
+
+
+def _behind(line: str, at: int) -> int:
+    """Return where to go on after what cannot be read: behind the next comma."""
+    found = _NEXT.search(line, at)
+    return len(line) if found is None else max(found.end(), at + 1)

@@ -1,0 +1,319 @@
+"""What a request to one server carries to be let in, and what is done when it was refused.
+
+Owns the decisions: which token is sent, when it is renewed, when a person is asked, and when it is enough. Transports
+call it for each HTTP request (``transports.http.client.access``); nothing here is sent anywhere but to the origin of
+the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl as tls
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from weakref import WeakKeyDictionary
+
+from yarl import URL
+
+from antiphon.auth.challenge import Challenge, oauth_challenge, read_challenges
+from antiphon.auth.client.addresses import is_loopback, origin_of, shown
+from antiphon.auth.client.discovery import discover
+from antiphon.auth.client.fetch import Fetch, fetching
+from antiphon.auth.client.oauth import Auth, OAuth
+from antiphon.auth.client.renewal import renew
+from antiphon.auth.client.scopes import shown_scopes, union
+from antiphon.auth.client.sign_in import sign_in
+from antiphon.auth.client.store import Login
+from antiphon.auth.dpop import ProofKey
+from antiphon.errors import ConfigError, Unauthorized
+
+__all__ = ["GivenToken", "SignedIn", "access_to"]
+
+MAX_SIGN_INS = 3
+"""Sign-ins for one request: a server that is never content must not keep a person busy."""
+
+_MAX_TRIES = 8
+"""Times one request is sent in all: nonces, tokens that others renewed, and sign-ins together."""
+
+_SKEW = 30.0
+"""Seconds before its end at which a token is renewed: clocks differ, and requests take time."""
+
+
+def access_to(
+    url: str, auth: Auth, *, ssl: tls.SSLContext | bool = True, proxy: str | None = None
+) -> GivenToken | SignedIn:
+    """Return what lets requests into the server at ``url``.
+
+    Raises:
+        ConfigError: a token would travel in plain text.
+    """
+    server = URL(url)
+    if origin_of(server)[0] == "http" and not is_loopback(server.host or ""):
+        raise ConfigError(f"auth= would send a token in plain text to {shown(server)}: use https")
+    if isinstance(auth, OAuth):
+        return SignedIn(auth, server, ssl=ssl, proxy=proxy)
+    if isinstance(auth, str):
+        if not auth.isascii() or not auth.isprintable() or not auth or " " in auth:
+            raise ConfigError("auth= is no token: it has to be visible ASCII without spaces")
+        return GivenToken(server, _always(auth))
+    return GivenToken(server, auth)
+
+
+def _always(token: str) -> Callable[[], Awaitable[str]]:
+    async def give() -> str:
+        return token
+
+    return give
+
+
+class GivenToken:
+    """Sends a token that the application gives."""
+
+    def __init__(self, server: URL, give: Callable[[], Awaitable[str]]) -> None:
+        self._origin = origin_of(server)
+        self._give = give
+
+    def begin(self) -> _Giving:
+        """Begin a request."""
+        return _Giving(self._origin, self._give)
+
+
+class _Giving:
+    """One request with a given token."""
+
+    def __init__(self, origin: tuple[str, str | None, int | None], give: Callable[[], Awaitable[str]]) -> None:
+        self._origin = origin
+        self._give = give
+        self._sent = ""
+        self._asked_again = False
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """See ``Entry.headers``."""
+        if origin_of(URL(url)) != self._origin:
+            return {}
+        if not self._asked_again:
+            self._sent = await self._give()
+        return {"Authorization": f"Bearer {self._sent}"}
+
+    async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
+        """See ``Entry.refused``: once more if there is another token by now."""
+        if status != 401 or self._asked_again:
+            return False
+        sent, self._asked_again = self._sent, True
+        self._sent = await self._give()
+        return self._sent != sent
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """See ``Entry.answered``."""
+
+    def why(self, status: int) -> str | None:
+        """See ``Entry.why``."""
+        return "the token given in auth= was refused" if status == 401 else None
+
+
+class SignedIn:
+    """Signs in where a server wants it, and sends what came of it."""
+
+    def __init__(self, settings: OAuth, server: URL, *, ssl: tls.SSLContext | bool, proxy: str | None) -> None:
+        self.settings = settings
+        self.server = URL(shown(_as_http(server)))
+        self.owner = os.urandom(16).hex()
+        self.nonce: str | None = None
+        """What the server wants to find in the next proof (RFC 9449, section 9)."""
+        self._ssl = ssl
+        self._proxy = proxy
+        self._key: tuple[str, ProofKey] | None = None
+
+    def begin(self) -> _Entering:
+        """Begin a request."""
+        return _Entering(self)
+
+    async def login(self) -> Login | None:
+        """Return the login there is, without a request."""
+        return (await self.settings.store.read()).find(str(self.server), self.settings.label)
+
+    async def fresh(self) -> Login | None:
+        """Return a login whose token is good for a while, as far as its issuer said; renew it if it is not."""
+        login = await self.login()
+        if login is None or login.expires_at is None or login.expires_at - _SKEW > time.time():
+            return login
+        if login.refresh_token is None:
+            # It may be good for some seconds yet, or our clock be wrong: the server says.
+            return login
+        return await self.renewed(login)
+
+    async def renewed(self, login: Login) -> Login | None:
+        """Renew a login; together with all others who want it renewed."""
+
+        async def work(fetch: Fetch) -> Login | None:
+            return await renew(self.settings.store, fetch, login, self.owner)
+
+        return await self._shared(work, ("renew", login.access_token))
+
+    async def sign_in(self, challenge: Challenge | None, before: Login | None) -> Login:
+        """Sign in; together with all others who want the same."""
+
+        async def work(fetch: Fetch) -> Login:
+            hint = challenge.resource_metadata if challenge is not None else None
+            found = await discover(fetch, self.server, hint, issuer=self.settings.issuer)
+            return await sign_in(self.settings, fetch, self.server, found, challenge, before)
+
+        login = await self._shared(work, ("sign in", *(challenge.scopes if challenge else ())))
+        assert login is not None
+        return login
+
+    async def still_issued_by(self, issuer: str, challenge: Challenge | None) -> bool:
+        """Tell whether the server still takes the tokens of an issuer."""
+        hint = challenge.resource_metadata if challenge is not None else None
+        async with self._fetching() as fetch:
+            found = await discover(fetch, self.server, hint, issuer=self.settings.issuer)
+        return found.server.issuer == issuer
+
+    def key_of(self, login: Login) -> ProofKey | None:
+        """Return the key that a login's token is bound to."""
+        if login.key is None:
+            return None
+        if self._key is None or self._key[0] != login.access_token:
+            self._key = (login.access_token, ProofKey(login.key))
+        return self._key[1]
+
+    def _fetching(self) -> AbstractAsyncContextManager[Fetch]:
+        named = frozenset(URL(one).host or "" for one in (self.settings.issuer,) if one is not None)
+        return fetching(self.server, ssl=self._ssl, proxy=self._proxy, named=named)
+
+    async def _shared(self, work: Callable[[Fetch], Awaitable[Login | None]], what: tuple[str, ...]) -> Login | None:
+        """Do something once for all that want it at the same time. Whoever is cancelled leaves the others to it."""
+        flights = _flights(self.settings)
+        key = (str(self.server), *what)
+        task = flights.get(key)
+        if task is None:
+
+            async def fly() -> Login | None:
+                async with self._fetching() as fetch:
+                    return await work(fetch)
+
+            task = flights[key] = asyncio.get_running_loop().create_task(fly())
+            task.add_done_callback(lambda done: _landed(flights, key, done))
+        return await asyncio.shield(task)
+
+
+_Flights = dict[tuple[str, ...], "asyncio.Task[Login | None]"]
+_in_flight: WeakKeyDictionary[OAuth, WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights]] = WeakKeyDictionary()
+
+
+def _flights(settings: OAuth) -> _Flights:
+    """Return what is under way for a set-up in this event loop."""
+    loops = _in_flight.setdefault(settings, WeakKeyDictionary())
+    return loops.setdefault(asyncio.get_running_loop(), {})
+
+
+def _landed(flights: _Flights, key: tuple[str, ...], done: asyncio.Task[Login | None]) -> None:
+    flights.pop(key, None)
+    if not done.cancelled():
+        # Whoever waited may be gone: then nobody reads what went wrong.
+        done.exception()
+
+
+def _as_http(server: URL) -> URL:
+    scheme = {"ws": "http", "wss": "https"}.get(server.scheme)
+    return server if scheme is None else URL(str(server).replace(server.scheme, scheme, 1))
+
+
+class _Entering:
+    """One request of somebody who signs in."""
+
+    def __init__(self, access: SignedIn) -> None:
+        self._access = access
+        self._sent: Login | None = None
+        self._tries = 0
+        self._sign_ins = 0
+        self._nonces = 0
+        self._renewed = False
+        self._met: frozenset[str] = frozenset()
+        """Scopes that a person was asked for in this request."""
+        self._why: str | None = None
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """See ``Entry.headers``."""
+        if origin_of(URL(url)) != origin_of(self._access.server):
+            return {}
+        try:
+            self._sent = login = await self._access.fresh()
+        except Unauthorized as error:
+            # Not now. What we have may still be good; if not, the server's refusal is told with this.
+            self._why = error.message
+            self._sent = login = await self._access.login()
+        if login is None:
+            return {}
+        headers = {"Authorization": f"{login.token_type} {login.access_token}"}
+        key = self._access.key_of(login)
+        if key is not None:
+            headers["DPoP"] = key.proof(method, url, token=login.access_token, nonce=self._access.nonce)
+        return headers
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """See ``Entry.answered``: a server may hand out the next nonce with any answer."""
+        nonce = headers.get("DPoP-Nonce")
+        if nonce is not None and len(nonce) <= 1024:
+            self._access.nonce = nonce
+
+    def why(self, status: int) -> str | None:
+        """See ``Entry.why``."""
+        return self._why
+
+    async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
+        """See ``Entry.refused``."""
+        self._tries += 1
+        if self._tries >= _MAX_TRIES:
+            return False
+        challenge = oauth_challenge(read_challenges(lines))
+        if challenge is not None and challenge.error == "use_dpop_nonce":
+            self._nonces += 1
+            return self._nonces <= 2 and "DPoP-Nonce" in headers
+        if status == 403:
+            return await self._step_up(challenge, ask=ask)
+        if self._sign_ins:
+            self._why = "it refuses the token that was just obtained for it"
+            return False
+        current = await self._access.login()
+        if current is not None and (self._sent is None or current.access_token != self._sent.access_token):
+            # Somebody else signed in, or renewed the login, while this request was on its way.
+            return True
+        return await self._renew(challenge) or await self._sign_in(challenge, ask=ask)
+
+    async def _renew(self, challenge: Challenge | None) -> bool:
+        """Renew the login that the server no longer takes, if its issuer is still the server's."""
+        sent = self._sent
+        if sent is None or sent.refresh_token is None or self._renewed:
+            return False
+        self._renewed = True
+        if not await self._access.still_issued_by(sent.metadata.issuer, challenge):
+            return False
+        return await self._access.renewed(sent) is not None
+
+    async def _step_up(self, challenge: Challenge | None, *, ask: bool) -> bool:
+        """Ask for the scopes that are missing, with all that were asked for before; once for each challenge."""
+        if challenge is None or challenge.error != "insufficient_scope":
+            return False
+        missing = shown_scopes(challenge.scopes)
+        if not challenge.scopes or set(challenge.scopes) <= self._met:
+            self._why = f"it wants the scope {missing}, and still does after a sign-in that asked for it"
+            return False
+        if self._sign_ins >= MAX_SIGN_INS:
+            self._why = f"it wants the scope {missing} as well, after {self._sign_ins} sign-ins for one request"
+            return False
+        self._why = f"it wants the scope {missing}"
+        return await self._sign_in(challenge, ask=ask)
+
+    async def _sign_in(self, challenge: Challenge | None, *, ask: bool) -> bool:
+        grant = self._access.settings.grant
+        if (grant is None or grant.needs_person) and not ask:
+            self._why = "it wants a login"
+            return False
+        self._sign_ins += 1
+        login = await self._access.sign_in(challenge, self._sent or await self._access.login())
+        self._met = frozenset(union(login.asked, challenge.scopes if challenge is not None else ()))
+        self._why = None
+        return True

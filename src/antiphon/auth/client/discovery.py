@@ -1,0 +1,188 @@
+"""Who signs us in: from a server that let nobody in to the metadata of its authorization server.
+
+Owns the order of places (2026-07-28 basic/authorization, "Authorization Server Discovery"), and what must hold of what
+is found there. The functions are plain; ``Discovery`` fetches.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import Struct
+from yarl import URL
+
+from antiphon.auth.client.addresses import checked_address, origin_of, shown
+from antiphon.auth.client.fetch import Fetch
+from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, read_document
+from antiphon.errors import RemoteProtocolError, Unauthorized
+
+__all__ = ["Found", "check_server", "covers", "discover", "fallback", "resource_places", "server_places"]
+
+D = TypeVar("D", ResourceMetadata, ServerMetadata)
+
+_RESOURCE = "/.well-known/oauth-protected-resource"
+_OAUTH = "/.well-known/oauth-authorization-server"
+_OPENID = "/.well-known/openid-configuration"
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """Who signs us in, and to what."""
+
+    server: ServerMetadata
+    """The authorization server."""
+    resource: str | None
+    """What a token is for, exactly as the server names it; ``None`` for a server of 2025-03-26, which names none."""
+    scopes: tuple[str, ...] | None = None
+    """What the resource says it knows, for basic use."""
+    wants_dpop: bool = False
+    is_described: bool = True
+    """Whether there was metadata; without, the endpoints are those that 2025-03-26 takes for granted."""
+
+
+def resource_places(url: URL, hint: str | None) -> list[str]:
+    """List where the description of a protected resource may be, in order (RFC 9728, sections 3.1 and 5.1).
+
+    ``hint``: what the server's challenge named.
+    """
+    root = str(url.origin())
+    path = url.raw_path.rstrip("/")
+    places = [hint] if hint is not None else []
+    places += [f"{root}{_RESOURCE}{path}", f"{root}{_RESOURCE}"]
+    return list(dict.fromkeys(places))
+
+
+def server_places(issuer: str) -> list[str]:
+    """List where the metadata of an authorization server may be, in order (RFC 8414, sections 3.1 and 5)."""
+    url = URL(issuer, encoded=True)
+    root, path = str(url.origin()), url.raw_path.rstrip("/")
+    if not path:
+        return [f"{root}{_OAUTH}", f"{root}{_OPENID}"]
+    return [f"{root}{_OAUTH}{path}", f"{root}{_OPENID}{path}", f"{root}{path}{_OPENID}"]
+
+
+def covers(resource: str, url: URL) -> bool:
+    """Tell whether a token for ``resource`` is meant for a server: the same origin, and its path or one above it."""
+    try:
+        read = URL(resource, encoded=True)
+        same = origin_of(read) == origin_of(url)
+    except ValueError:
+        return False
+    if not same or read.query_string or read.fragment:
+        return False
+    above = read.raw_path.rstrip("/")
+    path = url.raw_path.rstrip("/")
+    return path == above or path.startswith(f"{above}/")
+
+
+def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
+    """See that the metadata is the issuer's own (RFC 8414, section 3.3), and its endpoints can be spoken to.
+
+    Raises:
+        Unauthorized: it is not; the message says why.
+    """
+    if metadata.issuer != issuer:
+        raise Unauthorized(
+            f"signing in was stopped: {where} is the metadata of {_quoted(metadata.issuer)}, not of {_quoted(issuer)}"
+        )
+    for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint", "device_authorization_endpoint"):
+        address: str | None = getattr(metadata, name)
+        if address:
+            checked_address(address, f"the {name} of {issuer}")
+    if not metadata.token_endpoint:
+        raise Unauthorized(f"signing in was stopped: {where} names no token_endpoint")
+
+
+def fallback(url: URL) -> ServerMetadata:
+    """Return the endpoints that 2025-03-26 takes for granted of a server without metadata."""
+    root = str(url.origin())
+    return ServerMetadata(
+        issuer=root,
+        authorization_endpoint=f"{root}/authorize",
+        token_endpoint=f"{root}/token",
+        registration_endpoint=f"{root}/register",
+    )
+
+
+async def discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None = None) -> Found:
+    """Find out who signs us in to the server at ``url``. ``issuer``: the only one that is acceptable.
+
+    Raises:
+        Unauthorized: nobody that may be trusted, and why.
+    """
+    described = await _resource(fetch, url, hint)
+    if described is None:
+        return await _undescribed(fetch, url, issuer)
+    if not covers(described.resource, url):
+        raise Unauthorized(
+            f"signing in was stopped: {shown(url)} says that tokens for it are for {_quoted(described.resource)}, "
+            "which is another server"
+        )
+    chosen = _choose(described, url, issuer)
+    return Found(
+        server=await _server(fetch, chosen),
+        resource=described.resource,
+        scopes=None if described.scopes_supported is None else tuple(described.scopes_supported),
+        wants_dpop=described.dpop_bound_access_tokens_required,
+    )
+
+
+def _choose(described: ResourceMetadata, url: URL, issuer: str | None) -> str:
+    """Choose among the authorization servers of a resource: the one that was set, else its first."""
+    offered = described.authorization_servers
+    if issuer is not None:
+        if issuer not in offered:
+            raise Unauthorized(
+                f"signing in was stopped: {shown(url)} is no longer signed in to at {issuer}, for which the client "
+                f"was set up, but at {', '.join(map(_quoted, offered[:3])) or 'none'}"
+            )
+        return issuer
+    if not offered:
+        raise Unauthorized(f"{shown(url)} wants a login, but names no authorization server")
+    return offered[0]
+
+
+async def _resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:
+    for place in resource_places(url, hint):
+        data = await fetch.document(checked_address(place, "where the server describes itself"))
+        if data is not None:
+            return _read(data, ResourceMetadata, place)
+    return None
+
+
+async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
+    checked_address(issuer, "the authorization server")
+    for place in server_places(issuer):
+        data = await fetch.document(checked_address(place, "the metadata of the authorization server"))
+        if data is not None:
+            metadata = _read(data, ServerMetadata, place)
+            check_server(metadata, issuer, place)
+            return metadata
+    raise Unauthorized(f"signing in was stopped: {_quoted(issuer)} does not say how (no metadata in any of its places)")
+
+
+async def _undescribed(fetch: Fetch, url: URL, issuer: str | None) -> Found:
+    """Go by what was set, or else as 2025-03-26 has it: the server itself signs in, at the root of its origin."""
+    if issuer is not None:
+        return Found(server=await _server(fetch, issuer), resource=str(url.with_query(None)))
+    root = str(url.origin())
+    place = f"{root}{_OAUTH}"
+    data = await fetch.document(checked_address(place, "the metadata of the server"))
+    if data is None:
+        checked_address(root, "the server")
+        return Found(server=fallback(url), resource=None, is_described=False)
+    metadata = _read(data, ServerMetadata, place)
+    # It was found by the server's own origin: a slash at the end is all that it may add.
+    check_server(metadata, metadata.issuer if metadata.issuer == f"{root}/" else root, place)
+    return Found(server=metadata, resource=None)
+
+
+def _read(data: bytes, kind: type[D], place: str) -> D:
+    try:
+        return read_document(data, kind, place)
+    except RemoteProtocolError as error:
+        raise Unauthorized(f"signing in was stopped: {error}") from None
+
+
+def _quoted(text: str) -> str:
+    """Return an address of a stranger's as it may be shown."""
+    return "".join(one for one in text[:200] if one.isprintable())

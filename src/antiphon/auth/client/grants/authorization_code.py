@@ -1,0 +1,184 @@
+"""A person signs in with a browser (OAuth 2.1, section 4.1; 2026-07-28 basic/authorization).
+
+Owns the address that the browser is sent to, and the checks of what comes back: the state is ours, the issuer is the
+one that was asked (RFC 9207), and only then is the code used, or an error even read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from antiphon.auth.client.addresses import checked_address
+from antiphon.auth.client.exchange import TokenAnswer
+from antiphon.auth.client.grants.kinds import Wanted
+from antiphon.auth.client.scopes import OFFLINE
+from antiphon.auth.metadata import ServerMetadata
+from antiphon.errors import Unauthorized
+
+__all__ = ["AuthorizationCode", "Expected", "authorization_address", "check_pkce", "code_in", "read_redirect"]
+
+MAX_ADDRESS = 16 * 1024
+"""Characters of the address a browser comes back with."""
+
+_WORD = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
+
+class Expected(Struct, frozen=True, kw_only=True):
+    """What is remembered of one request until the browser comes back; used once."""
+
+    state: str
+    verifier: str
+    issuer: str
+    redirect_uri: str
+
+    @classmethod
+    def make(cls, issuer: str, redirect_uri: str) -> Expected:
+        """Make the secrets of one request."""
+        return cls(
+            state=secrets.token_urlsafe(32),
+            verifier=secrets.token_urlsafe(64),
+            issuer=issuer,
+            redirect_uri=redirect_uri,
+        )
+
+    @property
+    def challenge(self) -> str:
+        """The S256 challenge of the verifier (RFC 7636, section 4.2)."""
+        digest = hashlib.sha256(self.verifier.encode()).digest()
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+    def __repr__(self) -> str:
+        return f"Expected({self.issuer})"
+
+
+def check_pkce(server: ServerMetadata) -> None:
+    """See that the authorization server checks who redeems a code (2026-07-28, "Authorization Code Protection").
+
+    Raises:
+        Unauthorized: it does not say so, and then it must not be used.
+    """
+    if "S256" not in (server.code_challenge_methods_supported or ()):
+        raise Unauthorized(
+            f"signing in was stopped: {server.issuer} does not say that it knows PKCE with S256, so that a code that "
+            "is caught on its way could be used by others"
+        )
+
+
+def authorization_address(
+    server: ServerMetadata, client_id: str, expected: Expected, *, scope: str | None, resource: str | None
+) -> str:
+    """Write the address at which a person signs in. What its query holds already, stays."""
+    checked_address(server.authorization_endpoint or "", "the authorization_endpoint")
+    parts = urlsplit(server.authorization_endpoint or "")
+    query = [
+        *parse_qsl(parts.query, keep_blank_values=True),
+        ("response_type", "code"),
+        ("client_id", client_id),
+        ("redirect_uri", expected.redirect_uri),
+        ("state", expected.state),
+        ("code_challenge", expected.challenge),
+        ("code_challenge_method", "S256"),
+    ]
+    if scope is not None:
+        query.append(("scope", scope))
+        if OFFLINE in scope.split():
+            # OpenID Connect Core, section 11: without it, the scope is to be ignored.
+            query.append(("prompt", "consent"))
+    if resource is not None:
+        query.append(("resource", resource))
+    return urlunsplit(parts._replace(query=urlencode(query), fragment=""))
+
+
+def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
+    """Read the address a browser came back with.
+
+    Raises:
+        Unauthorized: it is not where the browser was sent back to, or a parameter comes twice.
+    """
+    try:
+        parts, own = urlsplit(address.strip()[:MAX_ADDRESS]), urlsplit(redirect_uri)
+        same = (parts.scheme, parts.netloc, parts.path) == (own.scheme, own.netloc, own.path)
+        pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=64)
+    except ValueError:
+        raise Unauthorized("signing in failed: what came back is no address") from None
+    if not same:
+        raise Unauthorized(f"signing in failed: the address that came back does not begin with {redirect_uri}")
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise Unauthorized("signing in failed: the address that came back names something twice")
+    return dict(pairs)
+
+
+def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadata) -> str:
+    """Check what came back and return the code in it.
+
+    Raises:
+        Unauthorized: it is not the answer to our request, comes from another issuer, or is a refusal.
+    """
+    if not hmac.compare_digest(answer.get("state", "").encode(), expected.state.encode()):
+        raise Unauthorized("signing in was stopped: what came back is not the answer to what was asked")
+    issuer = answer.get("iss")
+    if issuer is None and server.authorization_response_iss_parameter_supported:
+        raise Unauthorized(f"signing in was stopped: the answer does not say that it is of {expected.issuer}")
+    # "Clients MUST NOT apply ... normalization": text against text. On a mismatch nothing of the answer is shown.
+    if issuer is not None and issuer != expected.issuer:
+        raise Unauthorized(f"signing in was stopped: the answer is of another issuer than {expected.issuer}")
+    error = answer.get("error")
+    if error is not None:
+        said = error if _WORD.fullmatch(error) else "an error"
+        told = ": it was declined" if error == "access_denied" else f" refused with {said}"
+        raise Unauthorized(f"signing in failed: {expected.issuer}{told}")
+    code = answer.get("code", "")
+    if not code:
+        raise Unauthorized("signing in failed: what came back holds no code")
+    return code
+
+
+class AuthorizationCode:
+    """Signs in with a browser. ``show``: shows a page to a person and returns the address it ended at.
+
+    ``check``: whether the authorization server has to say that it knows PKCE; one of 2025-03-26 cannot.
+    """
+
+    name = "browser"
+    grant_type = "authorization_code"
+    needs_person = True
+
+    def __init__(
+        self, show: Callable[[str], Awaitable[str]], redirect_uri: str, *, timeout: float, check: bool = True
+    ) -> None:
+        self._show = show
+        self._redirect_uri = redirect_uri
+        self._timeout = timeout
+        self._check = check
+
+    async def obtain(self, wanted: Wanted) -> TokenAnswer:
+        """See ``Grant.obtain``."""
+        server, client_id = wanted.endpoint.server, wanted.endpoint.identity.client_id
+        if self._check:
+            check_pkce(server)
+        expected = Expected.make(server.issuer, self._redirect_uri)
+        address = authorization_address(server, client_id, expected, scope=wanted.scope, resource=wanted.resource)
+        try:
+            async with asyncio.timeout(self._timeout):
+                ended = await self._show(address)
+        except TimeoutError:
+            raise Unauthorized(f"signing in failed: nobody did so within {self._timeout:g} s") from None
+        code = code_in(read_redirect(ended, self._redirect_uri), expected, server)
+        return await wanted.endpoint.request(
+            {
+                "grant_type": self.grant_type,
+                "code": code,
+                "redirect_uri": self._redirect_uri,
+                "code_verifier": expected.verifier,
+                "resource": wanted.resource,
+            }
+        )

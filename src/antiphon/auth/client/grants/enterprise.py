@@ -1,0 +1,77 @@
+"""Enterprise-managed authorization: the company's identity provider vouches for a person (ext-auth; SEP-990).
+
+Owns the two exchanges: a token of the identity provider's for a statement meant for the authorization server (RFC
+8693), and that for an access token (RFC 7523).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from antiphon.auth.client.exchange import ClientIdentity, TokenAnswer
+from antiphon.auth.client.grants.jwt_bearer import JWT_BEARER
+from antiphon.auth.client.grants.kinds import Wanted
+from antiphon.auth.metadata import ServerMetadata
+from antiphon.errors import Unauthorized
+
+__all__ = ["EnterpriseManaged"]
+
+_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+_ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+_ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
+
+
+class EnterpriseManaged:
+    """Sign in by the login that a person has at their company.
+
+    Args:
+        token_endpoint: URL at the identity provider.
+        identity_token: async function that returns the person's ID token.
+        client_id: of this program at the identity provider; none by default.
+        client_secret: of that client; none by default.
+        subject_token_type: what kind of token that is; an OpenID Connect ID token by default.
+    """
+
+    name = "enterprise-managed"
+    grant_type = JWT_BEARER
+    needs_person = False
+
+    def __init__(
+        self,
+        *,
+        token_endpoint: str,
+        identity_token: Callable[[], Awaitable[str]],
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        subject_token_type: str = _ID_TOKEN,
+    ) -> None:
+        self.token_endpoint = token_endpoint
+        self._identity_token = identity_token
+        self._client = ClientIdentity(client_id=client_id or "", secret=client_secret)
+        self._kind = subject_token_type
+
+    async def obtain(self, wanted: Wanted) -> TokenAnswer:
+        """See ``Grant.obtain``."""
+        assertion = await self._statement(wanted)
+        return await wanted.endpoint.request(
+            {"grant_type": JWT_BEARER, "assertion": assertion, "scope": wanted.scope, "resource": wanted.resource}
+        )
+
+    async def _statement(self, wanted: Wanted) -> str:
+        """Have the identity provider state to this authorization server, and to no other, who is asking for what."""
+        provider = ServerMetadata(issuer="the identity provider", token_endpoint=self.token_endpoint)
+        endpoint = wanted.endpoint.at(provider, self._client)
+        answer = await endpoint.request(
+            {
+                "grant_type": _EXCHANGE,
+                "requested_token_type": _ID_JAG,
+                "audience": wanted.endpoint.server.issuer,
+                "resource": wanted.resource,
+                "scope": wanted.scope,
+                "subject_token": await self._identity_token(),
+                "subject_token_type": self._kind,
+            }
+        )
+        if answer.raw.get("issued_token_type") != _ID_JAG:
+            raise Unauthorized("signing in was stopped: the identity provider gave a token of another kind")
+        return answer.access_token

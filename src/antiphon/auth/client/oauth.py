@@ -1,0 +1,107 @@
+"""``OAuth``: what a user sets about signing in. How it is done is the business of the other modules."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from antiphon.auth.client.grants.kinds import Grant
+from antiphon.auth.client.store import LoginStore, MemoryLogins
+from antiphon.errors import ConfigError
+
+__all__ = ["Auth", "OAuth", "OpenPage"]
+
+OpenPage = Callable[[str], Awaitable[str | None]]
+"""Shows a person the page at an address. Returns ``None`` if the browser will come back to this machine by itself, or
+the address at which it ended."""
+
+PATIENCE = 300.0
+"""Seconds a person has to sign in."""
+
+_NAME = "Antiphon"
+
+
+class OAuth:
+    """Sign in at the authorization server that a server names: ``Client(url, auth=OAuth())``.
+
+    With no name given, the client registers itself.
+
+    Args:
+        client_id: of a client that was registered with the authorization server beforehand.
+        client_secret: of that client.
+        private_key: PEM; proves who the client is instead of a secret.
+        algorithm: what ``private_key`` signs with; ``"ES256"`` by default.
+        client_metadata_url: where the client describes itself (an https URL with a path); used if the authorization
+            server supports such documents.
+        issuer: the only authorization server to accept, and the one that ``client_id`` belongs to; by default the
+            first that the server names.
+        scopes: what to ask for; by default what the server names.
+        grant: how tokens are obtained; by default a person signs in with a browser.
+        dpop: whether tokens are bound to a key of ours; by default (``None``) if the server asks for it.
+        redirect_uri: where the browser returns to, if that was registered beforehand, for example
+            ``http://localhost:3000/callback``; by default a free port of this machine.
+        open_page: async function that shows a page to a person; by default the system's browser.
+        store: keeps logins; by default they last as long as this object.
+        client_name: what a person reads when asked for consent.
+        timeout: seconds a person has to sign in.
+
+    Raises:
+        ConfigError: two of these do not go together.
+    """
+
+    def __init__(
+        self,
+        *,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        private_key: str | None = None,
+        algorithm: str = "ES256",
+        client_metadata_url: str | None = None,
+        issuer: str | None = None,
+        scopes: Sequence[str] | None = None,
+        grant: Grant | None = None,
+        dpop: bool | None = None,
+        redirect_uri: str | None = None,
+        open_page: OpenPage | None = None,
+        store: LoginStore | None = None,
+        client_name: str = _NAME,
+        timeout: float = PATIENCE,
+    ) -> None:
+        if client_id is None and (client_secret is not None or private_key is not None):
+            raise ConfigError("OAuth: a client_secret or a private_key is of a client: give its client_id")
+        if isinstance(scopes, str):
+            raise ConfigError("OAuth: scopes is a list of scopes, not one text")
+        if client_metadata_url is not None and not _is_document(client_metadata_url):
+            raise ConfigError("OAuth: client_metadata_url has to be an https address with a path")
+        self.client_id = client_id
+        self.client_secret = client_secret
+        self.private_key = private_key
+        self.algorithm = algorithm
+        self.client_metadata_url = client_metadata_url
+        self.issuer = issuer
+        self.scopes = None if scopes is None else tuple(scopes)
+        self.grant = grant
+        self.dpop = dpop
+        self.redirect_uri = redirect_uri
+        self.open_page = open_page
+        self.store: LoginStore = MemoryLogins() if store is None else store
+        self.client_name = client_name
+        self.timeout = timeout
+
+    def __repr__(self) -> str:
+        return f"OAuth({self.label})"
+
+    @property
+    def label(self) -> str:
+        """What tells logins of differently set up clients to one server apart. Never a secret."""
+        who = self.client_id or self.client_metadata_url or "registered"
+        return who if self.grant is None else f"{who}, {self.grant.name}"
+
+
+def _is_document(url: str) -> bool:
+    scheme, mark, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return scheme == "https" and bool(mark and host and slash and path) and "#" not in url and "@" not in host
+
+
+Auth = str | Callable[[], Awaitable[str]] | OAuth
+"""A token, an async function that gives one, or how to sign in."""

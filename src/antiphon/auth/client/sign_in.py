@@ -1,0 +1,191 @@
+"""One sign-in, from a server that let nobody in to a login that is kept.
+
+Owns the order: who signs us in, what we are called there, what to ask for, the grant, and the record of it. Each step
+has a module of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct
+from yarl import URL
+
+from antiphon.auth.challenge import Challenge
+from antiphon.auth.client.addresses import checked_address, shown
+from antiphon.auth.client.browser import open_browser
+from antiphon.auth.client.discovery import Found
+from antiphon.auth.client.exchange import ClientIdentity, Refused, TokenAnswer
+from antiphon.auth.client.fetch import Fetch
+from antiphon.auth.client.grants.authorization_code import AuthorizationCode
+from antiphon.auth.client.grants.kinds import Grant, Wanted
+from antiphon.auth.client.oauth import OAuth
+from antiphon.auth.client.redirect import Receiver
+from antiphon.auth.client.registration import choose, preregistered, register
+from antiphon.auth.client.scopes import first_scopes, union
+from antiphon.auth.client.store import Login, Registered
+from antiphon.auth.client.token_endpoint import TokenEndpoint
+from antiphon.auth.dpop import ALGORITHM, ProofKey
+from antiphon.errors import Unauthorized
+
+__all__ = ["login_of", "sign_in"]
+
+
+class _Entered(Struct):
+    """A registered client, and where its browser comes back to."""
+
+    identity: ClientIdentity
+    receiver: Receiver | None
+    redirect_uri: str | None
+
+
+async def sign_in(
+    settings: OAuth, fetch: Fetch, server: URL, found: Found, challenge: Challenge | None, before: Login | None
+) -> Login:
+    """Obtain a login and keep it.
+
+    ``challenge``: what the server asked for. ``before``: the login that was not enough, or no longer good.
+
+    Raises:
+        Unauthorized: there is none; the message says why.
+    """
+    moved = before is not None and before.metadata.issuer != found.server.issuer
+    known = None if before is None or moved else before
+    refreshable = settings.grant is None or settings.grant.needs_person
+    scopes = union(
+        known.asked if known is not None else (),
+        first_scopes(settings.scopes, challenge.scopes if challenge else (), found, refreshable=refreshable),
+    )
+    key = _key(settings, found, challenge, known)
+    async with _entered(settings, fetch, found, before) as entered:
+        grant = settings.grant or _browser(settings, entered, found)
+        endpoint = TokenEndpoint(fetch, found.server, entered.identity, key)
+        try:
+            answer = await grant.obtain(Wanted(endpoint=endpoint, resource=found.resource, scopes=scopes))
+        except Refused as refused:
+            if refused.error in ("invalid_client", "unauthorized_client"):
+                # It no longer knows the client that it registered: the next sign-in registers another.
+                await settings.store.change(lambda kept: kept.unregister(found.server.issuer))
+            raise
+    login = login_of(
+        answer, server=server, label=settings.label, found=found, identity=entered.identity, asked=scopes, key=key
+    )
+    await settings.store.change(lambda kept: kept.put(login))
+    return login
+
+
+def login_of(
+    answer: TokenAnswer,
+    *,
+    server: URL,
+    label: str,
+    found: Found,
+    identity: ClientIdentity,
+    asked: Sequence[str],
+    key: ProofKey | None,
+) -> Login:
+    """Write down what was granted."""
+    now = time.time()
+    return Login(
+        server=shown(server),
+        label=label,
+        metadata=found.server,
+        resource=found.resource,
+        identity=identity,
+        access_token=answer.access_token,
+        token_type=answer.token_type,
+        expires_at=None if answer.expires_in is None else now + answer.expires_in,
+        refresh_token=answer.refresh_token,
+        scopes=tuple(asked) if answer.scopes is None else answer.scopes,
+        asked=tuple(asked),
+        key=None if key is None else key.exported(),
+        obtained_at=now,
+    )
+
+
+def _key(settings: OAuth, found: Found, challenge: Challenge | None, known: Login | None) -> ProofKey | None:
+    """Choose the key that the token is to be bound to, if it is.
+
+    Raises:
+        Unauthorized: it has to be, and the authorization server does not know how.
+    """
+    asked = found.wants_dpop or (challenge is not None and challenge.scheme == "dpop")
+    if settings.dpop is False or not (settings.dpop or asked):
+        return None
+    algorithms = found.server.dpop_signing_alg_values_supported
+    if algorithms is not None and ALGORITHM not in algorithms:
+        raise Unauthorized(f"signing in was stopped: {found.server.issuer} takes no DPoP proofs signed by {ALGORITHM}")
+    if algorithms is None and not (settings.dpop or found.wants_dpop):
+        return None
+    return ProofKey(known.key) if known is not None and known.key is not None else ProofKey()
+
+
+@asynccontextmanager
+async def _entered(settings: OAuth, fetch: Fetch, found: Found, before: Login | None) -> AsyncGenerator[_Entered]:
+    """Be known to the authorization server, and ready for the browser to come back, if one is needed."""
+    choice = choose(settings, found.server)
+    kept = await _kept(settings, found) if choice == "dynamic" else None
+    if choice == "preregistered":
+        identity = preregistered(settings, found.server, None if before is None else before.metadata.issuer)
+    elif choice == "document":
+        identity = ClientIdentity(client_id=settings.client_metadata_url or "", method="none")
+    else:
+        identity = None if kept is None else kept.identity
+    receiver, redirect_uri, is_same = await _receiver(settings, identity)
+    try:
+        if identity is None or not is_same:
+            made = await register(fetch, settings, found.server, redirect_uri)
+            await settings.store.change(lambda document: document.register(made))
+            identity = made.identity
+        yield _Entered(identity, receiver, redirect_uri)
+    finally:
+        if receiver is not None:
+            await receiver.close()
+
+
+async def _kept(settings: OAuth, found: Found) -> Registered | None:
+    return (await settings.store.read()).registration(found.server.issuer, time.time())
+
+
+async def _receiver(settings: OAuth, identity: ClientIdentity | None) -> tuple[Receiver | None, str | None, bool]:
+    """Listen for the browser. The last value: whether it is where the registration says."""
+    if settings.grant is not None:
+        return None, None, True
+    if settings.redirect_uri is not None:
+        is_same = identity is None or identity.redirect_uri in (None, settings.redirect_uri)
+        if settings.open_page is not None:
+            # Whoever shows the page may bring back the address as well: the port need not be ours.
+            with contextlib.suppress(OSError, ValueError):
+                return await Receiver.open(settings.redirect_uri), settings.redirect_uri, is_same
+            return None, settings.redirect_uri, is_same
+        return await Receiver.open(settings.redirect_uri), settings.redirect_uri, is_same
+    registered = None if identity is None else identity.redirect_uri
+    if registered is not None:
+        with contextlib.suppress(OSError):
+            return await Receiver.open(registered), registered, True
+    receiver = await Receiver.open()
+    return receiver, receiver.redirect_uri, registered is None
+
+
+def _browser(settings: OAuth, entered: _Entered, found: Found) -> Grant:
+    if not found.server.authorization_endpoint:
+        raise Unauthorized(f"signing in was stopped: {found.server.issuer} has no page to sign in at")
+    show_page = settings.open_page or open_browser
+
+    async def show(address: str) -> str:
+        checked_address(address, "the authorization_endpoint")
+        if entered.receiver is not None:
+            # Before the page is opened: whoever is signed in there already is sent back at once.
+            entered.receiver.expect(parse_qs(urlsplit(address).query)["state"][-1])
+        ended = await show_page(address)
+        if ended is not None:
+            return ended
+        if entered.receiver is None:
+            raise Unauthorized("signing in failed: the browser does not come back to this machine")
+        return await entered.receiver.answer()
+
+    return AuthorizationCode(show, entered.redirect_uri or "", timeout=settings.timeout, check=found.is_described)

@@ -1,0 +1,179 @@
+"""Requests to a token endpoint: who we are there, what comes back, and what a refusal means.
+
+Owns client authentication (RFC 6749, section 2.3; RFC 7523, section 2.2), the reading of answers, and the one
+repetition that a DPoP nonce asks for (RFC 9449, section 8).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote_plus
+
+from antiphon.auth.client.addresses import checked_address
+from antiphon.auth.client.exchange import Answer, ClientIdentity, Refused, TokenAnswer
+from antiphon.auth.client.fetch import Fetch
+from antiphon.auth.dpop import ProofKey
+from antiphon.auth.metadata import ServerMetadata
+from antiphon.errors import Unauthorized
+
+__all__ = ["TokenEndpoint", "choose_method", "refusal_of"]
+
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+_ASSERTION_LIFE = 120
+"""Seconds a signed assertion of ours is good for: it is sent at once."""
+
+# RFC 6750, section 2.1: what an access token may consist of. Its length is our own bound: it travels in a header.
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,16384}=*")
+_WORD = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
+
+def choose_method(identity: ClientIdentity, supported: Sequence[str] | None) -> str:
+    """Choose how to say who we are at the token endpoint.
+
+    What the registration says counts; else, of what we can do, the first that the server takes: a secret that it gave
+    and does not want is not sent. A server that lists nothing takes ``client_secret_basic`` (RFC 8414, section 2).
+
+    Raises:
+        Unauthorized: it takes nothing that we can do.
+    """
+    if identity.method is not None:
+        return identity.method
+    can: list[str] = []
+    if identity.private_key is not None:
+        can.append("private_key_jwt")
+    if identity.secret is not None:
+        can += ["client_secret_basic", "client_secret_post"]
+    can.append("none")
+    if len(can) == 1:
+        return "none"
+    chosen = next((one for one in can if supported is None or one in supported), None)
+    if chosen is None:
+        raise Unauthorized(
+            f"signing in was stopped: the authorization server takes none of {', '.join(can)} for {identity.client_id}"
+        )
+    return chosen
+
+
+class TokenEndpoint:
+    """The token endpoint of one authorization server, as one client uses it. ``key``: for tokens bound to it."""
+
+    def __init__(
+        self, fetch: Fetch, server: ServerMetadata, identity: ClientIdentity, key: ProofKey | None = None
+    ) -> None:
+        self.server = server
+        self.identity = identity
+        self.key = key
+        self._fetch = fetch
+
+    def at(self, server: ServerMetadata, identity: ClientIdentity) -> TokenEndpoint:
+        """Return the token endpoint of another server, which knows us by another name, and not our key."""
+        return TokenEndpoint(self._fetch, server, identity)
+
+    async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
+        """Ask for a token; members without a value are left out.
+
+        Raises:
+            Refused: the answer is no.
+            Unreachable: there is no answer.
+        """
+        answer = await self.post(self.server.token_endpoint, form)
+        if answer.status != 200:
+            raise refusal_of(answer, self.server.issuer)
+        return _read(answer, wants_dpop=self.key is not None)
+
+    async def post(self, address: str, form: Mapping[str, str | None]) -> Answer:
+        """Post a form to an endpoint of this server as the client we are; once more where a nonce is wanted."""
+        url = checked_address(address, "the token endpoint")
+        nonce: str | None = None
+        answer: Answer | None = None
+        for _ in range(2):
+            headers, own = self._authentication()
+            if self.key is not None:
+                headers["DPoP"] = self.key.proof("POST", str(url), nonce=nonce)
+            body = {name: value for name, value in {**form, **own}.items() if value is not None}
+            answer = await self._fetch.post(url, body, headers)
+            if answer.status == 200 or answer.json().get("error") != "use_dpop_nonce":
+                break
+            nonce = answer.headers.get("DPoP-Nonce")
+        assert answer is not None
+        return answer
+
+    def _authentication(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the headers and the members of the form that say who we are."""
+        me = self.identity
+        method = choose_method(me, self.server.token_endpoint_auth_methods_supported)
+        if method == "client_secret_basic":
+            pair = f"{quote_plus(me.client_id)}:{quote_plus(me.secret or '')}"
+            return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, {}
+        if method == "client_secret_post":
+            return {}, {"client_id": me.client_id, "client_secret": me.secret or ""}
+        if method == "private_key_jwt" and me.private_key is not None:
+            return {}, {"client_assertion_type": _ASSERTION, "client_assertion": self._assertion(me.private_key)}
+        if method == "none":
+            return {}, {"client_id": me.client_id}
+        raise Unauthorized(f"signing in was stopped: {me.client_id} would have to prove itself by {_plain(method)}")
+
+    def _assertion(self, private_key: str) -> str:
+        """Sign who we are (RFC 7523, section 3). The audience is the issuer, so that no other server can use it."""
+        from joserfc import jwt
+        from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+        me = self.identity
+        now = int(time.time())
+        claims = {
+            "iss": me.client_id,
+            "sub": me.client_id,
+            "aud": self.server.issuer,
+            "iat": now,
+            "exp": now + _ASSERTION_LIFE,
+            "jti": os.urandom(16).hex(),
+        }
+        kinds = {"ES": ECKey, "RS": RSAKey, "PS": RSAKey, "Ed": OKPKey}
+        try:
+            key = kinds[me.algorithm[:2]].import_key(private_key)
+            return jwt.encode({"alg": me.algorithm, "typ": "JWT"}, claims, key, algorithms=[me.algorithm])
+        except Exception as error:
+            # What is wrong with a key may quote it.
+            kind = type(error).__name__
+            raise Unauthorized(f"signing in was stopped: the private key cannot sign {me.algorithm} ({kind})") from None
+
+
+def refusal_of(answer: Answer, issuer: str) -> Refused:
+    """Say what an authorization server refused, without its prose: only the code, which is one of a known form."""
+    error = answer.json().get("error")
+    code = error if isinstance(error, str) and _WORD.fullmatch(error) else ""
+    said = code or f"HTTP {answer.status}"
+    return Refused(f"signing in failed: {_plain(issuer)} refused with {said}", error=code)
+
+
+def _read(answer: Answer, *, wants_dpop: bool) -> TokenAnswer:
+    said = answer.json()
+    token, kind = said.get("access_token"), said.get("token_type")
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token) or not isinstance(kind, str):
+        raise Unauthorized("signing in failed: the authorization server answered without a token that can be sent")
+    if kind.lower() not in (("dpop",) if wants_dpop else ("bearer", "dpop", "n_a")):
+        raise Unauthorized(
+            "signing in was stopped: the token is not bound to our key, as it has to be"
+            if wants_dpop
+            else "signing in failed: the token is of a kind that is not known"
+        )
+    lasts, refresh, scope = said.get("expires_in"), said.get("refresh_token"), said.get("scope")
+    if isinstance(lasts, str) and lasts.isascii() and lasts.isdigit() and len(lasts) < 12:
+        lasts = int(lasts)
+    return TokenAnswer(
+        access_token=token,
+        token_type="DPoP" if wants_dpop else "Bearer",
+        expires_in=max(0.0, float(lasts)) if isinstance(lasts, int | float) else None,
+        refresh_token=refresh if isinstance(refresh, str) and 0 < len(refresh) <= 16384 else None,
+        scopes=tuple(scope.split())[:256] if isinstance(scope, str) else None,
+        raw=said,
+    )
+
+
+def _plain(text: str) -> str:
+    return "".join(one for one in text[:200] if one.isprintable())

@@ -1,0 +1,63 @@
+"""The documents in which servers describe how to sign in, as far as we use them.
+
+Owns their types and their reading: RFC 9728 (a protected resource), RFC 8414 and OpenID Connect Discovery (an
+authorization server). What of them may be believed is ``client.discovery``'s business.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from antiphon.errors import RemoteProtocolError
+
+__all__ = ["ResourceMetadata", "ServerMetadata", "read_document"]
+
+Text = Annotated[str, Meta(max_length=4096)]
+Names = Annotated[list[Annotated[str, Meta(max_length=512)]], Meta(max_length=1024)]
+
+
+class ResourceMetadata(Struct, frozen=True, kw_only=True):
+    """What a protected resource says of itself (RFC 9728, section 2)."""
+
+    resource: Text
+    authorization_servers: Annotated[list[Text], Meta(max_length=64)] = []
+    scopes_supported: Names | None = None
+    resource_name: Text | None = None
+    dpop_bound_access_tokens_required: bool = False
+
+
+class ServerMetadata(Struct, frozen=True, kw_only=True):
+    """What an authorization server says of itself (RFC 8414, section 2)."""
+
+    issuer: Text
+    token_endpoint: Text = ""
+    authorization_endpoint: Text | None = None
+    registration_endpoint: Text | None = None
+    device_authorization_endpoint: Text | None = None
+    revocation_endpoint: Text | None = None
+    scopes_supported: Names | None = None
+    grant_types_supported: Names | None = None
+    code_challenge_methods_supported: Names | None = None
+    token_endpoint_auth_methods_supported: Names | None = None
+    token_endpoint_auth_signing_alg_values_supported: Names | None = None
+    dpop_signing_alg_values_supported: Names | None = None
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+
+
+D = TypeVar("D", ResourceMetadata, ServerMetadata)
+
+
+def read_document(data: bytes, kind: type[D], where: str) -> D:
+    """Decode a document.
+
+    Raises:
+        RemoteProtocolError: it is not one; the message says ``where`` it was.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"{where} is no description of a server as OAuth has it: {error}") from None

@@ -1,0 +1,37 @@
+"""The reading of the documents in which servers describe how to sign in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, read_document
+from antiphon.errors import RemoteProtocolError
+
+
+def test_what_is_not_known_is_passed_over():
+    """These documents have dozens of members."""
+    data = json.dumps({"issuer": "https://a", "token_endpoint": "https://a/t", "claims_supported": [1], "x": {}})
+    assert read_document(data.encode(), ServerMetadata, "there").token_endpoint == "https://a/t"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        json.dumps({"resource": 1}).encode(),
+        json.dumps({"resource": "a", "authorization_servers": ["x"] * 1000}).encode(),
+        json.dumps({"resource": "a" * 10_000}).encode(),
+        json.dumps({"resource": "a", "scopes_supported": ["s" * 1000]}).encode(),
+    ],
+)
+def test_what_is_no_such_document_or_too_large_is_refused(data):
+    """The message says where it was."""
+    with pytest.raises(RemoteProtocolError, match="there"):
+        read_document(data, ResourceMetadata, "there")
