@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select, text, update
 
+from antiphon.errors import ConfigError
 from antiphon.host.store import migrations
 from antiphon.host.store import reviews as questions
+from antiphon.host.store.base import BlockRow, Change
 from antiphon.host.store.chain import GENESIS
-from antiphon.host.store.schema import REVISION, audit_head, metadata, reviews_head
-from tests.host.store.stores import DURABLE, Place
+from antiphon.host.store.schema import OLDEST, REVISION, audit_head, compatible, metadata, reviews_head
+from tests.host.store.stores import DURABLE, Place, hold
 
 
 @pytest.fixture(params=DURABLE)
@@ -37,14 +40,62 @@ async def test_migrations_make_what_the_schema_says(place: Place):
 
 
 async def test_a_store_is_current_after_them(place: Place):
-    """And is left alone then; a store of another version is not current."""
+    """And is left alone then."""
     runner = place.runner()
     assert not await runner.run(migrations.is_current)
     await runner.run(migrations.upgrade)
     assert await runner.run(migrations.is_current)
     await runner.run(migrations.upgrade)
-    await runner.run(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = 'v9999'")))
-    assert not await runner.run(migrations.is_current)
+    await runner.aclose()
+
+
+def upgraded(connection: Connection, *, oldest: str) -> None:
+    """Let a newer release have brought a store up to date, which takes code of a revision at least."""
+    connection.execute(text("UPDATE alembic_version SET version_num = 'v9999'"))
+    connection.execute(update(compatible).values(oldest=oldest))
+
+
+async def test_a_newer_release_may_leave_an_older_one_its_store(place: Place, caplog: pytest.LogCaptureFixture):
+    """It has added what the older one may pass over: that one starts, works, and heeds what has been decided."""
+    async with place.open() as store:
+        await store.block(BlockRow(identity="command:x", target="x", since=1.0))
+    runner = place.runner()
+    await runner.run(partial(upgraded, oldest=REVISION))
+    await runner.aclose()
+    async with place.open() as store:
+        assert await store.commit(Change(hold=hold())) == "block"
+    assert f"newer release (v9999) than this one ({REVISION})" in caplog.text
+
+
+async def test_a_newer_release_may_take_the_store_from_an_older_one(place: Place):
+    """What it has added decides about requests: the older one says so, and what to do."""
+    runner = place.runner()
+    await runner.run(migrations.upgrade)
+    await runner.run(partial(upgraded, oldest="v9998"))
+    await runner.aclose()
+    async with place.open() as store:
+        with pytest.raises(ConfigError, match=rf"revision v9999.*v9998 or later.*this is {REVISION}.*Update"):
+            await store.blocks("command:x")
+
+
+async def test_a_process_that_runs_already_ends_its_work_on_a_store_that_was_taken(place: Place):
+    """It notices at its next beat, and from then on everything that needs the store is refused."""
+    async with place.open() as store:
+        await store.recover()
+        runner = place.runner()
+        await runner.run(partial(upgraded, oldest="v9998"))
+        await runner.aclose()
+        with pytest.raises(ConfigError, match="v9998 or later"):
+            await store.recover()
+        with pytest.raises(ConfigError, match="v9998 or later"):
+            await store.commit(Change(hold=hold()))
+
+
+async def test_each_upgrade_says_which_code_it_takes(place: Place):
+    """Else a release that raises the bound would leave the one of the release before."""
+    runner = place.runner()
+    await runner.run(migrations.upgrade)
+    assert await runner.run(lambda connection: connection.scalar(select(compatible.c.oldest))) == OLDEST
     await runner.aclose()
 
 

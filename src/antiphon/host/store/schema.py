@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, MetaData, Table, Text
 
 __all__ = [
+    "OLDEST",
     "REVISION",
     "accounts",
     "asks",
@@ -15,6 +16,7 @@ __all__ = [
     "audit_head",
     "blocks",
     "browsers",
+    "compatible",
     "drafts",
     "gathered",
     "grants",
@@ -28,10 +30,24 @@ __all__ = [
     "swept",
 ]
 
-REVISION = "v0007"
+REVISION = "v0008"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
+OLDEST = "v0008"
+"""The oldest revision whose code may work with these tables.
+
+It has to heed whatever decides about a request: blocks, permissions that are held back, reservations. A migration that
+adds only what older code may pass over leaves this as it is; one that adds more raises it to itself."""
+
 metadata = MetaData()
+
+compatible = Table(
+    "compatible",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("oldest", Text, nullable=False),
+)
+"""One row: ``OLDEST`` of the release that made the tables what they are."""
 
 hosts = Table(
     "hosts",

@@ -95,6 +95,8 @@ class SqlStore:
         self._opening = asyncio.Lock()
         self._heart: asyncio.Task[None] | None = None
         self._only_read = False
+        self._outdated: ConfigError | None = None
+        """Why nothing is done any more: a newer release has added to the store what we would wrongly pass over."""
 
     async def commit(self, change: Change) -> str | None:
         """See ``base.Store.commit``."""
@@ -300,6 +302,8 @@ class SqlStore:
         return await self._patience.wait(self._runner.run(work, write=False), patience)
 
     async def _open(self) -> None:
+        if self._outdated is not None:
+            raise ConfigError(str(self._outdated))
         if self._heart is not None or self._only_read:
             return
         async with self._opening:
@@ -317,6 +321,12 @@ class SqlStore:
         self._recovered(connection)
 
     def _recovered(self, connection: Connection) -> int:
+        try:
+            # Another process may have brought the store up to date since we opened it.
+            migrations.refuse_newer(connection)
+        except ConfigError as error:
+            self._outdated = error
+            raise
         now = self._clock()
         self._mark = max(now, self._mark + _MARK)
         leftovers.beat(connection, self.host, self._mark)
@@ -328,6 +338,9 @@ class SqlStore:
             try:
                 await self._runner.run(self._recovered)
                 await self._owed.pay()
+            except ConfigError as error:
+                _log.error("%s", error)
+                return
             except Exception as error:
                 # The next one may succeed; a lease that ends costs only that others settle what we hold.
                 _log.warning("the store could not be reached: %s", type(error).__name__)

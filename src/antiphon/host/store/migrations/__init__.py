@@ -5,24 +5,60 @@ Owns bringing a database up to date. What the tables are now is ``schema``.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
-from sqlalchemy import Connection, func, inspect, select, text
+from sqlalchemy import Connection, func, inspect, select, text, update
 
-from antiphon.host.store.schema import REVISION
+from antiphon.errors import ConfigError
+from antiphon.host.store.schema import OLDEST, REVISION, compatible
 
-__all__ = ["is_current", "upgrade"]
+__all__ = ["is_current", "refuse_newer", "revision", "upgrade"]
+
+_log = logging.getLogger("antiphon.host")
 
 _LOCK = 0x616E7469
 """Any number that nobody else has: "anti". SQLite has one writer anyway."""
 
 
 def is_current(connection: Connection) -> bool:
-    """Tell whether nothing is to be done: without Alembic, whose import takes longer than opening a store."""
+    """Tell whether nothing is to be done: without Alembic, whose import takes longer than opening a store.
+
+    Nothing is to be done either where a newer release has added what this one may pass over.
+
+    Raises:
+        ConfigError: a newer release has added what this one would wrongly pass over.
+    """
     if not inspect(connection).has_table("alembic_version"):
         return False
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
-    return list(found) == [REVISION]
+    found = revision(connection)
+    if found <= REVISION:
+        return found == REVISION
+    refuse_newer(connection)
+    _log.warning("the store is of a newer release (%s) than this one (%s), which can work with it", found, REVISION)
+    return True
+
+
+def refuse_newer(connection: Connection) -> None:
+    """Return if this release heeds whatever decides about a request in the store.
+
+    Raises:
+        ConfigError: a newer one has added what this one would wrongly pass over; says what to do.
+    """
+    found = revision(connection)
+    if found <= REVISION:
+        return
+    oldest = connection.scalar(select(compatible.c.oldest))
+    if oldest is None or oldest > REVISION:
+        raise ConfigError(
+            f"the store is of a newer release of antiphon: it is at revision {found}, which takes code of "
+            f"{oldest or found} or later, and this is {REVISION}. Update antiphon here, or use another store"
+        )
+
+
+def revision(connection: Connection) -> str:
+    """Return the newest of the migrations that were made; empty without any."""
+    return max(connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all(), default="")
 
 
 def upgrade(connection: Connection) -> None:
@@ -38,3 +74,4 @@ def upgrade(connection: Connection) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+    connection.execute(update(compatible).values(oldest=OLDEST))
