@@ -22,6 +22,7 @@ PLACES = (
     "antiphon.host",
     "antiphon.host.store",
     "antiphon.auth",
+    "antiphon.gateway",
     "antiphon.testing",
 )
 """The modules that users import from; docs/reference/api.md lists what is in them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from antiphon.host.checks.visible import inert
 from antiphon.host.config.trust import Trust
 from antiphon.wire.origin import describe_target
 
-__all__ = ["Found", "config_paths", "find_entry", "is_own", "read_bytes", "read_config", "shown"]
+__all__ = ["Found", "config_paths", "find_entries", "find_entry", "is_own", "read_bytes", "read_config", "shown"]
 
 _PROJECT = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 """Where projects keep them: Claude Code, VS Code, Cursor."""
@@ -86,14 +86,38 @@ def find_entry(name: str, config: Path | None) -> Found | None:
         data = read_bytes(path)
         servers = read_servers(data, path)
         if name in servers:
-            entry = servers[name]
-            if not is_own(path) and (config is None or variables_in(entry)):
+            if not is_own(path) and (config is None or variables_in(servers[name])):
                 _trusted(path, data, servers)
-            return Found(filled(entry, os.environ, _project(path), f"{path}: {name}"), path)
+            return _found(path, name, servers[name])
         if config is not None:
             known = ", ".join(servers) or "none"
             raise ConfigError(f"{path}: there is no server {name!r} in it; there are: {known}")
     return None
+
+
+def find_entries(files: Sequence[Path]) -> dict[str, Found]:
+    """Return every server of some files, or else of those of ``config_paths`` that exist; the first of a name wins.
+
+    Variables are filled in. Trust is as for ``find_entry``.
+
+    Raises:
+        ConfigError: a file cannot be read, or a variable is not set.
+        Failed: a file is not trusted, and nobody can be asked.
+    """
+    found: dict[str, Found] = {}
+    for path in files or [path for path in config_paths() if path.is_file()]:
+        data = read_bytes(path)
+        servers = read_servers(data, path)
+        if not is_own(path) and (not files or any(variables_in(entry) for entry in servers.values())):
+            _trusted(path, data, servers)
+        for name, entry in servers.items():
+            if name not in found:
+                found[name] = _found(path, name, entry)
+    return found
+
+
+def _found(path: Path, name: str, entry: Entry) -> Found:
+    return Found(filled(entry, os.environ, _project(path), f"{path}: {name}"), path)
 
 
 def shown(servers: Mapping[str, Entry]) -> Iterator[str]:

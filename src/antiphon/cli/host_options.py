@@ -22,7 +22,7 @@ from antiphon.host.config import Config, load_config
 from antiphon.host.config.environment import model_of
 from antiphon.host.configured_host import Configured
 from antiphon.host.models.models import Models
-from antiphon.host.open import queue_in
+from antiphon.host.open import page_over, queue_in
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Reviewer, ReviewItem, ToolItem
 from antiphon.host.store import Store, open_store, usual_store
@@ -75,7 +75,8 @@ def choose_host(
     ``provider`` is ``"echo"``, ``"manual"`` or a vendor, and ``model`` then what the vendor calls it. ``config`` is the
     one configuration file to read. ``store`` is where the host keeps what outlives it, instead of where the
     configuration says; with neither it is the usual file. A person is asked at the terminal; with a store that was
-    named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``. ``soon`` says
+    named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``; with
+    ``review="page"`` on the review page, which opens with the first of them. ``soon`` says
     that there will be questions, so that the usual store is loaded meanwhile. Closing the host closes the store.
 
     Raises:
@@ -93,19 +94,25 @@ def choose_host(
     completes = _provider(configured, provider, model, environ)
     place = store or configured.store
     opened = open_store(place) if place is not None else None
+    kept = opened or usual_store(soon=soon)
     return Configured(
         configured,
         environ,
         provider=completes,
-        reviewer=Defaults() if yes else _reviewer(opened, review, configured),
+        reviewer=Defaults() if yes else _reviewer(opened, kept, review, configured),
         review="never" if yes else None,
-        store=opened or usual_store(soon=soon),
+        store=kept,
         closes_store=True,
     )
 
 
-def _reviewer(store: Store | None, review: ReviewAt | None, config: Config) -> Reviewer:
-    """Choose who is asked: whoever looks into the store where that is wanted, or where nobody sits here."""
+def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config: Config) -> Reviewer:
+    """Choose who is asked: whoever looks into the store where that is wanted, or where nobody sits here.
+
+    ``store``: the one that was named; ``kept``: the one that is used.
+    """
+    if review == "page":
+        return page_over(kept, config)
     # Imported here: a command that asks nobody does not pay for it.
     from antiphon.host.terminal import TerminalReviewer
 

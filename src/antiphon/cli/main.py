@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "demo": "demo.command",
     "serve": "serve",
+    "gateway": "gateway",
     "tools": "tools",
     "call": "call",
     "resources": "resources",

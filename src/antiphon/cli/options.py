@@ -35,8 +35,8 @@ __all__ = [
     "root",
 ]
 
-ReviewAt = Literal["terminal", "queue"]
-"""Where a person is asked: here, or wherever they look into the store."""
+ReviewAt = Literal["terminal", "page", "queue"]
+"""Where a person is asked: here, in the browser, or wherever they look into the store."""
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A field name (RFC 9110, section 5.1)."""
@@ -94,8 +94,8 @@ Review = Annotated[
     ReviewAt | None,
     typer.Option(
         "--review",
-        metavar="terminal|queue",
-        help="Ask at this terminal, or leave questions in the store for antiphon review.",
+        metavar="terminal|page|queue",
+        help="Ask at this terminal, on a page in the browser, or leave questions in the store for antiphon review.",
         show_default=False,
     ),
 ]

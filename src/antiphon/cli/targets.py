@@ -9,12 +9,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from antiphon.cli.config_files import config_paths, find_entry
-from antiphon.client.connection.server_files import Entry
+from antiphon.cli.config_files import Found, config_paths, find_entry
 from antiphon.errors import ConfigError
 from antiphon.identity import command_of
 
-__all__ = ["resolve_target"]
+__all__ = ["resolve_target", "target_of"]
 
 _URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
 _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
@@ -43,7 +42,7 @@ def _named(text: str, words: list[str], config: Path | None) -> str | list[str] 
     """Find a single word among the configured servers, or else among the programs."""
     found = find_entry(text, config)
     if found is not None:
-        return _entry(found.entry, f"{found.path}: {text}")
+        return target_of(found, text)
     if shutil.which(words[0]) is None:
         looked = ", ".join(map(str, config_paths()))
         raise ConfigError(f"{text!r} is no program, no .py file, and no server named in {looked}")
@@ -66,7 +65,12 @@ def _program(words: list[str]) -> list[str]:
     return [*command_of(words[0]), *words[1:]]
 
 
-def _entry(entry: Entry, place: str) -> Mapping[str, object]:
-    if entry.command is None and entry.url is None:
-        raise ConfigError(f'{place}: needs "command" or "url"')
-    return entry.target
+def target_of(found: Found, name: str) -> Mapping[str, object]:
+    """Return what ``Client`` takes as its target, of an entry of this name.
+
+    Raises:
+        ConfigError: it names neither a program nor an address.
+    """
+    if found.entry.command is None and found.entry.url is None:
+        raise ConfigError(f'{found.path}: {name}: needs "command" or "url"')
+    return found.entry.target

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.call_time import TimeLeft
@@ -231,7 +231,7 @@ class Client:
     async def call_tool(
         self,
         name: str,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | Raw | None = None,
         *,
         timeout: float | UnsetType | None = UNSET,
         progress: OnProgress | None = None,
@@ -243,7 +243,7 @@ class Client:
 
         Args:
             name: name of the tool.
-            arguments: the tool's arguments by name; none by default.
+            arguments: the tool's arguments by name, or as undecoded JSON (``msgspec.Raw``); none by default.
             timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
             progress: called with each progress report: ``(progress, total, message)``; may be async.
             meta: further members of the request's ``_meta``.

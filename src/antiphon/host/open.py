@@ -20,7 +20,7 @@ from antiphon.host.review.review import Reviewer
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore, Store, open_store
 
-__all__ = ["open_host", "queue_in"]
+__all__ = ["open_host", "page_over", "queue_in"]
 
 
 def open_host(
@@ -62,9 +62,14 @@ def _reviewer(name: str, store: Store, config: Config) -> Reviewer | Literal["te
         case "queue":
             return queue_in(store, config.notify)
         case "page":
-            return PageReviewer(store, config=config, notify=_webhook(config.notify))
+            return page_over(store, config)
         case _:
             raise ConfigError(f'reviewer is "terminal", "page", "queue", a Reviewer or None, not {name!r}')
+
+
+def page_over(store: Store, config: Config) -> PageReviewer:
+    """Make the review page over a store, which opens with the first question."""
+    return PageReviewer(store, config=config, notify=_webhook(config.notify))
 
 
 def queue_in(store: Store, notify: Notify) -> Queue:

@@ -5,9 +5,9 @@ Owns the options of a server and how it is started. ``decorators`` registers fea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
@@ -15,12 +15,13 @@ from antiphon.protocol.server_offer import Offer
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
 from antiphon.server.calls.state_store import StateStore
-from antiphon.server.core import Core
+from antiphon.server.core import Core, Declared
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
 from antiphon.server.limits import DEFAULT_TOOL_RATE, Rate
 from antiphon.server.middleware import Middleware
 from antiphon.server.service import Service
+from antiphon.server.subscriptions import ListKind
 from antiphon.wire.common import Icon, Implementation
 from antiphon.wire.revisions import REVISIONS, Revision, revision
 
@@ -63,10 +64,15 @@ class Server(Features):
         sampling_fallback: the server's own model, for clients without sampling: an async function of a request's
             params, or an object with ``complete(params)``. It is not used when a client refuses.
         revisions: names of the protocol revisions to speak, as in ``["2025-11-25"]``; all by default.
+        declares: kinds of features to declare although there are none yet: ``"tools"``, ``"prompts"``,
+            ``"resources"``, ``"completions"``. Clients look once, when they connect.
 
     Raises:
         ConfigError: an argument cannot be used; the message names it and says what to do.
     """
+
+    _offered: Offer | None = None
+    """What was offered last, to be offered again as long as it is the same."""
 
     def __init__(
         self,
@@ -91,6 +97,7 @@ class Server(Features):
         error_details: bool = False,
         sampling_fallback: SamplingFallback | None = None,
         revisions: Sequence[str] | None = None,
+        declares: Collection[Declared] = (),
     ) -> None:
         super().__init__(name)
         _refuse_unless_text(name=name, version=version)
@@ -99,7 +106,6 @@ class Server(Features):
         )
         self.instructions = instructions
         self._revisions = _revisions(revisions)
-        self._offered: Offer | None = None
         core = Core(
             self,
             self._completions,
@@ -107,6 +113,7 @@ class Server(Features):
             tool_rate=tool_rate,
             code_version=code_version,
             error_details=error_details,
+            declares=_declared(declares),
         )
         self._service = Service(
             core,
@@ -148,6 +155,16 @@ class Server(Features):
             uri: URI of the resource.
         """
         self._service.changes.resource(uri)
+
+    def list_changed(self, kind: ListKind) -> None:
+        """Notify the clients that a list has changed. May be called from any thread.
+
+        Not needed for features that are added and removed here, only for a list that middleware answers.
+
+        Args:
+            kind: ``"tools"``, ``"prompts"`` or ``"resources"``, which includes the templates.
+        """
+        self._service.changes.list(kind)
 
     def run(
         self,
@@ -217,6 +234,14 @@ def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
     if not names or isinstance(names, str):
         raise ConfigError(f'Server(revisions=) is a list of at least one, as in ["{REVISIONS[-1].name}"]')
     return tuple(each for each in REVISIONS if each.name in names)
+
+
+def _declared(kinds: Collection[Declared]) -> Collection[Declared]:
+    known = get_args(Declared)
+    wrong = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind not in known]
+    if wrong:
+        raise ConfigError(f"Server(declares=) is a list of {', '.join(known)}, not {wrong[0]!r}")
+    return kinds
 
 
 def _refuse_unless_text(**given: object) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Literal
 
 from msgspec import Raw
 
@@ -26,9 +27,12 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
 from antiphon.wire.resources import ReadResourceResult
 
-__all__ = ["Core"]
+__all__ = ["Core", "Declared"]
 
 log = logging.getLogger("antiphon.server")
+
+Declared = Literal["tools", "prompts", "resources", "completions"]
+"""A kind of features that a server may declare before it has one."""
 
 
 class Core:
@@ -40,9 +44,20 @@ class Core:
     ``tool_rate``: how often one client may call tools; ``None`` for no limit.
     ``code_version``: must be the same for a call to continue in another process; by default the handler's code.
     ``error_details``: whether clients learn the text of unexpected exceptions of tools.
+    ``declares``: the kinds of features that are declared though there may be none.
     """
 
-    __slots__ = ("_error_details", "_limiter", "code_version", "completions", "fallback", "features", "name", "state")
+    __slots__ = (
+        "_declares",
+        "_error_details",
+        "_limiter",
+        "code_version",
+        "completions",
+        "fallback",
+        "features",
+        "name",
+        "state",
+    )
 
     def __init__(
         self,
@@ -53,6 +68,7 @@ class Core:
         tool_rate: Rate | None = None,
         code_version: str | None = None,
         error_details: bool = False,
+        declares: Collection[Declared] = (),
     ) -> None:
         self.name = features.name
         self.features = features
@@ -61,20 +77,23 @@ class Core:
         self.code_version = code_version
         self.state: Any = None
         """What the lifespan yielded, while the server is open."""
+        self._declares = frozenset(declares)
         self._error_details = error_details
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
 
     # --- features -----------------------------------------------------------------------------------------------
 
     def capabilities(self) -> ServerCapabilities:
-        """Return the capabilities of what was added to the server so far."""
-        features = self.features
-        has_resources = len(features.resources) + len(features.templates) > 0
+        """Return the capabilities of what the server declares, and of what was added to it so far."""
+        features, declares = self.features, self._declares
+        has_tools = "tools" in declares or len(features.tools) > 0
+        has_prompts = "prompts" in declares or len(features.prompts) > 0
+        has_resources = "resources" in declares or len(features.resources) + len(features.templates) > 0
         return ServerCapabilities(
-            tools=ListChangedCapability(list_changed=True) if len(features.tools) else None,
-            prompts=ListChangedCapability(list_changed=True) if len(features.prompts) else None,
+            tools=ListChangedCapability(list_changed=True) if has_tools else None,
+            prompts=ListChangedCapability(list_changed=True) if has_prompts else None,
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
-            completions={} if len(self.completions) else None,
+            completions={} if "completions" in declares or len(self.completions) else None,
             logging={},
         )
 

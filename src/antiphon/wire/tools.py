@@ -58,7 +58,7 @@ class ListToolsResult(PaginatedResult, frozen=True, kw_only=True):
     tools: Sequence[Tool]
 
 
-def raw_arguments(arguments: Mapping[str, Any] | None) -> Raw:
+def raw_arguments(arguments: Mapping[str, Any] | Raw | None) -> Raw:
     """Encode the arguments of a call; without arguments the member is left out."""
     return ABSENT if arguments is None else Raw(encode(arguments))
 
@@ -70,12 +70,14 @@ class CallToolRequestParams(RoundParams, frozen=True, kw_only=True):
     arguments: Raw = ABSENT
 
     @classmethod
-    def of(cls, name: str, arguments: Mapping[str, Any] | None = None, *, meta: RequestMeta | None = None) -> Self:
+    def of(
+        cls, name: str, arguments: Mapping[str, Any] | Raw | None = None, *, meta: RequestMeta | None = None
+    ) -> Self:
         """Make the params of a call from plain values.
 
         Args:
             name: name of the tool.
-            arguments: the tool's arguments by name; none by default.
+            arguments: the tool's arguments by name, or as undecoded JSON; none by default.
             meta: the request's ``_meta``.
         """
         return cls(name=name, arguments=raw_arguments(arguments), meta=meta)

@@ -20,7 +20,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.server.app import Server
 from antiphon.server.network import ServeOptions
 
-__all__ = ["command", "find_server", "load"]
+__all__ = ["address_of", "command", "find_server", "load"]
 
 _PASSWORD = "ANTIPHON_TLS_PASSWORD"
 _TOKEN = "ANTIPHON_TOKEN"
@@ -102,7 +102,7 @@ def command(
         raise ConfigError("choose one of --http, --sse and --ws")
     if chosen:
         kind, address = chosen[0]
-        host, port = _address(address)
+        host, port = address_of(address)
         options = _options(allow_host, allow_origin, tls_cert, tls_key, token)
         place = _url(kind, host, port, is_tls=tls_cert is not None)
         print(f"Serving {server.name!r} at {place}. Ctrl-C ends it.", file=sys.stderr)
@@ -155,7 +155,7 @@ def _checked(token: str) -> Callable[[str], str | None]:
     return lambda given: "token" if hmac.compare_digest(given.encode("utf-8", "replace"), expected) else None
 
 
-def _address(text: str) -> tuple[str, int]:
+def address_of(text: str) -> tuple[str, int]:
     """Read ``HOST:PORT`` or ``PORT``, which is on this machine alone."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:

@@ -1,0 +1,129 @@
+"""``antiphon gateway``: the configured servers as one, for any host; what they ask is answered here."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.commands.serve import address_of
+from antiphon.cli.config_files import config_paths, find_entries
+from antiphon.cli.host_options import choose_host
+from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
+from antiphon.cli.targets import target_of
+from antiphon.errors import ConfigError
+from antiphon.gateway.gateway import Gateway
+from antiphon.gateway.names import Style
+
+__all__ = ["command"]
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Take the servers of this file (mcpServers, of any host); repeat. By default those of the files in which "
+        "names are looked up. One that ends in .toml and has no servers configures the host.",
+        show_default=False,
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="NAME", help="Take this server and no other; repeat.", show_default=False),
+]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp, on this machine only.", show_default=False
+    ),
+]
+Names = Annotated[
+    Style,
+    typer.Option(
+        "--names", metavar="prefix|none", help="Call a tool server__tool, or as its server does where that is unique."
+    ),
+]
+Review = Annotated[
+    ReviewAt,
+    typer.Option(
+        "--review",
+        metavar="page|queue|terminal",
+        help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this terminal "
+        "(with --http).",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option("--store", metavar="PLACE", help="Where the host keeps what outlives it.", show_default=False),
+]
+
+
+def command(
+    *,
+    config: Files = None,
+    only: Only = None,
+    http: Http = None,
+    names: Names = "prefix",
+    review: Review = "page",
+    yes: Yes = False,
+    deny: Deny = False,
+    provider: Provider = None,
+    model: ModelName = None,
+    store: Store = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers write.")] = False,
+) -> int:
+    """Serve all configured servers as one.
+
+    Over stdio, for the configuration of a host; or over HTTP on this machine. What the servers ask (sampling,
+    elicitation) and every call of a tool is decided by a person, by the rules of antiphon.toml and by its budgets,
+    whatever the host itself can do.
+    """
+    if review == "terminal" and http is None and not (yes or deny):
+        raise ConfigError("over stdio the terminal is the protocol's: --review page or queue")
+    listens = _listens(http) if http is not None else None
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
+    files = [path for path in config or [] if path.suffix != ".toml" or _has_servers(path)]
+    settings = next((path for path in config or [] if path not in files), None)
+    found = find_entries(files)
+    missing = [name for name in only or [] if name not in found]
+    if missing or not found:
+        places = ", ".join(map(str, files or config_paths()))
+        what = f"is no server {missing[0]!r}" if missing else "are no servers"
+        raise ConfigError(f"there {what} in {places}")
+    targets = {name: target_of(one, name) for name, one in found.items() if not only or name in only}
+    host = choose_host(
+        yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
+    )
+    gateway = Gateway(targets, host, names=names, closes_host=True)
+    where = "stdio" if listens is None else f"http://{listens[0]}:{listens[1]}/mcp"
+    print(f"Serving {', '.join(targets)} over {where}. Ctrl-C ends it.", file=sys.stderr)
+    if listens is None:
+        gateway.run()
+    else:
+        gateway.run("http", host=listens[0], port=listens[1])
+    return 0
+
+
+def _listens(http: str) -> tuple[str, int]:
+    """Read the address to serve on: everybody who reaches it may call the tools, so it is one of this machine's."""
+    host, port = address_of(http)
+    try:
+        is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_here = False
+    if not is_here:
+        raise ConfigError(f"--http {http}: a gateway serves this machine only: write 127.0.0.1:{port}")
+    return host, port
+
+
+def _has_servers(path: Path) -> bool:
+    """Tell whether a TOML file is another host's, with servers in it (Codex), and not one of our settings."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    return "[mcp_servers" in text or "[mcpServers" in text

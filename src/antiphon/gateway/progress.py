@@ -1,0 +1,55 @@
+"""Progress of a call behind a gateway, told in front; and that it goes on, while nothing else is to be told.
+
+A person takes their time, and many hosts give up a call of which they hear nothing for a minute. A client that asked
+for progress hears every few seconds that the call goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from antiphon.server.context import Context
+
+__all__ = ["reporting"]
+
+_QUIET = 15.0
+"""Seconds without a report after which one is made: hosts give up after 60, some after 30."""
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@asynccontextmanager
+async def reporting(ctx: Context, *, wanted: bool, quiet: float = _QUIET) -> AsyncGenerator[Report | None]:
+    """Pass progress on for as long as a call runs; yields what takes a report, or ``None`` if none are ``wanted``.
+
+    ``quiet``: seconds after which a call that reports nothing is said to go on.
+    """
+    if not wanted:
+        yield None
+        return
+    last: tuple[float, float | None] = (0.0, None)
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal last
+        last = max(progress, last[0]), total
+        await ctx.progress(progress, total, message)
+
+    async def go_on() -> None:
+        nonlocal last
+        while True:
+            before = last
+            await asyncio.sleep(quiet)
+            if last == before:
+                # Values must increase (2025-11-25 basic/utilities/progress); the least step disturbs none that follows.
+                last = math.nextafter(last[0], math.inf), last[1]
+                await ctx.progress(*last, "Waiting; somebody may be deciding")
+
+    going_on = asyncio.get_running_loop().create_task(go_on())
+    try:
+        yield report
+    finally:
+        going_on.cancel()
+        await asyncio.wait([going_on])

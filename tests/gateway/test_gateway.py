@@ -1,0 +1,273 @@
+"""One server in front of many: every pair of eras, every feature, and asks that the client could not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import Client, Context, Server
+from antiphon.errors import ConfigError, InvalidParams, ResourceNotFound
+from antiphon.gateway import Gateway
+from antiphon.host import Approve, Host, Policy, Scripted
+from antiphon.testing import Recorder
+from antiphon.types import ElicitResult
+
+ERAS = ["2025-11-25", "2026-07-28"]
+CELLS = list(itertools.product(ERAS, ERAS))
+
+
+def shop(revision: str) -> Server:
+    """Make a server that speaks one revision alone, with features of each kind."""
+    server = Server("shop", revisions=[revision])
+    for tool in (describe, order, visit, count, echo):
+        server.tool(tool)
+    server.add_resource("shop://stock", "ten hats")
+    server.resource("shop://{kind}/price")(price)
+    server.prompt(ask)
+    server.complete("ask", "topic")(lambda value: [value + "!"])
+    server.complete("shop://{kind}/price", "kind")(lambda value: [value + "?"])
+    return server
+
+
+async def describe(product: str, ctx: Context) -> str:
+    """Write one line."""
+    return (await ctx.sample(f"One line about {product}")).text
+
+
+async def order(ctx: Context) -> str:
+    """Ask how many."""
+    answer = await ctx.elicit("How many?", int)
+    return f"{answer.action}: {answer.value}"
+
+
+async def visit(ctx: Context) -> str:
+    """Ask the user to pay elsewhere."""
+    return (await ctx.elicit_url("Pay", "https://pay.example/1")).action
+
+
+async def count(ctx: Context) -> dict[str, int]:
+    """Count to three."""
+    for n in range(1, 4):
+        await ctx.progress(n, 3, f"{n}")
+    return {"n": 3}
+
+
+def echo(value: float) -> str:
+    """Say what came."""
+    return repr(value)
+
+
+def price(kind: str) -> str:
+    """Say what it costs."""
+    return f"{kind}: 10"
+
+
+def ask(topic: str) -> str:
+    """Ask about something."""
+    return f"about {topic}"
+
+
+class Person:
+    """Accepts what is asked: forms with the number 3, addresses as they are."""
+
+    available = True
+
+    async def review(self, item: Any) -> Any:
+        """Let it pass."""
+        return Approve()
+
+    async def confirm(self, item: Any) -> Any:
+        """Let it be called."""
+        return Approve()
+
+    async def elicit(self, item: Any) -> ElicitResult:
+        """Accept."""
+        asked = {} if item.params.mode == "url" else item.params.requested_schema["properties"]
+        return ElicitResult(action="accept", content=dict.fromkeys(asked, 3) or None)
+
+
+def host(*answers: str) -> Host:
+    """Make a host that lets everything pass."""
+    return Host(Scripted(list(answers)), policy=Policy(default="allow"), reviewer=Person())
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_every_feature_in_every_cell(client_era: str, server_era: str) -> None:
+    """What the client sees is what the server behind it has, whatever revisions the two speak."""
+    gateway = Gateway({"shop": shop(server_era)}, host())
+    async with Client(gateway.server, revision=client_era) as client:
+        assert [tool.name async for tool in client.tools()] == [
+            "shop__describe", "shop__order", "shop__visit", "shop__count", "shop__echo",
+        ]  # fmt: skip
+        assert [prompt.name async for prompt in client.prompts()] == ["shop__ask"]
+        assert [resource.uri async for resource in client.resources()] == ["shop://stock"]
+        assert [one.uri_template async for one in client.resource_templates()] == ["shop://{kind}/price"]
+        reports: list[Any] = []
+        result = await client.call_tool("shop__count", progress=lambda *report: reports.append(report))
+        assert result.structured_content == {"n": 3}
+        assert reports == [(1, 3, "1"), (2, 3, "2"), (3, 3, "3")]
+        assert (await client.call_tool("shop__echo", {"value": 1e300})).text == "1e+300"
+        assert (await client.read_resource("shop://stock")).contents[0].text == "ten hats"
+        assert (await client.read_resource("shop://hat/price")).contents[0].text == "hat: 10"
+        assert (await client.get_prompt("shop__ask", {"topic": "hats"})).messages[0].content.text == "about hats"
+        assert (await client.complete("shop__ask", "topic", "ha")).completion.values == ["ha!"]
+        assert (await client.complete("shop://{kind}/price", "kind", "ha")).completion.values == ["ha?"]
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_the_host_answers_what_the_client_cannot(client_era: str, server_era: str) -> None:
+    """Sampling, a form and an address, although the client offers none of them."""
+    gateway = Gateway({"shop": shop(server_era)}, host("a fine hat"))
+    async with Client(gateway.server, revision=client_era) as client:
+        assert (await client.call_tool("shop__describe", {"product": "a hat"})).text == "a fine hat"
+        assert (await client.call_tool("shop__order")).text == "accept: 3"
+        assert (await client.call_tool("shop__visit")).text == "accept"
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_errors_arrive_as_they_were(client_era: str, server_era: str) -> None:
+    """With their code, message and data."""
+    gateway = Gateway({"shop": shop(server_era)}, host())
+    async with Client(gateway.server, revision=client_era) as client:
+        with pytest.raises(InvalidParams, match="Unknown tool: shop__nothing"):
+            await client.call_tool("shop__nothing")
+        with pytest.raises(ResourceNotFound) as caught:
+            await client.read_resource("shop://hat/colour/x")
+        assert caught.value.data == {"uri": "shop://hat/colour/x"}
+        with pytest.raises(InvalidParams, match="topic"):
+            await client.get_prompt("shop__ask", {"nothing": "x"})
+
+
+async def test_a_refusal_is_a_result_for_the_model() -> None:
+    """What the host does not let be called is no error of the protocol."""
+    refusing = Host(Scripted([]), policy=Policy(default="deny"))
+    async with Client(Gateway({"shop": shop(ERAS[0])}, refusing).server) as client:
+        result = await client.call_tool("shop__count")
+    assert result.is_error
+    assert "refused" in result.text
+
+
+async def test_two_servers_with_the_same_tools() -> None:
+    """Without a prefix, only names that are alone stay as they are."""
+    extra = Server("extra")
+    extra.tool(name="alone")(lambda: "here")
+    servers = {"one": shop(ERAS[0]), "two": shop(ERAS[1]), "three": extra}
+    async with Client(Gateway(servers, host("1", "2"), names="none").server) as client:
+        names = {tool.name async for tool in client.tools()}
+        assert {"one__count", "two__count", "alone"} < names
+        assert (await client.call_tool("alone")).text == "here"
+        assert (await client.call_tool("two__describe", {"product": "x"})).text == "1"
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_a_change_behind_it_is_told_in_front(client_era: str, server_era: str) -> None:
+    """A tool that is added later is announced, and can be called."""
+    behind = shop(server_era)
+    async with Client(Gateway({"shop": behind}, host()).server, revision=client_era) as client:
+        await client.list_tools()
+        async with client.listen(tools=True) as changes:
+            behind.tool(name="late")(lambda: "here")
+            async with asyncio.timeout(30):
+                await anext(changes)
+        assert (await client.call_tool("shop__late")).text == "here"
+
+
+@pytest.mark.parametrize("client_era", ERAS)
+async def test_a_broken_server_costs_nothing_but_itself(client_era: str) -> None:
+    """The others are as before, and its state says why it is not there."""
+    servers: dict[str, Any] = {"broken": [sys.executable, "-c", "raise SystemExit(3)"], "shop": shop(ERAS[0])}
+    gateway = Gateway(servers, host())
+    async with Client(gateway.server, revision=client_era) as client:
+        assert "shop__count" in [tool.name async for tool in client.tools()]
+        assert (await client.call_tool("shop__count")).structured_content == {"n": 3}
+        broken = gateway.upstreams[0]
+        assert broken.state == "failed"
+        assert "3" in str(broken.error)
+
+
+MORTAL = """
+import os
+from antiphon import Server
+server = Server("mortal")
+
+@server.tool
+async def pid() -> int:
+    return os.getpid()
+
+@server.tool
+async def die() -> str:
+    os._exit(7)
+
+server.run()
+"""
+
+
+@pytest.mark.parametrize("client_era", ERAS)
+async def test_a_server_that_died_is_started_again(tmp_path: Path, client_era: str) -> None:
+    """The call in which it died fails with the reason; a later one finds another process."""
+    file = tmp_path / "mortal.py"
+    file.write_text(MORTAL)
+    gateway = Gateway({"mortal": str(file)}, host())
+    async with Client(gateway.server, revision=client_era) as client:
+        first = await client.call_tool("mortal__pid")
+        died = await client.call_tool("mortal__die")
+        assert died.is_error
+        assert "it ended during the request" in died.text
+        async with asyncio.timeout(60):
+            while (again := await client.call_tool("mortal__pid")).is_error:
+                assert "tried again in" in again.text
+                await asyncio.sleep(0.1)
+        assert again.text != first.text
+    assert gateway.upstreams[0].state == "stopped"
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_cancelling_goes_through(client_era: str, server_era: str) -> None:
+    """A call that is withdrawn in front is withdrawn behind."""
+    behind, began, ended = Server("slow", revisions=[server_era]), asyncio.Event(), asyncio.Event()
+
+    @behind.tool
+    async def wait() -> str:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    async with Client(Gateway({"slow": behind}, host()).server, revision=client_era) as client:
+        task = asyncio.create_task(client.call_tool("slow__wait"))
+        await began.wait()
+        task.cancel()
+        async with asyncio.timeout(30):
+            await ended.wait()
+
+
+async def test_what_belongs_to_one_connection_is_not_passed_on() -> None:
+    """Members of anybody's in ``_meta`` arrive; the protocol's own are those of the connection behind."""
+    behind = Server("inside")
+    seen: list[dict[str, Any]] = []
+
+    @behind.tool
+    async def look(ctx: Context) -> str:
+        seen.append(ctx.request.meta)
+        return "seen"
+
+    recorder = Recorder()
+    async with Client(Gateway({"in": behind}, host()).server, revision="2026-07-28", wrap=recorder) as client:
+        await client.call_tool("in__look", meta={"example.com/trace": "1", "io.modelcontextprotocol/odd": "2"})
+    assert "io.modelcontextprotocol/odd" in recorder.sent("tools/call")[0]["_meta"]
+    assert seen[0]["example.com/trace"] == "1"
+    assert "io.modelcontextprotocol/odd" not in seen[0]
+    assert "progressToken" not in seen[0]
+
+
+def test_a_gateway_without_servers_is_a_mistake() -> None:
+    """Said at once."""
+    with pytest.raises(ConfigError, match="at least one server"):
+        Gateway({}, host())

@@ -1,0 +1,48 @@
+"""A call that goes on says so to whoever asked for progress."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from antiphon import Context
+from antiphon.gateway.progress import reporting
+
+
+class Heard:
+    """Takes reports as a context does."""
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[float, float | None, str | None]] = []
+        self.news = asyncio.Event()
+
+    async def progress(self, *report: Any) -> None:
+        """Take one."""
+        self.reports.append(cast("tuple[float, float | None, str | None]", report))
+        self.news.set()
+
+
+async def test_a_quiet_call_is_said_to_go_on():
+    """Between the reports of the server itself, and never with a value that would keep one of these back."""
+    heard = Heard()
+    async with reporting(cast("Context", heard), wanted=True, quiet=0.01) as report:
+        assert report is not None
+        await heard.news.wait()
+        await report(1, 3, "one")
+        while len(heard.reports) < 4:
+            heard.news.clear()
+            await heard.news.wait()
+        await report(1.5, 3, "more")
+    values = [value for value, _, _ in heard.reports]
+    assert values == sorted(set(values))
+    assert (1, 3, "one") in heard.reports
+    assert heard.reports[-1] == (1.5, 3, "more")
+
+
+async def test_nobody_hears_what_they_did_not_ask_for():
+    """A client without a progress token gets none."""
+    heard = Heard()
+    async with reporting(cast("Context", heard), wanted=False, quiet=0.0) as report:
+        await asyncio.sleep(0)
+    assert report is None
+    assert heard.reports == []
