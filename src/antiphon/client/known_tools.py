@@ -1,11 +1,11 @@
 """What one client knows of its server's tools: learnt from every list it has seen, forgotten when they change.
 
-Everything that a definition is good for is kept here, and under one bound: the definition itself where somebody decides
-about calls, the output schema by which results are checked, the marks that allow a call to be made twice, and which
-arguments travel in HTTP headers. Owns all of that and nothing of what is done with it.
+Keeps everything needed from a definition under one bound: the definition itself if somebody confirms calls, the output
+schema for validating results, the annotations that allow repeating a call, and the arguments that are mirrored in HTTP
+headers.
 
 Sources: 2025-11-25 server/tools, Output Schema and Tool Annotations; 2026-07-28 basic/transports/streamable-http,
-"Custom Headers from Tool Parameters" (the rules of which are ``protocol.http.param_headers``').
+"Custom Headers from Tool Parameters" (whose rules are in ``protocol.http.param_headers``).
 """
 
 from __future__ import annotations
@@ -43,24 +43,25 @@ class _KnownTool(msgspec.Struct, eq=False):
     output_schema: dict[str, Any] | None
     is_repeatable: bool
     validator: SchemaValidator | None = None
-    """Made when the first result is to be checked."""
+    """Made when the first result is validated."""
 
 
 class KnownTools:
-    """The tools of one server. ``keeps_definitions``: whether somebody wants to see them whole."""
+    """The tools of one server. ``keeps_definitions``: whether complete definitions are needed."""
 
     def __init__(self, *, keeps_definitions: bool = False) -> None:
         self._keeps_definitions = keeps_definitions
         self._tools: dict[str, _KnownTool] = {}
         self._headers: dict[str, Sequence[HeaderParam]] = {}
-        """Outlives a change of the tools: a call with the wrong headers is refused, and the tools are listed anew."""
+        """Kept when the tools change: a call with the wrong headers is refused, and the tools are then listed again."""
         self._is_complete = False
-        """Whether all were listed since they changed last."""
+        """Whether all tools were listed since they last changed."""
 
     def learn(self, tools: Sequence[Tool], *, have_headers: bool = False) -> Sequence[Tool]:
-        """Learn from a page of the list; return the tools that may be used here.
+        """Learn from a page of the list; return the tools that can be used here.
 
-        ``have_headers``: whether arguments may travel in headers, so that each definition has to say so rightly.
+        ``have_headers``: whether arguments may be mirrored in headers, so that tools with invalid annotations are left
+        out.
         """
         for tool in tools:
             before = self._tools.get(tool.name)
@@ -78,36 +79,36 @@ class KnownTools:
         return self._with_headers(tools) if have_headers else tools
 
     def forget(self) -> None:
-        """Forget what was learnt: the server's tools have changed."""
+        """Forget all of it, because the server's tools have changed."""
         self._tools.clear()
         self._is_complete = False
 
     async def look_up(self, name: str, tools: Callable[[], AsyncIterator[Tool]]) -> None:
-        """List all tools, once, if this one is not known yet. ``tools`` lists them, and lets them be learnt."""
+        """List all tools once, if this one is not known yet. ``tools`` lists them, and calls ``learn``."""
         if name in self._tools or self._is_complete:
             return
         async for _ in tools():
             pass
         self._is_complete = True
 
-    # --- what is known ------------------------------------------------------------------------------------------
+    # --- look-ups -----------------------------------------------------------------------------------------------
 
     def definition(self, name: str) -> Tool | None:
-        """Return what the server says of a tool."""
+        """Return the definition of a tool."""
         known = self._tools.get(name)
         return known.definition if known is not None else None
 
     def is_repeatable(self, name: str) -> bool:
-        """Tell whether a tool says that it changes nothing, or nothing more when it is called again."""
+        """Tell whether a tool declares that it is read-only or idempotent."""
         known = self._tools.get(name)
         return known is not None and known.is_repeatable
 
     async def check_output(self, name: str, content: Any) -> None:
-        """Check what a tool returned. A schema that cannot be used checks nothing.
+        """Validate what a tool returned. An output schema that cannot be used is ignored.
 
         Raises:
-            ResultInvalid: it does not fit; names the place.
-            TooCostly: to find out takes more time or memory than it may.
+            ResultInvalid: it does not fit; the message names the place.
+            TooCostly: validation would exceed the limits of time or memory.
         """
         known = self._tools.get(name)
         if known is None or not known.output_schema:
@@ -130,7 +131,7 @@ class KnownTools:
     # --- headers ------------------------------------------------------------------------------------------------
 
     def attach(self, channel: Channel) -> None:
-        """Let a channel over HTTP ask for the headers of each call."""
+        """Connect an HTTP channel, so that it can ask for the headers of each call."""
         if isinstance(channel, _Asks):
             channel.param_headers = self.headers
 
@@ -143,7 +144,7 @@ class KnownTools:
         return param_headers(params, cast("dict[str, Any]", values)) if isinstance(values, dict) else {}
 
     def _with_headers(self, tools: Sequence[Tool]) -> list[Tool]:
-        """Learn the header parameters of some tools; return those that may be used.
+        """Learn the header parameters of some tools; return the tools that can be used.
 
         "Clients MUST exclude a tool whose annotations are invalid from the result of tools/list."
         """

@@ -1,7 +1,6 @@
-"""The connection of a client, over its whole life: opened, reopened where the server has forgotten it, closed.
+"""The connection of a client over its whole life: opened, reopened if the server has lost the session, closed.
 
-Owns which connection is the current one. How a target is reached is ``targets``'s, how a session is opened
-``handshake``'s business; what is called on it is the client's.
+Owns which connection is the current one. ``targets`` connects, and ``handshake`` opens sessions.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ T = TypeVar("T")
 Peer = Connection[ClientSession]
 
 _LAST_ANSWERS = 1.0
-"""Seconds a connection whose session is gone has to end by itself before another one is opened."""
+"""Seconds that a connection whose session is lost has to end by itself before another one is opened."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What a connection is opened with. See ``Client``."""
+    """The options with which a connection is opened. See ``Client``."""
 
     where: Serves | Command | Address
     allowed: tuple[Revision, ...]
@@ -66,25 +65,25 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class Link:
-    """One server's connection. See ``Client.connect`` for what opening raises."""
+    """The connection to one server. See ``Client.connect`` for what opening raises."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._opened: Opened | None = None
         self._reached: Calls | None = None
-        """Those of the connection that was reached last; its session may not be open yet."""
+        """Calls of the newest connection, whose session may not be open yet."""
         self._calls: Calls | None = None
-        """Those of the session that was opened last; with none, the client is closed."""
+        """Calls of the newest open session; ``None`` if the client is closed."""
         self._log_level: LoggingLevel | None = None
         self._watch: Watch | None = None
-        """Who is told of the calls on the connection that was reached last, if anybody listens."""
+        """Reports the calls on the newest connection to the telemetry, if that is configured."""
         self._gate = asyncio.Lock()
         self._opening: asyncio.Timeout | None = None
         """The time that opening a session may take, while it does."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened, and not closed since. The connection may have been lost all the same."""
+        """Whether it was opened and not closed since. The connection may be lost nevertheless."""
         return self._calls is not None
 
     @property
@@ -101,18 +100,18 @@ class Link:
 
     @property
     def is_http(self) -> bool:
-        """Whether the server is reached by URL over HTTP."""
+        """Whether the server is reached by an HTTP URL."""
         where = self._settings.where
         return isinstance(where, Address) and where.url.startswith("http")
 
     def run(
         self, call: Callable[Concatenate[Calls, P], CoroutineType[Any, Any, T]], *args: P.args, **options: P.kwargs
     ) -> CoroutineType[Any, Any, T]:
-        """Make a call. Over a network, a connection or a session that is lost is opened anew, and the call made again.
+        """Make a call. On a network, a lost connection or session is opened again, and the call repeated.
 
-        2025-11-25 basic/transports, Session Management: on 404 a client "MUST start a new session". A call is made
-        again if it was surely not carried out, or if it may be carried out twice (``retry``); else its failure is
-        raised, and the next call finds a new connection.
+        2025-11-25 basic/transports, Session Management: on 404 a client "MUST start a new session". A call is repeated
+        if it was certainly not carried out, or if it may be carried out twice (see ``retry``). Otherwise its error is
+        raised, and the next call opens a new connection.
         """
         if isinstance(self._settings.where, Address):
             made = self._run(call, *args, **options)
@@ -129,7 +128,8 @@ class Link:
             try:
                 calls = self._living(stale) or await self._opened_within(time, args)
             except (PeerError, ConnectionClosed) as error:
-                # Nothing was sent. Before the first attempt this is all there is to say; later the server may restart.
+                # Nothing was sent. Before the first attempt this is final; after it the server may be
+                # restarting.
                 if stale is None or pause is None or not _is_absent(error):
                     raise
             else:
@@ -147,7 +147,7 @@ class Link:
         raise AssertionError("the last attempt has returned or raised")
 
     def _may_repeat(self, args: tuple[object, ...]) -> bool:
-        """Tell whether a call may be carried out twice. All but ``ping`` name their method, and then its params."""
+        """Tell whether a call may be carried out twice. All calls but ``ping`` begin with their method and params."""
         if not args or not isinstance(args[0], str):
             return isinstance(args[0], int | float | None) if args else False
         return may_repeat(args[0], args[1], self._settings.tools)
@@ -155,7 +155,7 @@ class Link:
     def _is_worth_another(self, error: PeerError | ConnectionClosed, *, safe: bool) -> bool:
         if isinstance(error, PeerError):
             return has_session_gone(error)
-        # If it was closed by whoever owns it, there is nothing to open again.
+        # If the owner has closed the client, nothing must be opened again.
         return safe and self._calls is not None
 
     def _note_level(self, args: tuple[object, ...]) -> None:
@@ -175,7 +175,7 @@ class Link:
             return await self._opened_anew()
 
     async def _opened_anew(self) -> Calls:
-        """Open a connection in the place of the current one; calls that find that lost together share the new one."""
+        """Replace the connection; concurrent calls that find the old one lost share the new one."""
         calls = self.calls
         async with self._gate:
             if self.calls is calls:
@@ -184,7 +184,7 @@ class Link:
 
     async def _renew(self, old: Calls) -> None:
         with contextlib.suppress(TimeoutError):
-            # Calls beside the one that found the session gone are being told whether they were carried out.
+            # Concurrent calls on it are still finding out whether they were carried out.
             async with asyncio.timeout(_LAST_ANSWERS):
                 await old.peer.wait_ended()
         await self._open()
@@ -233,7 +233,7 @@ class Link:
 
     async def _reach(self, *, oldest: bool = False) -> Peer:
         if (cause := self._cause()) is not None:
-            # A server in memory that failed: starting it anew would hide why.
+            # A server in memory has failed: starting it again would hide the reason.
             raise cause
         await self._leave()
         wanted = self._settings
@@ -274,13 +274,13 @@ class Link:
             log.error("the server failed when it ended", exc_info=failure)
 
     async def _leave(self) -> None:
-        """Let go of the connection that was reached last."""
+        """Close the newest connection."""
         reached, self._reached = self._reached, None
         opened, self._opened = self._opened, None
         if reached is not None:
             await reached.peer.close()
         elif opened is not None:
-            # Nothing was built on it: ``wrap=`` has failed, say.
+            # No session was opened on it, for example because ``wrap=`` failed.
             await opened.channel.close()
         if opened is not None and opened.serving is not None:
             await asyncio.wait([opened.serving])
@@ -291,7 +291,7 @@ class Link:
         return CallTimeout(f"{text}\n--- stderr of the server ---\n{said}" if said else text)
 
     def _cause(self) -> BaseException | None:
-        """Return what ended a server in memory: the real cause, where the channel only knows that it is gone."""
+        """Return the exception that ended a server in memory; the channel only knows that the server is gone."""
         return _failure_of(self._opened)
 
 
@@ -303,7 +303,7 @@ def _failure_of(opened: Opened | None) -> BaseException | None:
 
 
 def _subject(args: tuple[object, ...]) -> tuple[str, object]:
-    """Say which method a call is of, and with which params. All but ``ping`` name both, or bring a round."""
+    """Return the method and the params of a call. All calls but ``ping`` have both, or a pending round."""
     if not args or not isinstance(args[0], str | PendingRound):
         return "ping", None
     if isinstance(args[0], PendingRound):
@@ -312,12 +312,12 @@ def _subject(args: tuple[object, ...]) -> tuple[str, object]:
 
 
 def _watch(where: Serves | Command | Address, channel: Channel) -> Watch | None:
-    """Return who is told of the calls to a server, if anybody listens."""
+    """Return the telemetry of the calls to a server, if it is configured."""
     if isinstance(where, Address):
         return watch(channel, over="tcp", url=where.url)
     return watch(channel, over="pipe" if isinstance(where, Command) else None)
 
 
 def _is_absent(error: PeerError | ConnectionClosed) -> bool:
-    """Tell whether a server could not be reached, as one that restarts cannot."""
+    """Tell whether a server could not be reached, as during a restart."""
     return isinstance(error, ConnectionClosed) or is_unreachable(error)

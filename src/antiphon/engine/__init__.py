@@ -1,1 +1,1 @@
-"""The only place that owns tasks: the running loop around a session."""
+"""The running loop around a session; the only package besides the transports that owns tasks."""

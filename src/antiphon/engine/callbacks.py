@@ -1,4 +1,4 @@
-"""Calling what is not ours: whatever a callback does, the log has it, and the connection goes on."""
+"""Calling user code: an exception in a callback is logged, and the connection continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ A = TypeVarTuple("A")
 
 
 def called(what: str, callback: Callable[[*A], object], *arguments: *A) -> object:
-    """Call a callback and return what it returns; ``None`` if it fails. ``what`` it is for, the log says."""
+    """Call a callback and return its result; ``None`` if it fails. ``what`` names it in the log."""
     try:
         return callback(*arguments)
     except (KeyboardInterrupt, SystemExit):

@@ -1,9 +1,8 @@
 """A running session: one channel, one session, the tasks between them.
 
-Owns its life, what is done about each message, the peer's requests, with the limit on how many may be open, and the
-boundary at which whatever a handler raises becomes an error reply. Frames are read by ``reading``; who waits for which
-reply to a request of ours is in ``requests``; the rules are the session's. Closing works from any task, in any order,
-any number of times.
+Owns its life, the handling of each message, the peer's requests and their number, and the conversion of a handler's
+exceptions to error replies. ``reading`` reads frames, ``requests`` has our waiting requests, and the session has the
+rules. ``close`` may be called from any task, any number of times.
 """
 
 from __future__ import annotations
@@ -60,12 +59,11 @@ log = logging.getLogger("antiphon.connection")
 S = TypeVar("S", bound=Session)
 
 MAX_SERVED = 1_000
-"""Most requests of one peer that may be open at once; more are refused. Each holds a task and its frame.
-
-Reading never stops for it: among the frames behind may be the replies that these requests wait for."""
+"""Most open requests of one peer; further ones are refused. Each holds a task and its frame. Reading continues
+meanwhile, because the frames that follow may contain replies that these requests wait for."""
 
 _STALL = 60.0
-"""Seconds a peer may leave our output unread before it counts as gone."""
+"""Seconds without reading our output after which a peer counts as gone."""
 
 _LAST_WORDS = 5.0
 """Seconds that cancelled handlers have to clean up when a connection closes."""
@@ -74,12 +72,12 @@ _LAST_WORDS = 5.0
 class Connection(Generic[S]):
     """The loop around one session.
 
-    ``handlers`` has one function for every request the session lets through: ``(request, connection)`` to a result,
-    to a coroutine of one, or to ``LATER``. ``notified`` is called for each notification (and its result run, if it is
-    a coroutine), ``ended`` once nothing can be sent any more.
-    ``stops_clock``: while a handler of ours waits, the deadlines of our own requests stand still (a client that
-    answers asks; docs/topics/human-time.md). ``grace``: seconds that running handlers have to finish after the
-    peer has ended.
+    ``handlers`` has one function for every request the session admits: ``(request, connection)`` to a result, to a
+    coroutine of one, or to ``LATER``. ``notified`` is called for each notification (and its result run, if it is a
+    coroutine), ``ended`` once nothing can be sent any more.
+    ``stops_clock``: while a handler of ours waits, the deadlines of our own requests stand still (for a client that
+    answers asks; docs/topics/human-time.md). ``grace``: seconds that running handlers have to finish after the peer has
+    ended.
     """
 
     def __init__(
@@ -98,18 +96,18 @@ class Connection(Generic[S]):
         self.channel = channel
         self.session = session
         self.ignored = 0
-        """How many messages of the peer had no effect: late replies, unknown notifications, stray requests."""
+        """Number of messages of the peer without effect: late replies, unknown notifications, unexpected requests."""
         self.principal: str | None = None
-        """Who the peer has proven to be, where the transport checks that."""
+        """Who the peer has proven to be; ``None`` where the transport does not authenticate."""
         self.headers: Mapping[str, str] = {}
-        """Headers of the transport's request, where it has some; what is in them was not verified."""
+        """Headers of the transport's request, if it has any; not verified."""
         self.watch: Watch | None = None
-        """Who is told of the requests, if anybody listens; set by the owner, with the handlers it has watched."""
+        """Reports requests to the telemetry, if that is configured; set by the owner together with wrapped handlers."""
         self.ready = Flag()
-        """Set by the owner once the handshake is complete: asks of ours wait for it."""
+        """Set by the owner when the handshake is complete; our asks wait for it."""
         self.on_notified = notified
         self.on_close: Callable[[], object] | None = None
-        """Called when ``close`` begins and replies can still be sent."""
+        """Called when ``close`` begins, while replies can still be sent."""
         self.on_end = ended
         self._stops_clock = stops_clock
         self._grace = grace
@@ -120,13 +118,14 @@ class Connection(Generic[S]):
         self.waiting = Waiting(self._loop, self._expired)
         """Our requests that wait for their reply."""
         self.suspended: dict[Request, tuple[asyncio.Task[Any], Sequence[Waiter]]] = {}
-        """Requests whose handler waits, each with its task and those of our own whose clock stands still for it."""
+        """Requests whose handler waits, each with its task and with our own requests whose clock stands still for
+        it."""
         self._handlers = handlers
         self._idle: Flag | None = None
         self._reading: Reading | None = None
-        """Made by ``start``: a connection that is handed its messages has none."""
+        """Made by ``start``; ``None`` for a connection whose messages are passed in."""
         self.gone: Callable[[], ConnectionClosed] | None = None
-        """Why nothing will be received any more."""
+        """Returns why nothing will be received any more."""
         self._over: Callable[[], ConnectionClosed] | None = None
         self._ended = Flag()
         self._closed: asyncio.Task[None] | None = None
@@ -134,7 +133,7 @@ class Connection(Generic[S]):
     # --- life ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._reading = Reading(
             self.channel,
             self.session,
@@ -150,9 +149,9 @@ class Connection(Generic[S]):
         await self._ended.wait()
 
     async def close(self) -> None:
-        """End the connection: whoever waits is told, handlers are cancelled, the channel is closed.
+        """End the connection: waiting requests fail, handlers are cancelled, the channel is closed.
 
-        Returns when that is done; a handler that was cancelled by another ``close`` does not wait for its own end.
+        Returns when that is done. A handler that was cancelled by another ``close`` does not wait for its own end.
         """
         caller = asyncio.current_task()
         if self._closed is None:
@@ -187,7 +186,7 @@ class Connection(Generic[S]):
                 request.on_end(request, None)
         caller = asyncio.current_task()
         for task, _ in list(self.suspended.values()):
-            # Not all of them are ours: ``handle`` runs in a task of the transport's.
+            # Some tasks belong to the transport, because ``handle`` runs in its tasks.
             if task is not caller:
                 self.tasks.stop(task, "the connection has ended")
         self.tasks.stop_all(spare=caller)
@@ -196,7 +195,7 @@ class Connection(Generic[S]):
             called("the end of a connection", self.on_end)
 
     async def _peer_ended(self) -> None:
-        """Take note that nothing will be received any more: running handlers have the grace to finish."""
+        """Handle the end of the peer: running handlers have the grace period to finish."""
         gone = self.gone = self.channel.closed_error
         self.waiting.fail_all(gone)
         if self._grace > 0:
@@ -208,16 +207,16 @@ class Connection(Generic[S]):
         self._end(gone)
 
     def _failed(self, error: Exception) -> None:
-        """End the connection for a fault of our own."""
+        """End the connection because of an error of our own."""
         log.error("the connection failed", exc_info=error)
         self._end(lambda: ConnectionClosed("The connection failed; the log says why"))
 
-    # --- what arrives -------------------------------------------------------------------------------------------
+    # --- incoming messages --------------------------------------------------------------------------------------
 
     def _take(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
-        """Do what has to be done about a message; return what is left to wait for.
+        """Handle a message; return what is left to await.
 
-        A request costs no coroutine but its handler's. ``has_task``: it is awaited in a task of its own.
+        A request needs no coroutine except its handler's. ``has_task``: the result is awaited in a task of its own.
         """
         if type(event) is Request:
             return self._serve(event, has_task=has_task)
@@ -225,7 +224,7 @@ class Connection(Generic[S]):
         return None if wait is None else self._drained(wait)
 
     def _act(self, event: Event) -> Awaitable[None] | None:
-        """Do what has to be done about an event that is no request; return what sending an answer returned."""
+        """Handle an event that is no request; return what sending a reply returned."""
         if isinstance(event, Replied):
             self.waiting.replied(event)
         elif isinstance(event, Notified):
@@ -251,7 +250,8 @@ class Connection(Generic[S]):
         if not inspect.iscoroutine(result):
             return
         if len(self.tasks) > 2 * self._max_served:
-            # A peer that tells faster than our callbacks can take it: what it tells may be lost, memory may not.
+            # The peer notifies faster than our callbacks run: notifications may be lost, but memory must
+            # stay bounded.
             result.close()
             self.ignored += 1
             return
@@ -279,14 +279,14 @@ class Connection(Generic[S]):
             elif not isinstance(event, Request):
                 self._act(event)
 
-    # --- one message at a time (``channel.Peer``) ---------------------------------------------------------------
+    # --- messages passed in one at a time (``channel.Peer``) ----------------------------------------------------
 
     def handle(
         self, message: Envelope, *, waits: Callable[[], object] | None = None, params: RequestParams | None = None
     ) -> Coroutine[Any, Any, None]:
-        """Take one message, in the caller's task: for a transport whose messages each come in a request of their own.
+        """Handle one message in the caller's task, for a transport that receives each message in a request of its own.
 
-        A connection that is driven so is never started. See ``channel.Peer``.
+        Such a connection is never started. See ``channel.Peer``.
         """
         event = self.session.take(message, params)
         if type(event) is Request:
@@ -299,29 +299,29 @@ class Connection(Generic[S]):
             await self._drained(wait)
 
     def tell(self, message: Envelope) -> Awaitable[None] | None:
-        """Take one message that is no request, as ``handle`` does. See ``channel.Peer``."""
+        """Handle one message that is no request, like ``handle``. See ``channel.Peer``."""
         wait = self._act(self.session.take(message))
         return None if wait is None else self._drained(wait)
 
     def withdraw(self, id: int | str, reason: str) -> None:
-        """Cancel a request of the peer's whose stream was closed, as if it had been cancelled by a notification."""
+        """Cancel a request of the peer because its stream was closed, as if by a notification."""
         event = self.session.withdraw(id, reason)
         if event is not None:
             self._withdrawn(event)
 
-    # --- the peer's requests -------------------------------------------------------------------------------------
+    # --- requests of the peer -----------------------------------------------------------------------------------
 
     async def _serve(self, request: Request, *, has_task: bool = False) -> None:
-        """Run the handler of a request and send its reply. Whatever the handler raises becomes an error reply.
+        """Run the handler of a request and send its reply. An exception of the handler becomes an error reply.
 
-        ``has_task``: this runs in a task that is the request's alone.
+        ``has_task``: this runs in a task that is only the request's.
         """
         if request.cancelled:
-            # In a batch it may have been, before its turn came.
+            # In a batch it may have been cancelled before its turn.
             return
         try:
             if len(self.session.incoming) > self._max_served or len(self.suspended) >= self._max_served:
-                # A request that was cancelled is no longer open, but its handler may still be cleaning up.
+                # A cancelled request is no longer open, but its handler may still be cleaning up.
                 raise InvalidRequest(f"Too many requests at once: {self._max_served} are open already; try again later")
             outcome = self._handlers[request.method.name](request, self)
             if isinstance(outcome, CoroutineType):
@@ -343,7 +343,7 @@ class Connection(Generic[S]):
             await self._drained(wait)
 
     def _serve_batch(self, batch: Batch, answered: int) -> BatchReplies:
-        """Serve the requests of a batch, each in a task; ``answered`` of its messages have their answers already."""
+        """Serve the requests of a batch, each in a task; ``answered`` of its messages have their replies already."""
         requests = [event for event in batch.events if isinstance(event, Request)]
         replies = BatchReplies(len(requests) + answered)
         for request in requests:
@@ -359,7 +359,7 @@ class Connection(Generic[S]):
             self._reading.hand_over(task)
 
     def _note_task(self, request: Request) -> asyncio.Task[Any]:
-        """Let a request be cancelled by its task, which is this one."""
+        """Register the current task, so that cancelling the request cancels it."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a handler must run in a task")
@@ -379,7 +379,7 @@ class Connection(Generic[S]):
     def reply(self, request: Request, result: Wire | Raw) -> Awaitable[None] | None:
         """Send the result of a request; nothing is sent if it was cancelled or answered before.
 
-        A result that cannot be sent becomes an error reply. Returns what ``Channel.send`` returns.
+        A result that cannot be encoded becomes an error reply. Returns what ``Channel.send`` returns.
         """
         try:
             data = self.session.reply(request, result)
@@ -394,7 +394,7 @@ class Connection(Generic[S]):
     def reply_error(self, request: Request, error: BaseException) -> Awaitable[None] | None:
         """Send an error as the reply to a request.
 
-        An exception that is no ``PeerError``, or one that a peer of ours sent, is logged, and told to nobody.
+        An exception that is no ``PeerError``, or a ``PeerError`` that a peer sent, is logged, and its text is not sent.
         """
         if isinstance(error, ExceptionGroup):
             error = cause_of(cast("ExceptionGroup[Exception]", error))
@@ -407,7 +407,7 @@ class Connection(Generic[S]):
         return self._send_reply(request, data)
 
     def _send_reply(self, request: Request, data: bytes | None) -> Awaitable[None] | None:
-        """Send the encoded reply to a request, or ``None`` where there is to be none."""
+        """Send the encoded reply to a request, or nothing if it is ``None``."""
         if request.children:
             self._end_children(request)
         if request.batch is not None:
@@ -419,11 +419,14 @@ class Connection(Generic[S]):
         return wait
 
     def is_busy(self) -> bool:
-        """Tell whether a reply is still to come. What only ends with the connection (a subscription) does not count."""
+        """Tell whether a reply is still to come.
+
+        Requests that last as long as the connection (subscriptions) do not count.
+        """
         return any(each in self.suspended or each.method.rounds for each in self.session.incoming.values())
 
     async def wait_idle(self) -> None:
-        """Wait until no reply is to come any more."""
+        """Wait until no reply is still to come."""
         if self.is_busy():
             self._idle = Flag()
             await self._idle.wait()
@@ -462,11 +465,11 @@ class Connection(Generic[S]):
             self.waiting.end(waiter)
 
     def send(self, data: bytes, request: Request | None = None) -> Awaitable[None] | None:
-        """Send a notification the session has encoded; ``request`` is the peer's request it belongs to."""
+        """Send an encoded notification; ``request`` is the peer's request it belongs to."""
         return self.channel.send(Frame(data, request.id if request is not None else None))
 
     def abandon(self, id: int | str, error: AntiphonError) -> None:
-        """Give up a request of ours: the peer is told to stop, whoever waits gets ``error``."""
+        """Give up a request of ours: the peer is told to stop, and the caller gets ``error``."""
         self._give_up(id, str(error))
         self.waiting.fail(id, error)
 
@@ -479,7 +482,7 @@ class Connection(Generic[S]):
             self.channel.send(Frame(frame))
 
     async def _drained_before(self, wait: Awaitable[None], future: asyncio.Future[Raw]) -> None:
-        """Wait until there is room, but no longer than for the reply: deadlines hold for a peer that reads nothing."""
+        """Wait until there is room, but no longer than for the reply: deadlines hold even if the peer reads nothing."""
         room = self.tasks.start(self._drained(wait))
         try:
             await asyncio.wait((room, future), return_when=asyncio.FIRST_COMPLETED)
@@ -492,7 +495,7 @@ class Connection(Generic[S]):
             self.abandon(id, LocalProtocolError("The request this ask belongs to has ended"))
 
     async def _drained(self, wait: Awaitable[None]) -> None:
-        """Wait until the peer has taken what it was sent; one that reads nothing for long is gone."""
+        """Wait until the peer has read what it was sent; a peer that reads nothing for long is gone."""
         try:
             async with asyncio.timeout(_STALL):
                 await wait

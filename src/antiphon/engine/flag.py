@@ -1,7 +1,7 @@
-"""An event that costs next to nothing as long as nobody waits for it.
+"""An event that costs very little as long as nobody waits for it.
 
-Every connection has several, and few are awaited; ``asyncio.Event`` holds a queue from the beginning, which is
-most of what an idle session would weigh.
+Every connection has several, and few are awaited. ``asyncio.Event`` allocates a queue at once, which would be most of
+the memory of an idle session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Flag:
         return self._is_set
 
     def set(self) -> None:
-        """Say that it has happened, and wake whoever waits."""
+        """Note that it has happened, and wake all waiting tasks."""
         self._is_set = True
         if self._event is not None:
             self._event.set()

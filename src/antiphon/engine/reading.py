@@ -1,9 +1,9 @@
 """Reading from a channel, and running handlers in the task that reads.
 
-Most handlers never wait, and a task for each would cost more than they do. So the task that reads frames runs them
-itself (``drive``). The moment one waits, that task belongs to the handler: what arrived with its request is looked at
-in tasks of its own, and another task goes on with the reading (``Reading.hand_over``). A handler that has a task of
-its own anyway is awaited there (``run_alone``).
+Most handlers never wait, and a task for each would take longer than they do. So the task that reads frames runs them
+itself (``drive``). When one waits, that task belongs to the handler from then on: messages that arrived together with
+its request are handled in tasks of their own, and another task continues reading (``Reading.hand_over``). A handler
+that has a task of its own anyway is awaited there (``run_alone``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from antiphon.wire.common import Wire
 __all__ = ["LATER", "Handler", "Later", "Reading", "drive", "run_alone"]
 
 _TOGETHER = 64
-"""Most messages that are looked at each in a task, after one whose handler waits."""
+"""Most messages that are each handled in a task, after one whose handler waits."""
 
 
 class Later:
@@ -37,27 +37,26 @@ class Later:
 
 
 LATER = Later()
-"""What a handler returns when the reply will be given to ``Connection.reply`` by somebody else.
-
-Whoever that is sets ``Request.on_cancel``: it is called when the peer withdraws the request, or is gone."""
+"""Returned by a handler whose reply will be passed to ``Connection.reply`` by other code. That code must set
+``Request.on_cancel``, which is called when the peer cancels the request or is gone."""
 
 Outcome = Wire | Raw | Later
 Handler = Callable[[Request, Any], "Outcome | CoroutineType[Any, Any, Outcome]"]
 
 
 class Take(Protocol):
-    """Does what has to be done about a message; returns what is left to wait for."""
+    """Handles a message; returns what is left to await."""
 
     def __call__(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
-        """Take an event. ``has_task``: what is returned will be awaited in a task of its own."""
+        """Handle an event. ``has_task``: the result is awaited in a task of its own."""
         ...
 
 
 class Reading:
     """Reads from one channel.
 
-    ``limit``: bytes of the longest frame it takes, to tell a peer that sent a longer one. ``take`` is given each
-    message, ``ended`` is awaited when the peer has ended, ``failed`` is told of faults of our own.
+    ``limit``: bytes of the longest frame, for the error to a peer that sent a longer one. ``take`` is called with each
+    message, ``ended`` is awaited when the peer has ended, ``failed`` is called with errors of our own.
     """
 
     __slots__ = (
@@ -92,11 +91,11 @@ class Reading:
         self._ended = ended
         self._failed = failed
         self._arrived: deque[bytes | Oversized] = deque()
-        """What was received and not looked at yet."""
+        """Frames that were received and not handled yet."""
         self._known: tuple[bytes | Oversized, Event] | None = None
-        """A frame that was looked at where it arrived and is to be received, and what it means."""
+        """A frame that was decoded on arrival and is still to be received, with its event."""
         self._reader: asyncio.Task[None] | None = None
-        """The task that reads; ``None`` once nothing more is to be read."""
+        """The task that reads; ``None`` once reading has ended."""
         if isinstance(channel, Offers):
             channel.offer_to(self._take_reply)
         self._go_on()
@@ -105,21 +104,23 @@ class Reading:
         self._reader = self._tasks.start(self._read())
 
     def hand_over(self, task: asyncio.Task[Any]) -> None:
-        """Take note that a task belongs to a handler from now on: if it was reading, another has to."""
+        """Note that a task belongs to a handler from now on; if it was reading, start another one."""
         if self._reader is task:
-            # What came with this one may wait as well: each in a task now, all of them begin in one pass of the loop.
+            # Messages that arrived with this one may wait too, so each gets a task; all of them start in
+            # one pass of the loop.
             for _ in range(min(len(self._arrived), _TOGETHER)):
                 self._tasks.start(self._take_alone(self._arrived.popleft()))
             self._go_on()
 
     def end(self) -> None:
-        """Read nothing more; the task that reads is not stopped."""
+        """Stop reading; the task that reads is not cancelled."""
         self._reader = None
 
     def _take_reply(self, frame: bytes | Oversized) -> bool:
-        """Take a frame where it arrives, if it is a reply.
+        """Handle a frame on arrival, if it is a reply.
 
-        Whoever waits for it goes on a pass of the event loop sooner, and the task that reads does not wake for it.
+        The caller that waits for it then continues one pass of the event loop earlier, and the task that reads need not
+        wake.
         """
         if self._reader is None:
             return False
@@ -158,7 +159,7 @@ class Reading:
             self._failed(error)
 
     def _begin(self, frame: bytes | Oversized, *, has_task: bool = False) -> Awaitable[None] | None:
-        """Act on a frame; return what is left to wait for."""
+        """Handle a frame; return what is left to await."""
         known, self._known = self._known, None
         event = known[1] if known is not None and known[0] is frame else self._event(frame)
         return self._take(event, has_task=has_task)
@@ -177,14 +178,14 @@ A = TypeVar("A")
 
 
 _PASSING = (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit)
-"""What goes through as it is: failures, and the ends of a task and of the process."""
+"""Exceptions that pass unchanged: errors, and the ends of a task and of the process."""
 
 
 @types.coroutine
 def drive(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> Generator[Any, Any, T]:
-    """Await ``handler`` in a context of its own; call ``waits(subject)`` before it is suspended for the first time.
+    """Await ``handler`` in a context of its own; call ``waits(subject)`` before it is first suspended.
 
-    The context (``contextvars``) is a copy, so that what one handler sets is not seen by the next in the same task.
+    The context (``contextvars``) is a copy, so that one handler's variables are not seen by the next in the same task.
     """
     context = copy_context()
     try:
@@ -219,7 +220,7 @@ def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> G
         except StopIteration as stop:
             return stop.value
         except _PASSING:
-            # An exception that was thrown in leads to this frame; kept here, both would be garbage.
+            # An exception that was thrown in references this frame; kept here, both would form a cycle.
             argument = step = None
             raise
         except BaseException as error:
@@ -227,9 +228,9 @@ def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> G
 
 
 async def run_alone(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> T:
-    """Await ``handler`` in a task that is its alone: ``waits(subject)`` is called at once, whether it does or not.
+    """Await ``handler`` in a task of its own: ``waits(subject)`` is called at once, whether it waits or not.
 
-    It has the context of that task, and costs less to be resumed than one that is driven.
+    It runs in the context of that task, and resuming it is cheaper than with ``drive``.
     """
     waits(subject)
     try:
@@ -241,6 +242,6 @@ async def run_alone(handler: Coroutine[Any, Any, T], waits: Callable[[A], object
 
 
 def _failure(error: BaseException) -> RuntimeError:
-    # What test runners raise to get past those who catch every ``Exception``, or a ``GeneratorExit`` of the handler's
-    # own, would end the task that runs it, and leave the peer without an answer. PEP 479 does so with StopIteration.
+    # Exceptions by which test runners pass ``except Exception``, or a ``GeneratorExit`` of the handler, would end
+    # the task that runs it, and leave the peer without a reply. PEP 479 does the same for StopIteration.
     return RuntimeError(f"the handler raised {type(error).__name__}")

@@ -1,7 +1,7 @@
-"""Our own requests while they wait: who waits for which reply, and for how long.
+"""Our own requests while they wait: which reply each waits for, and for how long.
 
-One timer serves all deadlines of a connection; each can stand still (a person is thinking) and go on later. Sending
-requests and giving them up is the connection's business, what a request may be is the session's rule.
+One timer serves all deadlines of a connection. A deadline can be paused while a person answers, and resumed. The
+connection sends requests and gives them up; the session has the rules.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["Deadlines", "OnProgress", "Timed", "Waiter", "Waiting"]
 
 
 class Timed(Struct, eq=False):
-    """Something with a deadline. A struct, since one is made for every request of ours."""
+    """Something with a deadline. It is a struct because there is one for every request."""
 
     timeout: float | None
-    """Seconds allowed, not counting the time in which it stood still."""
+    """Seconds allowed, not counting pauses."""
     deadline: float | None = None
-    """A time of the loop's clock."""
+    """Time of the loop's clock."""
     remaining: float = 0.0
     paused: int = 0
 
 
 class Deadlines:
-    """Calls ``expired`` for each timed thing whose deadline has passed."""
+    """Calls ``expired`` for each item whose deadline has passed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[Timed], object]) -> None:
         self._loop = loop
@@ -42,7 +42,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, timed: Timed) -> None:
-        """Let the clock of ``timed`` run."""
+        """Start the clock of ``timed``."""
         if timed.timeout is None:
             return
         timed.deadline = self._loop.time() + timed.timeout
@@ -50,11 +50,11 @@ class Deadlines:
         self._arm(timed.deadline)
 
     def end(self, timed: Timed) -> None:
-        """Forget ``timed``: it was answered."""
+        """Remove ``timed``, which was answered."""
         self._waiting.pop(timed, None)
 
     def pause(self, timed: Timed) -> None:
-        """Let the clock of ``timed`` stand still; pauses nest."""
+        """Pause the clock of ``timed``; pauses nest."""
         timed.paused += 1
         if timed.paused == 1 and timed.deadline is not None:
             timed.remaining = timed.deadline - self._loop.time()
@@ -96,7 +96,7 @@ OnProgress = Callable[[ProgressNotificationParams], object]
 
 
 class Waiter(Timed, eq=False, kw_only=True):
-    """One request of ours that waits."""
+    """One waiting request of ours."""
 
     outgoing: Outgoing
     future: asyncio.Future[Raw]
@@ -105,7 +105,7 @@ class Waiter(Timed, eq=False, kw_only=True):
     """Of the call that the request is made for: what is left of it where the request stands still, or has ended."""
 
     def let_go(self) -> None:
-        """Say that nobody will look at what the request came to, so that an error of it is not reported as lost."""
+        """Declare that nobody will look at the outcome, so that an error is not reported as never retrieved."""
         if self.future.done() and not self.future.cancelled():
             self.future.exception()
 
@@ -134,7 +134,7 @@ class Waiting:
         return waiter
 
     def end(self, waiter: Waiter) -> None:
-        """Take a request out of the table."""
+        """Remove a request from the table."""
         self._waiters.pop(waiter.outgoing.id, None)
         if waiter.timeout is not None:
             self._deadlines.end(waiter)
@@ -142,7 +142,7 @@ class Waiting:
                 waiter.time.seconds = max(0.0, waiter.deadline - self._loop.time())
 
     def replied(self, event: Replied) -> None:
-        """Wake whoever waits for this reply."""
+        """Wake the caller that waits for this reply."""
         waiter = self._waiters.get(event.outgoing.id)
         if waiter is None or waiter.future.done():
             return
@@ -154,27 +154,27 @@ class Waiting:
             waiter.future.set_exception(RemoteProtocolError(event.problem or "The reply cannot be read"))
 
     def progressed(self, params: ProgressNotificationParams) -> object:
-        """Tell whoever waits about progress; returns what their callback returned."""
+        """Report progress to the waiting caller; returns what its callback returned."""
         waiter = self._waiters.get(params.progress_token)
         if waiter is None or waiter.on_progress is None or waiter.future.done():
             return None
         return waiter.on_progress(params)
 
     def fail(self, id: RequestId, error: AntiphonError) -> None:
-        """Let one request fail."""
+        """Fail one request."""
         waiter = self._waiters.get(id)
         if waiter is not None and not waiter.future.done():
             waiter.future.set_exception(error)
 
     def fail_all(self, error: Callable[[], AntiphonError]) -> None:
-        """Let every request fail, each with an exception of its own."""
+        """Fail every request, each with an exception of its own."""
         self._deadlines.close()
         for waiter in list(self._waiters.values()):
             if not waiter.future.done():
                 waiter.future.set_exception(error())
 
     def pause(self) -> list[Waiter]:
-        """Stop the clock of every request that waits now; hand the result to ``resume`` once."""
+        """Pause the clocks of all waiting requests; pass the result to ``resume`` once."""
         waiters = list(self._waiters.values())
         for waiter in waiters:
             self._deadlines.pause(waiter)
@@ -183,7 +183,7 @@ class Waiting:
         return waiters
 
     def resume(self, waiters: Iterable[Waiter]) -> None:
-        """Let the clocks stopped by one ``pause`` go on."""
+        """Resume the clocks paused by one ``pause``."""
         for waiter in waiters:
             if waiter.time is not None and waiter.time.seconds is not None:
                 # A machine may have worked for the call meanwhile.

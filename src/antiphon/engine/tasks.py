@@ -1,7 +1,6 @@
-"""The tasks of one connection: started here, and each of them stopped once.
+"""The tasks of one connection, each of which is cancelled at most once.
 
-A second ``cancel`` would interrupt the cleanup that the first one began, so this module remembers who was told. What
-the tasks do is the connection's business.
+A second ``cancel`` would interrupt the cleanup started by the first, so this module remembers which were cancelled.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ class Tasks:
         return task
 
     def stop(self, task: asyncio.Task[Any], reason: str | None = None) -> None:
-        """Cancel a task, unless it was told before and may be cleaning up."""
+        """Cancel a task, unless it was cancelled before and may be cleaning up."""
         if task not in self._told and not task.done():
             self._told.add(task)
             task.add_done_callback(self._told.discard)
             task.cancel(reason)
 
     def is_stopped_by_others(self, task: asyncio.Task[Any] | None) -> bool:
-        """Tell whether somebody else has cancelled a task: then the cancellation is not ours to end."""
+        """Tell whether other code has cancelled a task, so that the cancellation must not be swallowed here."""
         return task is not None and task.cancelling() > (task in self._told)
 
     def forgive(self, task: asyncio.Task[Any]) -> None:
-        """Undo ``stop``: what had to end has ended, and the task, which may not be one of ours, goes on."""
+        """Undo ``stop``: what had to end has ended, and the task, which may belong to other code, continues."""
         if task in self._told:
             self._told.discard(task)
             task.uncancel()
@@ -62,7 +61,7 @@ class Tasks:
                 self.stop(task)
 
     async def wait_stopped(self, spare: asyncio.Task[Any] | None, patience: float) -> None:
-        """Cancel every task but one, give them ``patience`` seconds to clean up, then insist, and go."""
+        """Cancel all tasks but one, give them ``patience`` seconds to clean up, cancel them again, and return."""
         self.stop_all(spare)
         others = [task for task in self._running if task is not spare]
         if others:

@@ -1,8 +1,8 @@
-"""Requests told to OpenTelemetry, by its conventions for MCP: those of a peer that are served, and our own.
+"""Requests reported to OpenTelemetry by its conventions for MCP: those of a peer that are served, and our own.
 
-Owns their names and attributes; how each ended is ``telemetry_span``'s. Whether anybody listens is asked once per
-connection, and where nobody does, a connection is made without any of this. Never told: arguments, results, URIs, texts
-of errors, ids of sessions.
+Owns their names and attributes; ``telemetry_span`` reports how each ended. Whether telemetry is configured is checked
+once per connection; without it a connection uses none of this code. Never reported: arguments, results, URIs, texts of
+errors, session ids.
 
 Source: OpenTelemetry, "Semantic conventions for Model Context Protocol (MCP)".
 """
@@ -36,10 +36,10 @@ __all__ = ["Watch", "watch"]
 T = TypeVar("T")
 
 MAX_NAMES = 1_000
-"""Names of tools and prompts that metrics of a process's own calls are kept by: servers think of the names."""
+"""Most names of tools and prompts in the metrics of a process's own calls, because servers choose the names."""
 
 _ENDLESS = frozenset({"subscriptions/listen"})
-"""Requests that are served until somebody leaves: how long that was is no duration of an operation."""
+"""Requests that last until one side leaves, so that their duration is meaningless."""
 
 _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 
@@ -60,11 +60,11 @@ def watch(
     url: str | None = None,
     knows: Callable[[str, str], bool] | None = None,
 ) -> Watch | None:
-    """Return who is told of the requests on a connection; ``None`` if nobody listens.
+    """Return the telemetry of a connection; ``None`` if none is configured.
 
-    ``over``: ``"pipe"`` or ``"tcp"``, by default what the channel says of itself. ``url``: of the server. ``knows``:
-    whether the tool or prompt that a peer's request names exists (method, name): only then is the name told, so that
-    strangers cannot make up series of metrics.
+    ``over``: ``"pipe"`` or ``"tcp"``, by default taken from the channel. ``url``: that of the server. ``knows``:
+    whether the tool or prompt that a peer's request names exists (method, name); only then is the name reported, so
+    that peers cannot create series of metrics.
     """
     telemetry = current()
     if telemetry is None:
@@ -79,7 +79,7 @@ def watch(
 
 
 class Watch:
-    """Tells of the requests on one connection."""
+    """Reports the requests on one connection."""
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ class Watch:
         self._where = where
         self._knows = knows
         self._calls: set[Operation] = set()
-        """Calls of ours that are open: an ask that says nothing of its trace belongs to the only one."""
+        """Our open calls; an ask without trace context belongs to the only one, if there is only one."""
 
-    # --- the peer's requests ------------------------------------------------------------------------------------
+    # --- requests of the peer -----------------------------------------------------------------------------------
 
     def serving(self, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
-        """Return the handlers of a connection, each watched."""
+        """Return the handlers of a connection, wrapped to be reported."""
         return {
             method: handler if method in _ENDLESS else partial(self._serve, handler)
             for method, handler in handlers.items()
@@ -113,7 +113,7 @@ class Watch:
         return told.served(outcome) if isinstance(outcome, CoroutineType) else outcome
 
     def answering(self, answer: Callable[..., Awaitable[T]], revision: Revision | None) -> Callable[..., Awaitable[T]]:
-        """Return a function ``(method row, params, ...)`` that answers an ask which came in a round, watched."""
+        """Return a wrapped function ``(method row, params, ...)`` that answers an ask which came in a round."""
 
         async def answer_watched(spec: Any, *rest: Any) -> T:
             told = self._begin("server", spec.name, None, revision, None)
@@ -124,10 +124,10 @@ class Watch:
 
         return answer_watched
 
-    # --- our own ------------------------------------------------------------------------------------------------
+    # --- our requests -------------------------------------------------------------------------------------------
 
     async def call(self, made: Awaitable[T], method: str, params: object, revision: Callable[[], Revision | None]) -> T:
-        """Await a call of ours, with all the requests it takes: they are one operation."""
+        """Await a call of ours with all its requests, as one operation."""
         told = self._begin("client", method, _named(params), revision(), None)
         self._calls.add(told.operation)
         try:
@@ -140,14 +140,14 @@ class Watch:
 
     @contextmanager
     def asking(self, method: str, revision: Revision) -> Generator[None]:
-        """Watch an ask of ours, as long as it is out."""
+        """Report an ask of ours as long as it is out."""
         told = self._begin("client", method, None, revision, None)
         with told.operation.watched(told.failed):
             yield
         told.ended(None)
 
     def carries(self, id: RequestId) -> dict[str, str]:
-        """Return what a request of ours has in ``_meta`` for the trace it belongs to (``Session.carries``)."""
+        """Return the trace context for the ``_meta`` of a request of ours (``Session.carries``)."""
         from antiphon.telemetry.operations import running
 
         operation = running()
@@ -155,7 +155,7 @@ class Watch:
             operation.span.set_attribute("jsonrpc.request.id", str(id))
         return self._telemetry.carried()
 
-    # --- what is told -------------------------------------------------------------------------------------------
+    # --- attributes ---------------------------------------------------------------------------------------------
 
     def _begin(
         self, kind: Kind, method: str, name: str | None, revision: Revision | None, meta: RequestMeta | None
@@ -173,7 +173,7 @@ class Watch:
                 labels[_NAMED[method]] = name
         session: object = getattr(self._channel, "session_id", None)
         if isinstance(session, str):
-            # Whoever has the id itself may speak in the session.
+            # Anyone who has the id itself can send messages in the session.
             facts["mcp.session.id"] = hashlib.sha256(session.encode()).hexdigest()[:32]
         carrier = _carrier(meta)
         only = next(iter(self._calls)) if kind == "server" and not carrier and len(self._calls) == 1 else None
@@ -183,7 +183,7 @@ class Watch:
 
 
 def _address(url: str) -> Attributes:
-    """Say where a server is: not on which path, nor with which query, where people write what is secret."""
+    """Return the address of a server without path and query, where secrets may be."""
     parts = urlsplit(url)
     is_safe = parts.scheme in ("https", "wss")
     return {
@@ -194,7 +194,7 @@ def _address(url: str) -> Attributes:
 
 
 def _carrier(meta: RequestMeta | None) -> dict[str, str]:
-    """Read what a request says of its trace. Without a parent the rest is of no use."""
+    """Return the trace context of a request. Without a parent the rest of it is of no use."""
     if meta is None or meta.traceparent is None:
         return {}
     from antiphon.telemetry.operations import CARRIED, MAX_CARRIED

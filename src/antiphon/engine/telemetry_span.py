@@ -1,6 +1,6 @@
-"""One request that OpenTelemetry is told of, from when it began: its operation, and how that ended.
+"""One request reported to OpenTelemetry, from its begin to its end.
 
-What it is called, and where it belongs, is ``telemetry``'s.
+``telemetry`` chooses its name and attributes.
 
 Source: OpenTelemetry, "Semantic conventions for Model Context Protocol (MCP)".
 """
@@ -36,7 +36,7 @@ _peek = msgspec.json.Decoder(_Peek).decode
 
 
 class Told:
-    """One operation that is being told of, and how it ended."""
+    """One operation that is being reported, and how it ended."""
 
     __slots__ = ("_labels", "_measure", "_telemetry", "operation")
 
@@ -47,7 +47,7 @@ class Told:
         self._labels = labels
 
     async def served(self, outcome: CoroutineType[Any, Any, T]) -> T:
-        """Await a handler of a peer's request within the operation."""
+        """Await the handler of a peer's request within the operation."""
         # Never left: the context is a copy that ends with the handler (``reading.drive``).
         self.operation.enter()
         try:
@@ -55,12 +55,12 @@ class Told:
         except Exception:
             raise
         except BaseException as error:
-            # After this there may be no reply, and so nobody who says how it ended.
+            # After this there may be no reply, and so no other report of how it ended.
             self.failed(error)
             raise
 
     def answered(self, request: Request, outcome: object) -> None:
-        """End it with what a request came to (``Request.on_end``)."""
+        """End it with the outcome of a request (``Request.on_end``)."""
         if outcome is None:
             self._end("cancelled")
         elif isinstance(outcome, BaseException):
@@ -73,7 +73,7 @@ class Told:
         self._end(_kind_of(error), error.code if isinstance(error, PeerError) else None)
 
     def ended(self, result: object) -> None:
-        """End it with a result, which may say that a tool failed. It may come paired with the number of its rounds."""
+        """End it with a result, which may report a tool's failure, and may be paired with the number of its rounds."""
         if isinstance(result, tuple):
             result = cast("tuple[object, ...]", result)[0]
         if isinstance(result, InputRequiredResult):
@@ -113,7 +113,7 @@ def _kind_of(error: BaseException) -> str:
 
 def _is_error(result: object) -> bool:
     if isinstance(result, Raw):
-        # What a parked call came to is encoded already.
+        # The result of a parked call is already encoded.
         try:
             return _peek(result).is_error
         except msgspec.MsgspecError:

@@ -1,8 +1,8 @@
-"""Our calls that are open: which of them an ask belongs to, how many asks each has left, and whose turn it is.
+"""Our open calls: which of them an ask belongs to, how many asks each has left, and whose turn it is.
 
-Before 2026-07-28 an ask does not say which call it belongs to. It is known if only one is open, or if the transport
-knows on whose stream it came. The others are counted together: as many as the open calls have left between them. Owns
-these counts and turns; what is done with an ask that is too many is decided by ``calls``.
+Before 2026-07-28 an ask does not name the call it belongs to. It is known if only one call is open, or if the transport
+knows on whose stream the ask came. All others are counted together: as many are allowed as the open calls have left
+between them. ``calls`` decides what happens when there are too many.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from antiphon.wire.origin import Origin, OriginCall
 __all__ = ["OpenCall", "OpenCalls"]
 
 _PROCESS = os.urandom(4).hex()
-"""Part of every call's name: one that is gone on with in another process must not meet a namesake there."""
+"""Part of every call's name, so that a call that is continued in another process does not meet another of its name."""
 
 _numbers = count(1)
 
 MAX_LATE = 10_000
-"""Most asks that are taken for those of calls that were given up."""
+"""Most asks that are attributed to calls that were given up."""
 
 
 class OpenCall:
-    """A call of ours that is open. Its origin is made when the first ask needs it."""
+    """A call of ours that is open. Its origin is made for the first ask that needs it."""
 
     __slots__ = ("_name", "answered", "answering", "asked", "method", "number", "params", "pending", "request", "time")
 
@@ -52,16 +52,16 @@ class OpenCall:
         self.pending: set[Request] | None = None
         """Asks that came as requests and are being answered."""
         self.answered: list[tuple[Wire, Origin]] = []
-        """Asks of its round that are answered, as long as it is not known what becomes of the answers."""
+        """Answered asks of its round, until it is known whether the answers reached the server."""
         self._name = name
 
     @property
     def name(self) -> str:
-        """What names the call, everywhere and for ever."""
+        """Names the call; unique everywhere."""
         return self._name or f"{self.number}-{_PROCESS}"
 
     def origin(self) -> OriginCall:
-        """Say what the call is, for whoever answers its asks."""
+        """Return the facts about the call for its answerers."""
         arguments: Any = getattr(self.params, "arguments", None)
         if isinstance(arguments, msgspec.Raw):
             arguments = msgspec.json.decode(arguments or b"{}")
@@ -76,10 +76,11 @@ class OpenCalls:
         self._limits = limits
         self._calls: dict[int, OpenCall] = {}
         self._asked = 0
-        # Asks that belong to one of several calls, nobody knows which.
+        # Number of asks that belong to one of several calls, without knowing which.
         self._shared = 0
         self._shared_pending: set[Request] = set()
-        # Asks that calls which were given up may still have sent, and the newest call when the last one was.
+        # Number of asks that given-up calls may still have sent, and the newest call when the last of these
+        # was given up.
         self._late = 0
         self._late_since = 0
         self._newest = 0
@@ -95,7 +96,7 @@ class OpenCalls:
     # --- calls --------------------------------------------------------------------------------------------------
 
     def open(self, method: str, params: Wire, name: str | None = None) -> OpenCall:
-        """Begin a call. ``name``: of a call that was begun before, and goes on."""
+        """Begin a call. ``name``: that of a call that was begun before, and is continued."""
         call = OpenCall(method, params, name)
         self._calls[call.number] = call
         self._newest = call.number
@@ -104,9 +105,9 @@ class OpenCalls:
         return call
 
     def close(self, call: OpenCall, *, given_up: bool = False) -> None:
-        """End a call, and the asks that are answered for it: nobody waits for them any more.
+        """End a call, and the answering of its asks.
 
-        ``given_up``: the server may not know yet, and still ask for it. Those asks count for no other call, until the
+        ``given_up``: the server may not know yet, and still ask for it. Such asks count for no other call, until the
         server has answered one that was made later.
         """
         del self._calls[call.number]
@@ -117,7 +118,8 @@ class OpenCalls:
             self._late = 0
         self._asked -= call.asked
         if self._shared:
-            # As many of the shared ones as can have been its own were: the rest was of those that are still open.
+            # Attribute as many of the shared asks as possible to this call; the rest belongs to calls
+            # that are still open.
             self._shared = max(0, self._shared - (self._limits.asks - call.asked)) if self._calls else 0
         if call.pending:
             _withdraw(call.pending)
@@ -127,12 +129,12 @@ class OpenCalls:
             self._next()
 
     def rested(self) -> None:
-        """Take note that a request without rounds has ended: asks that came during it are no longer counted."""
+        """Note that a request without rounds has ended: asks that came during it are no longer counted."""
         if self._shared and not self._calls:
             self._shared = 0
 
     def owner(self, request: RequestId | None) -> OpenCall | None:
-        """Find the call an ask belongs to: that of the request on whose stream it came, or the only one there is."""
+        """Return the call an ask belongs to: that of the request on whose stream it came, or the only open one."""
         if request is not None:
             for call in self._calls.values():
                 if call.request == request:
@@ -144,7 +146,7 @@ class OpenCalls:
     # --- asks ---------------------------------------------------------------------------------------------------
 
     def charge(self, owner: OpenCall | None, *, is_certain: bool = False) -> bool:
-        """Count an ask; tell whether it may still be answered. ``is_certain``: it is known to be the owner's."""
+        """Count an ask; tell whether it may be answered. ``is_certain``: it is known to belong to the owner."""
         if self._late and not is_certain:
             self._late -= 1
             return True
@@ -160,10 +162,10 @@ class OpenCalls:
         return True
 
     def take_turn(self, owner: OpenCall | None) -> Awaitable[None] | None:
-        """Let an ask be answered now, or return what to await before; ``end_turn`` must follow either.
+        """Let an ask be answered now, or return what to await first; call ``end_turn`` in either case.
 
-        Each open call adds as many turns as one may have, so an answerer that calls the same server, and there is
-        asked in turn, never waits for itself.
+        Each open call adds as many turns as one call may have, so that an answerer that calls the same server, and is
+        asked during that call, never waits for itself.
         """
         if self._queue or not self._is_free(owner):
             return self._wait_turn(owner)
@@ -184,7 +186,7 @@ class OpenCalls:
             raise
 
     def end_turn(self, owner: OpenCall | None) -> None:
-        """Let the next one be answered."""
+        """Let the next ask be answered."""
         self._answering -= 1
         if owner is not None:
             owner.answering -= 1
@@ -192,7 +194,7 @@ class OpenCalls:
             self._next()
 
     def bind(self, ask: Request, owner: OpenCall | None) -> set[Request]:
-        """Let an ask end with its call, or with the last one it can belong to; it leaves the set when answered."""
+        """Let an ask end with its call, or the last one it may belong to; it leaves the set when it is answered."""
         if owner is None:
             bound = self._shared_pending if self._calls else set[Request]()
         else:

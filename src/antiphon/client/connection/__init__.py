@@ -1,1 +1,1 @@
-"""Reaching a server: what a target means, the handshake, and the link over its life."""
+"""Connecting to a server: targets, the handshake, and reading other hosts' configuration files."""

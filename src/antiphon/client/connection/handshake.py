@@ -1,7 +1,7 @@
-"""Opening a session: which era a server belongs to, found once, and the revision agreed on.
+"""Opening a session: determines the server's era, once, and agrees on the revision.
 
-Owns the ladder: probe, then the handshake, then (over HTTP) the transport of the first revision. Sources: 2026-07-28
-basic/versioning and basic/transports, "Backward Compatibility".
+Owns the order of attempts: the probe, then the handshake, then (over HTTP) the transport of the first revision.
+Sources: 2026-07-28 basic/versioning and basic/transports, "Backward Compatibility".
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ R = TypeVar("R", bound=Wire)
 Peer = Connection[ClientSession]
 
 PROBE_TIMEOUT = 5.0
-"""Seconds a server has to answer the probe; a legacy one may stay silent (2026-07-28 basic/transports/stdio)."""
+"""Seconds a server has to answer the probe, which a legacy one may ignore (2026-07-28 basic/transports/stdio)."""
 
 
 class Reopen(Protocol):
-    """Opens a connection anew; ``oldest``: over the transport of the first revision, where there is one."""
+    """Opens a new connection; ``oldest``: over the transport of the first revision, if the target has one."""
 
     def __call__(self, *, oldest: bool = False) -> Awaitable[Peer]:
         """Return the new connection; the old one is closed."""
@@ -38,10 +38,10 @@ class Reopen(Protocol):
 
 
 def allowed_revisions(choice: str) -> tuple[Revision, ...]:
-    """Turn the ``revision`` option of a client into those it may agree on.
+    """Return the revisions that the ``revision`` option of a client allows.
 
     Raises:
-        ConfigError: no such revision.
+        ConfigError: there is no such revision.
     """
     if choice == "auto":
         return REVISIONS
@@ -55,15 +55,15 @@ def allowed_revisions(choice: str) -> tuple[Revision, ...]:
 async def open_session(
     peer: Peer, allowed: tuple[Revision, ...], again: Reopen, too_old: Callable[[PeerError], bool]
 ) -> Peer:
-    """Find the era of the server and open the session in it; returns the connection it is open on.
+    """Determine the server's era, and open the session in it; returns the connection it is open on.
 
-    ``again`` reaches the server anew: some legacy servers exit on the probe, some speak only the oldest transport,
-    which ``too_old`` tells by their answer to ``initialize``.
+    ``again`` opens a new connection: some legacy servers exit on the probe, some only speak the oldest transport, which
+    ``too_old`` recognises by their answer to ``initialize``.
 
     Raises:
-        ConfigError: the server speaks none of the revisions allowed.
-        RemoteProtocolError: it answers what cannot be read, or with a revision of its own.
-        PeerError: it refuses.
+        ConfigError: the server speaks none of the allowed revisions.
+        RemoteProtocolError: its answer cannot be read, or names a revision we did not propose.
+        PeerError: it refused.
     """
     if any(one.modern for one in allowed):
         try:
@@ -79,7 +79,8 @@ async def open_session(
     try:
         await _shake_hands(peer, legacy)
     except PeerError as error:
-        # A server that starts slowly may answer the probe we gave up on, and by then be modern for good: ask again.
+        # A server that starts slowly may answer the probe after its deadline, and be in the modern era then:
+        # probe again.
         if is_modern_error(error) and legacy != allowed and await _probe(peer, allowed):
             return peer
         if not too_old(error):
@@ -100,20 +101,20 @@ async def _shake_hands(peer: Peer, legacy: tuple[Revision, ...]) -> None:
 
 
 async def _probe(peer: Peer, allowed: tuple[Revision, ...], *, again: bool = True) -> bool:
-    """Ask what the server is; tell whether it is modern and the session is open.
+    """Probe the server; tell whether it is modern and the session is open.
 
-    Refused with -32022, it asks once more if the refusal names a revision we speak (2026-07-28 basic/versioning).
+    After a refusal with -32022 that names a revision we speak, it probes once more (2026-07-28 basic/versioning).
     """
     only_modern = all(one.modern for one in allowed)
     try:
         raw = await peer.request(peer.session.probe(allowed[-1]), timeout=None if only_modern else PROBE_TIMEOUT)
         found = _read(raw, DiscoverResult)
     except (CallTimeout, RemoteProtocolError):
-        # Silence, or something that no modern server says.
+        # Silence, or an answer that no modern server gives.
         return False
     except PeerError as error:
         if is_refused_outright(error) or (only_modern and is_broken(error)):
-            # The handshake would fare no better, and to say that another revision is wanted would be a guess.
+            # The handshake would fail too, and an error about revisions would be a guess.
             raise
         if not is_modern_error(error):
             return False

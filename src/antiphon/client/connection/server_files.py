@@ -1,7 +1,7 @@
-"""Files with servers in them, as other hosts write them, each read as it is.
+"""Reading other hosts' configuration files that list servers.
 
-Owns the keys of Claude, Cursor, VS Code, Zed, Windsurf, Gemini, opencode and Codex, and the variables to be filled in.
-Where a file is looked for, and whether it is trusted, is the business of who reads it.
+Owns the keys of Claude, Cursor, VS Code, Zed, Windsurf, Gemini, opencode and Codex, and the variables in them. The
+caller decides where to look for a file, and whether to trust it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from antiphon.errors import ConfigError
 __all__ = ["MAX_FILE", "Entry", "filled", "read_servers", "variables_in"]
 
 MAX_FILE = 1024 * 1024
-"""Bytes; a file of a hundred servers has 50 kB."""
+"""Most bytes; a file with a hundred servers has 50 kB."""
 _VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}|\{env:(?P<bare>\w+)\}")
 _ASKED = re.compile(r"\$\{(?:input|command):[^}]*\}")
 _FOLDERS = re.compile(r"\$\{(?P<name>workspaceFolder|userHome)\}")
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
 _SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
-"""Claude, Cursor, Windsurf, Gemini; VS Code; Zed; Codex; opencode."""
+"""In this order: Claude, Cursor, Windsurf, Gemini; VS Code; Zed; Codex; opencode."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One server: a command with its arguments, or an address. Other members are other hosts' and ignored."""
+    """One server: a command with its arguments, or an address. Members for other purposes are ignored."""
 
     command: str | None = None
     args: list[str] = []
@@ -42,23 +42,23 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def texts(self) -> Iterator[str]:
-        """Every text in it that may have variables."""
+        """All texts in it that may contain variables."""
         yield from (text for text in (self.command, self.cwd, self.url) if text is not None)
         yield from (*self.args, *self.env.values(), *self.headers.values())
 
     @property
     def target(self) -> dict[str, Any]:
-        """What ``Client`` takes as its target."""
+        """The entry as a target for ``Client``."""
         if self.url is not None:
             return {"url": self.url, "headers": self.headers}
         return {"command": self.command, "args": self.args, "env": self.env, "cwd": self.cwd}
 
 
 def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
-    """Read the servers of a file; ``place`` is where it is: its ending tells TOML from JSON.
+    """Read the servers in a file; ``place`` is its path, whose suffix distinguishes TOML from JSON.
 
     Raises:
-        ConfigError: it cannot be read, or has not the shape; the message names line and column, or the member.
+        ConfigError: it cannot be read, or has the wrong form; the message names line and column, or the member.
     """
     if len(data) > MAX_FILE:
         raise ConfigError(f"{place}: larger than {MAX_FILE} bytes")
@@ -80,7 +80,7 @@ def read_servers(data: bytes, place: Path) -> dict[str, Entry]:
 
 
 def variables_in(entry: Entry) -> list[str]:
-    """List the variables of the environment that an entry wants filled in, each once."""
+    """Return the environment variables that an entry refers to, each once."""
     pieces = (piece for text in entry.texts for piece in _FOLDERS.split(text)[::2])
     return list(
         dict.fromkeys(found["name"] or found["bare"] for piece in pieces for found in _VARIABLE.finditer(piece))
@@ -88,12 +88,12 @@ def variables_in(entry: Entry) -> list[str]:
 
 
 def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -> Entry:
-    """Fill in ``${NAME}``, ``${NAME:-default}``, ``${env:NAME}``, ``{env:NAME}`` and two folders.
+    """Substitute ``${NAME}``, ``${NAME:-default}``, ``${env:NAME}``, ``{env:NAME}`` and two folders.
 
-    ``folder``: the project's, for ``${workspaceFolder}``. ``place``: what messages call the entry.
+    ``folder``: that of the project, for ``${workspaceFolder}``. ``place``: how messages name the entry.
 
     Raises:
-        ConfigError: a variable is not set, or is one that only another host can ask its user for.
+        ConfigError: a variable is not set, or only another host can ask its user for it.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -109,7 +109,7 @@ def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -
                 f"{place}: only VS Code can ask for {asked[0]}; write ${{NAME}} and set the variable NAME"
             )
         folders = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
-        # Piece by piece: a folder's name is a stranger's too, and no variable is filled in for what it says.
+        # Piece by piece, so that a folder whose name contains a variable is not substituted again.
         pieces = _FOLDERS.split(text)
         return "".join(folders[piece] if at % 2 else _VARIABLE.sub(value, piece) for at, piece in enumerate(pieces))
 
@@ -124,11 +124,11 @@ def filled(entry: Entry, environ: Mapping[str, str], folder: Path, place: str) -
 
 
 def _json(text: str) -> object:
-    """Read JSON, in which VS Code and Zed allow comments and a comma at the end of a list."""
+    """Read JSON with comments and trailing commas, as VS Code and Zed allow."""
 
     def blank(found: re.Match[str]) -> str:
         kept = found[0].startswith('"')
-        # Line and column of whatever follows stay the same.
+        # Keeps line and column of everything that follows.
         return found[0] if kept else re.sub(r"[^\n]", " ", found[0])
 
     try:
@@ -151,7 +151,7 @@ def _toml(text: str) -> object:
 
 
 def _section(read: object) -> tuple[str, dict[str, Any]]:
-    """Find the servers in a file, and the name of what holds them."""
+    """Return the servers in a file, and the name of the member that holds them."""
     if not isinstance(read, dict):
         raise ConfigError(": is no object with servers in it")
     top = cast("dict[str, Any]", read)
@@ -162,7 +162,7 @@ def _section(read: object) -> tuple[str, dict[str, Any]]:
         if not isinstance(found, dict):
             raise ConfigError(f": {name}: is no object with servers in it")
         inner: Any = cast("dict[str, Any]", found).get("servers")
-        # VS Code's settings.json has them one level further down.
+        # VS Code's settings.json nests them one level deeper.
         is_nested = name == "mcp" and isinstance(inner, dict) and "command" not in inner and "url" not in inner
         return (
             (f"{name}.servers", cast("dict[str, Any]", inner)) if is_nested else (name, cast("dict[str, Any]", found))
@@ -171,7 +171,7 @@ def _section(read: object) -> tuple[str, dict[str, Any]]:
 
 
 class _Members(Struct):
-    """All names that hosts have for what an entry says."""
+    """All names that hosts use for the members of an entry."""
 
     command: str | list[str] | None = None
     args: list[str] | None = None
@@ -189,7 +189,7 @@ class _Members(Struct):
 
 def _entry(members: object) -> Entry:
     if isinstance(members, dict) and isinstance(cast("dict[str, Any]", members).get("command"), dict):
-        # Zed, before 2025: {"command": {"path": ..., "args": [...], "env": {...}}}.
+        # Zed before 2025: {"command": {"path": ..., "args": [...], "env": {...}}}.
         inner = cast("dict[str, Any]", members)["command"]
         members = {**inner, "command": inner.get("path"), "args": inner.get("args") or []}
     said = msgspec.convert(members, _Members)

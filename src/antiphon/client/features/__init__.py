@@ -1,1 +1,1 @@
-"""What a client does with a server's features: tools, lists, caching, subscriptions."""
+"""Features of the server: lists, caching, notifications."""

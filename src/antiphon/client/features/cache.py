@@ -1,6 +1,7 @@
-"""Results kept for as long as the server allows (2026-07-28 server/utilities/caching).
+"""A cache of results, for as long as the server allows (2026-07-28 server/utilities/caching).
 
-Owned by one client, so ``private`` and ``public`` are the same here. Bounded; a change notification clears its kind.
+It belongs to one client, so ``private`` and ``public`` make no difference. Bounded; a notification of a change clears
+the results of its kind.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from antiphon.wire.common import CacheableResult
 __all__ = ["Cache"]
 
 MAX_ENTRIES = 1_000
-"""Most results kept; the oldest goes first."""
+"""Most results; the oldest is dropped first."""
 
 MAX_TTL_MS = 24 * 3_600_000
-"""Longest a result is kept whatever the server says: a day."""
+"""Longest time a result is kept, whatever the server allows: a day."""
 
 Key = tuple[str, str]
 
 
 class Cache:
-    """Results by method and what was asked. ``clock`` gives seconds."""
+    """Results by method and subject. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._kept: dict[Key, tuple[float, CacheableResult]] = {}
 
     def get(self, method: str, subject: str) -> CacheableResult | None:
-        """Return a result that is still fresh, or ``None``."""
+        """Return a result that is still valid, or ``None``."""
         kept = self._kept.get((method, subject))
         if kept is None:
             return None
@@ -47,10 +48,10 @@ class Cache:
         self._kept[method, subject] = (self._clock() + ttl / 1000, result)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all results."""
         self._kept.clear()
 
     def drop(self, *methods: str, subject: str | None = None) -> None:
-        """Forget all results of some methods, or only those about one subject."""
+        """Drop the results of some methods, or only those about one subject."""
         for key in [key for key in self._kept if key[0] in methods and subject in (None, key[1])]:
             del self._kept[key]

@@ -14,16 +14,16 @@ T = TypeVar("T")
 P = TypeVar("P", bound=PaginatedResult)
 
 MAX_PAGES = 10_000
-"""Most pages followed of one list; a server that never ends its list must not keep us for ever."""
+"""Most pages of one list that are fetched, so that a server with an endless list cannot keep us for ever."""
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Most bytes of all of them together: a list of 100,000 tools has a tenth of it."""
+"""Most bytes of all pages together: a list of 100,000 tools has a tenth of it."""
 
 
 async def iterate(
     fetch: Callable[[str | None], Awaitable[tuple[P, int]]], items: Callable[[P], Sequence[T]]
 ) -> AsyncIterator[T]:
-    """Yield every item of every page. ``fetch`` returns a page, when it is reached, and the bytes that came for it.
+    """Yield the items of all pages. ``fetch`` returns a page, and the number of bytes received for it.
 
     Raises:
         RemoteProtocolError: the server repeats a cursor, or has more than ``MAX_PAGES`` pages or ``MAX_BYTES``.

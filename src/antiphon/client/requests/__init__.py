@@ -1,1 +1,1 @@
-"""Our requests: sending, replies, trying again."""
+"""Requests to the server: sending, replies, retries."""

@@ -1,8 +1,8 @@
-"""The requests of one call, and what their replies are: a result, or a round that asks for input.
+"""The requests of one call, and their replies: a result, or a round that asks for input.
 
-Each round makes another request, and they share one deadline. Owns the time that is left, the pause before a call is
-made again that nobody had to answer for, what a ``resultType`` means and which errors mean the same. What is asked in
-between is ``loop``' business. The time in which an ask is answered is nobody's here: it does not count.
+Each round needs another request, and all share one deadline, which does not run while an ask is being answered. Owns
+the remaining time, the pauses between retries without questions, the meaning of ``resultType``, and errors that mean
+the same in different revisions. ``loop`` answers the questions.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ __all__ = ["Sending", "lifted", "read_legacy", "read_modern"]
 R = TypeVar("R", bound=Wire)
 
 _FIRST_REST = 0.01
-"""Seconds before the second retry in a row for which nothing was asked: a server that only wants time must not spin."""
+"""Seconds before the second retry in a row without questions, so that a server that only needs time causes no busy
+loop."""
 
 _LONGEST_REST = 1.0
-"""Seconds such a rest takes at most; each is twice as long as the one before."""
+"""Most seconds of such a pause; each is twice as long as the one before."""
 
 
 class Sending(Generic[R]):
-    """Sends the requests of one call. ``timeout``: seconds, or what is left of them for all that the call needs."""
+    """Sends the requests of one call. ``timeout``: seconds, or the remaining time of a larger operation."""
 
     __slots__ = ("_idle", "_on_progress", "_peer", "_result", "_session", "call", "meta", "time")
 
@@ -69,10 +70,10 @@ class Sending(Generic[R]):
         self._idle = 0
 
     async def __call__(self, params: RoundParams) -> R | InputRequiredResult:
-        """Send one request of the call; return its result or, of a modern one, its round.
+        """Send one request of the call; return its result or, in the modern era, its round.
 
         Raises:
-            CallTimeout: the time of the call is used up.
+            CallTimeout: no time is left.
             Whatever ``Connection.request`` raises.
         """
         if self._idle > 1:
@@ -124,21 +125,21 @@ def _reporter(progress: Callable[..., object]) -> OnProgress:
 
 
 _may_be_round = re.compile(INPUT_REQUIRED.encode()).search
-"""Nearly always tells a round from a result, at the price of looking for one word."""
+"""Distinguishes a round from nearly all results by searching for one word."""
 
 
 def lifted(method: str, error: PeerError) -> PeerError:
-    """Return an error reply as the newest revision would have put it."""
+    """Return an error reply in the form of the newest revision."""
     if method != "resources/read":
         return error
-    # 2026-07-28 server/resources: not found is -32602 with the URI; before, it had a code of its own. Servers mix the
-    # two up, so both are understood in every revision.
+    # 2026-07-28 server/resources: not found is -32602 with the URI; before, it had a code of its own. Servers mix
+    # the two up, so both are understood in every revision.
     sent = ErrorObject(code=error.code, message=error.message, data=error.data)
     return from_wire(LATEST.lift_error(sent))
 
 
 def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
-    """Read a result of the revisions without rounds.
+    """Decode a result of a revision without rounds.
 
     Raises:
         RemoteProtocolError: it does not fit its type.
@@ -150,7 +151,7 @@ def read_legacy(raw: Raw, method: str, result: type[R]) -> R:
 
 
 def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResult:
-    """Read a result, or the round that comes in its place.
+    """Decode a result, or the round in its place.
 
     Raises:
         RemoteProtocolError: it fits neither, or has an unknown ``resultType``.

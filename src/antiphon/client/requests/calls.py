@@ -1,7 +1,7 @@
-"""Requests to the server and its asks to us, on one connection: typed, timed, counted, and tied to each other.
+"""Requests to the server, and its asks, on one connection: typed, with deadlines, counted, and related to each other.
 
-Owns how a call is made and how an ask finds its answerer. Which calls are open is ``ownership``', how rounds go on
-``loop``', what a reply means ``attempts``' business.
+Owns making a call and finding the answerer of an ask. ``ownership`` has the open calls, ``loop`` the rounds,
+``attempts`` the meaning of replies.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ log = logging.getLogger("antiphon.client")
 R = TypeVar("R", bound=Wire)
 
 _asks = count(1)
-"""Names asks on this side; never reused while the process lives."""
+"""Numbers the asks on this side; never reused in this process."""
 
 
 class Calls:
-    """The calls of one connection. ``peer`` is set once the connection exists; ``target`` is who the server is."""
+    """The calls of one connection. ``peer`` is set once the connection exists; ``target`` identifies the server."""
 
     def __init__(
         self, session: ClientSession, answers: Answers, target: str | Sequence[str] | Launch, limits: RoundLimits
@@ -61,9 +61,9 @@ class Calls:
         self.session = session
         self.peer: Connection[ClientSession]
         self.watch: Watch | None = None
-        """Who is told of the asks, if anybody listens."""
+        """Reports the asks to the telemetry, if that is configured."""
         self.open = OpenCalls(limits)
-        """Those that wait for their result."""
+        """The calls that wait for their result."""
         self._answers = answers
         self._limits = limits
         self._identity = identify(target)
@@ -79,7 +79,7 @@ class Calls:
     # --- our requests -------------------------------------------------------------------------------------------
 
     async def plain(self, method: str, params: Wire, result: type[R], *, timeout: float | None) -> R:
-        """Make a request that has no rounds, and decode its result."""
+        """Make a request without rounds, and decode its result."""
         try:
             raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
         finally:
@@ -127,9 +127,9 @@ class Calls:
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> tuple[R, int]:
-        """Make a request that may have rounds; return its result and how many rounds it had.
+        """Make a request that may have rounds; return its result and the number of rounds.
 
-        ``timeout`` counts the time in which the server works, not that in which we answer.
+        ``timeout`` counts the time in which the server works, not the time for our answers.
         """
         call = self.open.open(method, params)
         send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
@@ -145,12 +145,12 @@ class Calls:
             given_up = False
             raise
         finally:
-            # What was answered in a round that was never gone on with was handed over to nobody.
+            # Answers of a round that was never continued did not reach the server.
             self._report(call, "call-gone")
             self.open.close(call, given_up=given_up)
 
     def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
-        """Send, and tell the answerers what became of the answers that went along."""
+        """Send, and tell the answerers what became of their answers."""
 
         async def sent(params: RoundParams) -> R | InputRequiredResult:
             try:
@@ -165,7 +165,8 @@ class Calls:
                 self._report(send.call, "closed")
                 raise
             except InvalidParams:
-                # 2026-07-28 basic/patterns/mrtr: so a server refuses a state that it does not know, or no longer.
+                # 2026-07-28 basic/patterns/mrtr: the server refuses a state that it does not know
+                # (any more).
                 self._report(send.call, "call-gone")
                 raise
             except PeerError:
@@ -186,7 +187,7 @@ class Calls:
         self._answers.report_to(decider, origin, why)
 
     def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
-        """Return what shows a round to the one who wants to see it first."""
+        """Return the function that shows each round to ``on_round``."""
 
         async def inspect_round(
             result: InputRequiredResult, asks: Mapping[str, Asked], this: Round, asked: int
@@ -232,17 +233,18 @@ class Calls:
         timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None = None,
     ) -> R | PendingRound[R]:
-        """Go on with a call; return its result, or its next round.
+        """Continue a call; return its result, or its next round.
 
         Raises:
-            LocalProtocolError: it is not this server's, or these are no answers to its asks; nothing was sent.
+            LocalProtocolError: the call is another server's, or an answer fits no ask; nothing was sent.
         """
         if not self.is_modern:
             raise LocalProtocolError(
                 "The revision agreed on has no rounds: go on with this call through a client that has agreed on one"
             )
         if pending.identity != self._identity:
-            # "They MUST NOT be used for any other request"; what another server knows is none of this one's business.
+            # "They MUST NOT be used for any other request"; and another server's state must not be sent
+            # to this one.
             raise LocalProtocolError(f"This call was made to another server, not to {self._target}")
         params = pending.round_params
         again = retry(params, shaped_answers(pending, answers), pending.request_state)
@@ -255,7 +257,7 @@ class Calls:
         return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
 
     async def answer(self, pending: PendingRound[Any]) -> dict[str, Wire]:
-        """Have the asks of a round answered by this client's answerers."""
+        """Have this client's answerers answer the asks of a round."""
         call = OpenCall(pending.method, pending.round_params, pending.call)
         asks = {key: Asked(METHODS[ask.method], ask.params, ask.raw) for key, ask in pending.asks.items()}
         this = Round(n=pending.number, max=pending.limits.rounds)
@@ -306,15 +308,15 @@ class Calls:
             meta=send.meta,
         )
 
-    # --- what the server asks -----------------------------------------------------------------------------------
+    # --- asks of the server -------------------------------------------------------------------------------------
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Return the function for each ask that may come as a request (up to 2025-11-25)."""
+        """Return the handlers of asks that may come as requests (up to 2025-11-25)."""
         return dict.fromkeys(("sampling/createMessage", "elicitation/create", "roots/list"), self._asked)
 
     async def _asked(self, request: Request, peer: Connection[ClientSession]) -> Wire:
         owner = self.open.owner(request.related_to)
-        # Roots are no part of a call: a server may want them at any time (2025-11-25 client/roots).
+        # Roots belong to no call: a server may ask for them at any time (2025-11-25 client/roots).
         is_roots = request.method.name == "roots/list"
         if (len(self.open) or not is_roots) and not self.open.charge(owner, is_certain=request.related_to is not None):
             self._give_up(peer, owner)
@@ -331,7 +333,7 @@ class Calls:
             finally:
                 self.open.end_turn(owner)
             if self._answers.reports:
-                # The reply goes out as soon as this returns.
+                # The reply is sent as soon as this returns.
                 asyncio.get_running_loop().call_soon(self._replied, request, params, origin, peer)
             return result
         finally:
@@ -343,11 +345,11 @@ class Calls:
         self._answers.report(params, origin, why)
 
     def _give_up(self, peer: Connection[ClientSession], owner: OpenCall | None) -> None:
-        """Give up the call that was asked too much, or all that may have been."""
+        """Give up the call with too many asks, or all calls that may be the one."""
         reason = f"The server asked for more than {self._limits.asks} answers in one call"
         calls = [owner] if owner is not None else self.open
         ids = [call.request for call in calls if call.request in self.session.outgoing]
-        # A request that was repeated has another id by now: then whatever waits is given up.
+        # A request that was repeated has another id now: then everything that waits is given up.
         for id in ids or list(self.session.outgoing):
             peer.abandon(id, RemoteProtocolError(reason))
 
@@ -370,7 +372,7 @@ class Calls:
         return self._answers.admit(params)
 
     def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
-        """Say what a call of a tool would be, for whoever decides whether it is made."""
+        """Return the origin of a tool call, for whoever confirms it."""
         origin = self._origin(OpenCall("tools/call", params, None), None)
         return structs.replace(origin, tool=tool)
 

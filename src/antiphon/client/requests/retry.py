@@ -1,13 +1,12 @@
-"""Requests that are made again after their reply was lost: which may be, how often, and what is said of the others.
+"""Requests that are repeated after their reply was lost: which may be, how often, and the error for the others.
 
-A list the client has seen marks the tools that may be called twice (``known_tools``). How a lost session is opened anew
-is ``link``'s business.
+Annotations in a list the client has seen tell which tools may be called twice (``known_tools``). ``link`` reopens a
+lost session.
 
 2026-07-28 basic/transports/streamable-http: a broken stream loses its request, which can only be sent again, under a
-new id. That is done in every revision, where the stream could not be resumed: never for a tool that does not say it
-may be, since nobody knows whether the lost call was carried out. A retry within rounds goes out again as it was, with
-the same state and the same answers, and under the same rule: Antiphon's servers join it to the call, but what a
-stranger's server makes of the same state twice is not known.
+new id. This is done in every revision if the stream could not be resumed, but never for a tool whose annotations do not
+allow it, because the lost call may have been carried out. A retry within rounds is sent again unchanged, with the same
+state and answers, under the same rule: Antiphon's servers attach it to the same call, but other servers may not.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from antiphon.wire.envelope import RequestId, decode, decode_envelope
 __all__ = ["PAUSES", "RepeatingConnection", "may_repeat"]
 
 PAUSES = (0.1, 0.5, 2.0, 5.0)
-"""Seconds before each repetition, and so how many there are: a connection that was cut, or a server that restarts."""
+"""Seconds before each repetition, and so their number: enough for a cut connection, or a server that restarts."""
 
 _HARMLESS = frozenset(
     {
@@ -57,26 +56,26 @@ _HARMLESS = frozenset(
         "tools/list",
     }
 )
-"""Methods that change nothing, or leave the same behind however often they are called."""
+"""Methods that change nothing, or have the same effect when repeated."""
 
 
 def may_repeat(method: str, params: object, tools: KnownTools) -> bool:
-    """Tell whether a request may be made again when nobody knows whether it was carried out."""
+    """Tell whether a request may be repeated when it is unknown whether it was carried out."""
     if method == "tools/call":
         return tools.is_repeatable(getattr(params, "name", ""))
     return method in _HARMLESS
 
 
 class RepeatingConnection(Connection[ClientSession]):
-    """A connection over HTTP, on which a request whose reply was lost is made again where that is safe."""
+    """A connection over HTTP that repeats a request whose reply was lost, if that is safe."""
 
     tools: KnownTools
-    """Says which tools may be called twice; set by whoever makes the connection."""
+    """Knows which tools may be called twice; set by the owner of the connection."""
     _current: dict[RequestId, RequestId] | None = None
-    """Ids of requests that were made again and are open, by the id each had first."""
+    """Ids of repeated requests that are open, by their first ids."""
 
     def abandon(self, id: RequestId, error: AntiphonError) -> None:
-        """Give up a request of ours, as ``Connection.abandon`` does; one that was made again has its first id here."""
+        """Give up a request, as ``Connection.abandon`` does; callers use the first id of a repeated request."""
         super().abandon((self._current or {}).get(id, id), error)
 
     async def request(
@@ -84,10 +83,10 @@ class RepeatingConnection(Connection[ClientSession]):
     ) -> Raw:
         """Send a request and wait for its result, as ``Connection.request`` does; repeat it if its reply is lost.
 
-        Within a round, where a person may have answered, it is also sent again if it was not sent at all.
+        Within a round, for which a person may have answered, it is also repeated if it was not sent at all.
 
         Raises:
-            PeerError: also if it could not be repeated; then the message says so, and what to do.
+            PeerError: also if the reply was lost and it could not be repeated; the message then says what to do.
         """
         time = TimeLeft.of(timeout)
         try:
@@ -109,7 +108,8 @@ class RepeatingConnection(Connection[ClientSession]):
                 return await super().request(again, timeout=time, on_progress=on_progress)
             except PeerError as error:
                 lost = _still_lost(error, lost, params)
-                # A server that is not there now may come back: what could be repeated before still can.
+                # A server that is not there now may come back: what could be repeated before still
+                # can.
                 if not is_unreachable(lost) and not self._may_repeat(lost, outgoing.method.name, params):
                     raise _not_repeated(lost, outgoing.method.name, params) if is_broken(lost) else lost from None
             finally:
@@ -117,10 +117,10 @@ class RepeatingConnection(Connection[ClientSession]):
         raise _told(lost, f"it was sent {len(PAUSES) + 1} times; call it again once the server can be reached")
 
     def with_key(self, method: str, params: object, meta: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Add to ``_meta`` what names a call that may be sent again, so that a server knows it: its first request.
+        """Add a name of the call to the ``_meta`` of its first request, so that a server recognises a repetition.
 
-        A retry has the state, which names the call. Only for tools that may be called twice; of others nothing is sent
-        again that went anywhere.
+        A retry needs none, since its state names the call. Only for tools that may be called twice, because other calls
+        are never repeated once sent.
         """
         agreed = self.session.revision
         if method != "tools/call" or agreed is None or not agreed.modern:
@@ -130,14 +130,14 @@ class RepeatingConnection(Connection[ClientSession]):
         return {CALL_KEY: os.urandom(16).hex(), **(meta or {})}
 
     def _may_repeat(self, lost: PeerError, method: str, params: object) -> bool:
-        """Tell whether a request may be sent again: it surely went nowhere, or it may be carried out twice."""
+        """Tell whether a request may be repeated: it was certainly not received, or may be carried out twice."""
         if is_not_accepted(lost):
             return True
         if is_unreachable(lost):
-            # Before the first round the caller may decide what to do, and is told at once.
+            # Before the first round the error is raised at once, and the caller decides.
             return getattr(params, "request_state", None) is not None
         if is_unavailable(lost) and method != "tools/call":
-            # Of lists and the like nothing is lost: the caller may ask again.
+            # A list or the like can simply be requested again by the caller.
             return False
         return may_repeat(method, params, self.tools)
 
@@ -150,7 +150,7 @@ class RepeatingConnection(Connection[ClientSession]):
 
 
 def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
-    """Return the error of another attempt that was lost, too; raise one that is an answer."""
+    """Return the error of another attempt whose reply was lost, too; raise an error that is an answer."""
     if isinstance(error, InvalidParams) and getattr(params, "request_state", None) is not None:
         raise _void(lost) from None
     if not _is_passing(error):
@@ -159,7 +159,7 @@ def _still_lost(error: PeerError, lost: PeerError, params: object) -> PeerError:
 
 
 def _is_passing(error: PeerError) -> bool:
-    """Tell whether another attempt may fare better."""
+    """Tell whether another attempt may succeed."""
     return is_broken(error) or is_unreachable(error) or is_not_accepted(error) or is_unavailable(error)
 
 

@@ -1,1 +1,1 @@
-"""Input rounds, the client's side (from 2026-07-28)."""
+"""Input rounds on the client (from 2026-07-28)."""
