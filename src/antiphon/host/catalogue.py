@@ -1,7 +1,7 @@
-"""The models a user has: what each is called, who serves it, and what is known of it.
+"""The models a user has: their names, their providers, and what is known about them.
 
-Owns the values and the user's order among them. Where they are written down is ``config``'s business, which one answers
-a request is ``select``'s, and what is filled in from public tables is ``selection.facts``'.
+Owns the values, and the user's order of models. ``config`` reads them, ``select`` chooses one for a request, and
+``selection.facts`` fills in what public tables know.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ __all__ = ["LOCAL", "PROVIDERS", "Catalogue", "Modality", "Model", "Price", "Pri
 
 Modality = Literal["text", "image", "audio"]
 Tier = Literal[1, 2, 3, 4, 5]
-"""1 is the slowest or the plainest, 5 the fastest or the cleverest."""
+"""From 1, the slowest or least capable, to 5, the fastest or most capable."""
 
 PROVIDERS = (
     *("openai", "anthropic", "google", "gemini", "openai-compatible", "echo"),
     *("alibaba", "cerebras", "cohere", "crusoe", "deepseek", "fireworks", "github", "groq", "meta", "mistral"),
     *("moonshotai", "nebius", "openrouter", "sambanova", "together", "vercel", "zai"),
 )
-"""Who can serve a model, by a key and an address alone; the second and third row as pydantic-ai has them."""
+"""Providers that need only a key and an address; the second and third row in pydantic-ai's names."""
 
 LOCAL = "local"
-"""The reach of a model on this machine, or in its own network: no vendor sees what is asked."""
+"""The reach of a model on this machine, or in its own network: no vendor sees the request."""
 _MILLION = 1_000_000
 
 
 class PriceStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The price of requests beyond some number of input tokens; it then holds for all tokens of the request."""
+    """The price of requests with more than some number of input tokens; it applies to all tokens of such a request."""
 
     above: int
-    """Input tokens."""
+    """Number of input tokens."""
     input: Decimal
     output: Decimal
 
@@ -49,7 +49,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     input: Decimal
     output: Decimal
     steps: tuple[PriceStep, ...] = ()
-    """Dearer rates of long requests, in any order."""
+    """Higher rates for long requests, in any order."""
 
     def __post_init__(self) -> None:
         for rate in (self, *self.steps):
@@ -57,47 +57,47 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 raise ValueError("a price is a number of dollars, 0 or more")
 
     def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """Return the dollars that so many tokens cost."""
+        """Return the cost of some tokens, in dollars."""
         passed = [step for step in self.steps if input_tokens > step.above]
         rate = max(passed, key=lambda step: step.above) if passed else self
         return (rate.input * input_tokens + rate.output * output_tokens) / _MILLION
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model of the user. ``None`` means that it is not known, never that it is not there."""
+    """One model of the user. ``None`` means unknown, not absent."""
 
     name: str
-    """What the user calls it; unique in the catalogue."""
+    """The user's name for it; unique in the catalogue."""
     provider: str
-    """Who serves it: ``"openai"``, ``"anthropic"``, ``"google"``, ``"openai-compatible"``, ..., or ``"echo"``."""
+    """The provider: ``"openai"``, ``"anthropic"``, ``"google"``, ``"openai-compatible"``, ..., or ``"echo"``."""
     model: str
-    """What the provider calls it."""
+    """The provider's name for it."""
     key: str | None = None
     """The environment variable that holds the key; by default the provider's usual one."""
     base_url: str | None = None
-    """Where the provider is, if not at its usual address."""
+    """Address of the provider, if it is not the usual one."""
     aliases: tuple[str, ...] = ()
     """Further names under which a server may hint at it."""
     family: str | None = None
-    """For hints at its like: ``"claude-sonnet"``."""
+    """Lets hints match similar models: ``"claude-sonnet"``."""
     price: Price | None = None
     context: int | None = None
-    """Tokens that request and answer may have together."""
+    """Most tokens of request and answer together."""
     max_output: int | None = None
-    """Tokens an answer can have; a request for more is cut to it."""
+    """Most tokens of an answer; a request for more is lowered to this."""
     inputs: tuple[Modality, ...] | None = None
-    """What it takes; text is always taken."""
+    """Media types it accepts; text is always accepted."""
     tools: bool | None = None
     speed: Tier | None = None
     intelligence: Tier | None = None
     stream: bool = True
     """Whether its service can send an answer while it comes: wanted where somebody looks, and never otherwise."""
     fallback: str | None = None
-    """The name of the model that answers where this one fails for good."""
+    """Name of the model that answers if this one fails for good."""
 
     @property
     def reach(self) -> str:
-        """How far a request travels: ``"local"``, or the provider, with the address where it is not the usual one."""
+        """How far a request travels: ``"local"``, or the provider, with its address if that is not the usual one."""
         host = urlsplit(self.base_url or "").hostname or ""
         if self.provider == "echo" or _is_near(host):
             return LOCAL
@@ -105,7 +105,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _is_near(host: str) -> bool:
-    """Tell whether a host is this machine or one of its own network."""
+    """Tell whether a host is this machine or in its own network."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -114,16 +114,16 @@ def _is_near(host: str) -> bool:
 
 
 class Catalogue:
-    """The models of one user, by name, with the user's order among them."""
+    """The models of one user by name, and the user's order of them."""
 
     def __init__(self, models: tuple[Model, ...], *, default: str | None = None, order: tuple[str, ...] = ()) -> None:
         """Collect the models.
 
-        ``order`` lists names, the best first; models not in it come after those that are, all alike. In which order
-        ``models`` come never matters.
+        ``order`` lists names, the preferred first; all other models come after these, as equals. The order of
+        ``models`` never matters.
 
         Raises:
-            ConfigError: two models of one name, or a default, an order or a fallback that names none.
+            ConfigError: two models have the same name, or a default, an order or a fallback names no model.
         """
         self._models: Mapping[str, Model] = {model.name: model for model in models}
         self.default = default
@@ -137,17 +137,17 @@ class Catalogue:
         self._sorted = sorted(self._models.values(), key=lambda model: (self.rank(model), model.name))
 
     def __iter__(self) -> Iterator[Model]:
-        """Yield the models by the user's order, those that are not in it last, by name."""
+        """Yield the models in the user's order, all others after them by name."""
         return iter(self._sorted)
 
     def __len__(self) -> int:
         return len(self._models)
 
     def get(self, name: str) -> Model:
-        """Return the model of this name.
+        """Return the model of a name.
 
         Raises:
-            ConfigError: there is none; the message lists those there are.
+            ConfigError: there is none; the message lists the names.
         """
         found = self._models.get(name)
         if found is None:
@@ -155,11 +155,11 @@ class Catalogue:
         return found
 
     def rank(self, model: Model) -> int:
-        """Return the place of a model in the user's wishes: -1 is the default, then the order, then all others."""
+        """Return the position of a model in the user's order: -1 is the default, then the order, then all others."""
         return -1 if model.name == self.default else self._ranks.get(model.name, len(self.order))
 
     def fallbacks(self, name: str) -> list[Model]:
-        """Return the models that stand in for this one, in turn; each once, however they refer to each other."""
+        """Return the fallbacks of a model in order, each once, even if they refer to each other."""
         found: dict[str, Model] = {}
         following = self.get(name).fallback
         while following is not None and following != name and following not in found:

@@ -1,1 +1,1 @@
-"""The record of every step: written, chained, exported."""
+"""The record of every step: making it, linking it to the one before, exporting it."""

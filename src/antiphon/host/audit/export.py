@@ -1,7 +1,6 @@
-"""The audit, written for other programs: JSON Lines, which can be checked again, and CSV, which a spreadsheet opens.
+"""Exports of the audit: JSON Lines, which can be verified again, and CSV for spreadsheets.
 
-Pure. Owns the two forms. No cell of a CSV is a formula, whichever separator a spreadsheet splits at, and none holds a
-control character.
+Pure. No cell of a CSV is a formula, whichever separator a spreadsheet splits at, and none contains a control character.
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ _COLUMNS = (
     "reason",
     "told",
 )
-# Spreadsheets of many countries split at ";", whatever is quoted for ",": a formula may begin after any separator, and
-# also behind blanks and quotes. The wide forms are computed by some of them, too.
+# In many countries spreadsheets split at ";", even inside quotes made for ",": a formula may begin after any
+# separator, blanks and quotes. Some also evaluate the full-width forms of these characters.
 _FORMULA = re.compile(r"(?:^|(?<=[,;|]))(?=[\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 _PLAIN = re.compile(r"[0-9A-Za-z_.:/][0-9A-Za-z_.:/ -]*")
-"""What most cells are: no formula, nothing to mark."""
+"""Matches most cells: no formula, and nothing to mark."""
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
 def json_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Write one JSON object per line: the record in its place, and its hash."""
+    """Yield one JSON object per line: the record in its place, and its hash."""
     for entry in entries:
         yield f'{{"hash":"{entry.hash}",{entry.body[1:]}\n'
 
 
 def check_lines(lines: Iterable[str], known: Iterable[Head] = ()) -> tuple[Head, Fault | None]:
-    """Check a file that ``json_lines`` wrote, and that it has the ends that were noted.
+    """Verify a file written by ``json_lines``, and that it contains the known ends of the chain.
 
-    Returns the end reached, and the first fault.
+    Returns the end that was reached, and the first fault.
     """
     noted = noted_heads(known)
     head = Head()
@@ -68,7 +67,7 @@ def check_lines(lines: Iterable[str], known: Iterable[Head] = ()) -> tuple[Head,
         except msgspec.MsgspecError:
             return head, Fault(seq=number, problem="the line cannot be read")
         body = _CANONICAL.encode(fields).decode()
-        # A line that is written in another way, but says the same, is another line.
+        # A line with the same meaning in another spelling is not the line that was hashed.
         if line.rstrip("\n") != f'{{"hash":"{hashed}",{body[1:]}':
             return head, Fault(seq=number, problem="the record was changed: it is not in its canonical form")
         entry = Entry(seq=seq, body=body, hash=hashed)
@@ -80,9 +79,9 @@ def check_lines(lines: Iterable[str], known: Iterable[Head] = ()) -> tuple[Head,
 
 
 def csv_lines(entries: Iterable[Entry], *, heading: bool = True) -> Iterator[str]:
-    """Write a table (RFC 4180), ``heading`` first. Times are ISO 8601 in UTC, money is nano-dollars.
+    """Yield the lines of a table (RFC 4180), ``heading`` first. Times are ISO 8601 in UTC, money is nano-dollars.
 
-    What cannot be seen is written as a mark, as everywhere a person reads it: the JSON Lines have it as it is.
+    Invisible characters are replaced by marks, as wherever a person reads them; the JSON Lines have them unchanged.
     """
     if heading:
         yield _row(["seq", *_COLUMNS, "hash"])
@@ -96,13 +95,13 @@ def _cell(record: Record, column: str) -> object:
     if column == "at":
         return datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds")
     if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        # After an apostrophe it is text.
+        # After an apostrophe a cell is text.
         return _FORMULA.sub("'", inert_line(value))
     return "" if value is None else value
 
 
 class _Line:
-    """A file that hands on what is written to it: one line at a time needs no buffer."""
+    """A file object that returns what is written to it, so that one line at a time needs no buffer."""
 
     def write(self, text: str) -> str:
         return text

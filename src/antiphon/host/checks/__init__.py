@@ -1,1 +1,1 @@
-"""The checks of an ask: shape, policy, limits, risks, secrets, and text made visible."""
+"""Checks of an ask: validation, policy, limits, risks, secrets, and making invisible characters visible."""

@@ -1,6 +1,6 @@
-"""What is in a sampling request or its answer: every block, text and piece of media, each with its place.
+"""The parts of a sampling request or its answer: every block, text and piece of media, with its place.
 
-Pure walking, no judgement. A place is a path by wire names, such as ``messages[2].content[0].toolUseId``.
+Pure. A place is a path of wire names, such as ``messages[2].content[0].toolUseId``.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ AnyBlock = SamplingContent | ContentBlock
 
 
 class Placed(NamedTuple):
-    """A block of content and where it is."""
+    """A block of content, and its place."""
 
     place: str
     block: AnyBlock
 
 
 class Text(NamedTuple):
-    """A text that a model would read, and where it is. JSON values are their encoded text."""
+    """A text that a model would read, and its place. JSON values are given as encoded text."""
 
     place: str
     text: str
 
 
 class Binary(NamedTuple):
-    """Base64 data, and where it is."""
+    """Base64 data, and its place."""
 
     place: str
     data: str
     mime_type: str
     playable: bool
-    """Whether a model would look at it or listen to it: an image or sound, not the blob of a resource."""
+    """Whether a model would see or hear it: an image or audio, not the blob of a resource."""
 
 
 _DRAWN: dict[type, tuple[str, ...]] = {
@@ -75,13 +75,13 @@ _DRAWN: dict[type, tuple[str, ...]] = {
     SamplingMessage: ("role", "content"),
     CreateMessageResult: ("role", "content", "model", "stopReason"),
 }
-"""The members of a block or message that every way of reviewing draws by itself; those of a resource for its block."""
+"""The members of a block or message that every reviewer displays in a form of its own; for a resource, by its block."""
 
 
 def more_of(value: AnyBlock | SamplingMessage | CreateMessageResult) -> dict[str, Any]:
-    """Return the members of a block or a message beside those that are drawn by themselves, as plain JSON.
+    """Return the members of a block or a message that are not displayed in a form of their own, as plain JSON.
 
-    They are sent as well, so they are shown as well: annotations, titles, icons, ``_meta``.
+    They are sent as well, so they must be shown as well: annotations, titles, icons, ``_meta``.
     """
     drawn = _DRAWN.get(type(value))
     if drawn is None:
@@ -94,31 +94,32 @@ def more_of(value: AnyBlock | SamplingMessage | CreateMessageResult) -> dict[str
 
 
 class Leaf(NamedTuple):
-    """A decoded text anywhere in what travels, and where it is."""
+    """A decoded text anywhere in a message, and its place."""
 
     place: str
     text: str
     name: str = ""
-    """Of the member it is the value of; nothing in a list."""
+    """Name of the member whose value it is; empty in a list."""
     is_name: bool = False
-    """Whether the text is the name of a member itself."""
+    """Whether the text is itself the name of a member."""
 
 
 def leaves(value: msgspec.Struct | msgspec.Raw) -> Iterator[Leaf]:
-    """Yield every text of a message as it is after decoding, the names of members too; base64 data of blocks is none.
+    """Yield every text of a message after decoding, including names of members, without the base64 data of blocks.
 
-    Texts are looked at one by one, never as encoded JSON: there a line end is two characters, one of them a letter.
+    Texts are examined one by one and never as encoded JSON, in which a line end is two characters, one of them a
+    letter.
     """
     return _leaves("", "", msgspec.json.decode(encode(value)), _data_of(value))
 
 
 def rewritten(value: msgspec.Struct | msgspec.Raw, change: Callable[[Leaf], str]) -> Any:
-    """Return a message as plain JSON in which every text that ``leaves`` yields is replaced as the function says."""
+    """Return a message as plain JSON, with every text that ``leaves`` yields replaced by the function's result."""
     return _rewritten("", "", msgspec.json.decode(encode(value)), _data_of(value), change)
 
 
 def _data_of(value: msgspec.Struct | msgspec.Raw) -> frozenset[str]:
-    """Return the places of base64 data: by the type of the block, since any member may be called ``data``."""
+    """Return the places of base64 data. Found by the type of the block, since any member may be called ``data``."""
     if isinstance(value, CreateMessageRequestParams | CreateMessageResult):
         return frozenset(binary.place for binary in binaries(value))
     return frozenset()
@@ -150,7 +151,7 @@ def _rewritten(place: str, name: str, value: Any, data: frozenset[str], change: 
     for member, inner in cast("dict[str, Any]", value).items():
         where = f"{place}.{member}" if place else member
         called = change(Leaf(where, member, is_name=True))
-        # Two names that become one: neither member is lost.
+        # Two names may become equal; both members must be kept.
         called = called if called not in made else f"{called} {len(made)}"
         made[called] = _rewritten(where, member, inner, data, change)
     return made
@@ -165,7 +166,7 @@ def message_blocks(message: SamplingMessage | CreateMessageResult, place: str) -
 
 
 def blocks(asked: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Placed]:
-    """Yield every block, those inside tool results after the result that holds them."""
+    """Yield every block; those inside a tool result follow after the result."""
     messages = [("", asked)] if isinstance(asked, CreateMessageResult) else _messages(asked)
     for place, message in messages:
         for placed in message_blocks(message, place):

@@ -1,7 +1,7 @@
-"""Forms that a server asks a person to fill in: which fields they have, and which values fit.
+"""Forms that a server asks a person to fill in: their fields, and which values fit.
 
-Pure. Owns the restricted schema of elicitation (2025-11-25 client/elicitation, "Requested Schema"), forgiving about
-what older revisions wrote differently. How a form is shown is the reviewer's business.
+Pure. Owns the restricted schema of elicitation (2025-11-25 client/elicitation, "Requested Schema"), and accepts the
+spellings of older revisions. The reviewer displays the form.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from antiphon.wire.envelope import encode, too_deep
 __all__ = ["Field", "Option", "check_content", "check_value", "fields_of", "parse_value", "suggested"]
 
 MAX_FIELDS = 100
-"""A person fills in a dozen."""
+"""Most fields of a form; a person fills in a dozen."""
 MAX_OPTIONS = 1_000
-"""A list of countries has 250."""
+"""Most options of a field; a list of countries has 250."""
 MAX_FORM = 256 * 1024
-"""Bytes of message and schema, or of an address."""
+"""Most bytes of message and schema, or of an address."""
 
 Json = Mapping[str, Any]
 FieldKind = Literal["string", "integer", "number", "boolean", "choice", "choices"]
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One value to choose, and what to call it."""
+    """One value to choose, and its label."""
 
     value: str
     title: str
@@ -52,16 +52,16 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     format: str = ""
     """``"email"``, ``"uri"``, ``"date"``, ``"date-time"``, or nothing."""
     minimum: float | None = None
-    """Least number, length or count of choices."""
+    """Least number, length or number of choices."""
     maximum: float | None = None
-    """Greatest number, length or count of choices."""
+    """Greatest number, length or number of choices."""
 
 
 def fields_of(params: ElicitRequestParams) -> list[Field]:
-    """Read the fields of a form, in the order of its schema; an address to visit has none.
+    """Return the fields of a form, in the order of its schema; an address to visit has none.
 
     Raises:
-        InvalidParams: with the place named.
+        InvalidParams: the form cannot be read; the message names the place.
     """
     schema = params.requested_schema or {}
     if len(params.message) + len(params.url or "") + len(encode(schema)) > MAX_FORM:
@@ -76,7 +76,7 @@ def fields_of(params: ElicitRequestParams) -> list[Field]:
 
 
 def suggested(params: ElicitRequestParams) -> dict[str, ElicitValue] | None:
-    """Return the answer that a form has by the server's defaults; ``None`` if it needs more, or is an address.
+    """Return the answer that consists of the server's defaults; ``None`` if a field has none, or it is an address.
 
     Raises:
         InvalidParams: see ``fields_of``.
@@ -88,7 +88,7 @@ def suggested(params: ElicitRequestParams) -> dict[str, ElicitValue] | None:
 
 
 def parse_value(field: Field, typed: str) -> ElicitValue | None:
-    """Read what a person typed into a field; nothing typed is the default, or ``None`` for a field left out.
+    """Convert what a person typed into a field; an empty text is the default, or ``None`` to leave the field out.
 
     Raises:
         ValueError: it does not fit; the text says what would.
@@ -105,7 +105,7 @@ def check_value(field: Field, value: object) -> ElicitValue:
     """Return the value if it fits the field.
 
     Raises:
-        ValueError: it does not; the text says what would.
+        ValueError: it does not fit; the text says what would.
     """
     return _CHECKS[field.kind](field, value)
 
@@ -182,7 +182,7 @@ def _read_field(name: str, schema: Json, kind: FieldKind, required: bool) -> Fie
     try:
         return field if default is None else msgspec.structs.replace(field, default=check_value(field, default))
     except ValueError:
-        # A default that does not fit is the server's slip: the person simply gets none.
+        # A default that does not fit is the server's mistake, so the field has no default.
         return field
 
 
@@ -191,7 +191,7 @@ def _options(schema: Json) -> list[Json]:
     if titled:
         return [{"value": each["const"], "title": each.get("title") or each["const"]} for each in titled]
     values: list[object] = schema.get("enum") or []
-    # enumNames: how 2025-06-18 titled its choices.
+    # enumNames: the labels of choices in 2025-06-18.
     names: list[object] = schema.get("enumNames") or []
     return [{"value": value, "title": names[at] if at < len(names) else value} for at, value in enumerate(values)]
 

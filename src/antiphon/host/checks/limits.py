@@ -1,7 +1,7 @@
-"""How often, how many at once and how large: bounds for each server and each call, whatever a person allows.
+"""Limits on frequency, concurrency and size for each server and each call, whatever a person allows.
 
-Counts in this process, in memory, by an injected clock. What may be spent is ``budget``; how large a request can be at
-all is ``validate``.
+Counts in the memory of this process, by an injected clock. ``budget`` limits spending, ``validate`` the size of any
+request.
 """
 
 from __future__ import annotations
@@ -18,38 +18,39 @@ from antiphon.wire.origin import Origin
 __all__ = ["Gate", "LimitReached", "Limits", "Pass"]
 
 _MAX_KNOWN = 10_000
-"""Servers and calls whose counts are remembered; the one unused for longest is forgotten."""
+"""Most servers and calls whose counts are kept; the one unused for longest is dropped."""
 _MINUTE = 60.0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bounds. ``None`` means none."""
+    """Limits; ``None`` means no limit."""
 
     per_minute: int | None = 300
-    """Asks of one server in any 60 seconds. A person answers ten; a job over a catalogue asks a few each second."""
+    """Asks of one server in any 60 seconds. A person answers ten; a batch job asks a few per second."""
     concurrent: int | None = 64
-    """Asks of one server open at once."""
+    """Open asks of one server."""
     pending_reviews: int | None = 32
-    """Asks of one server that wait for a person at once."""
+    """Asks of one server that wait for a person."""
     per_call: int | None = 100
-    """Asks of one call: what ends a tool loop without end. A client goes along with as many."""
+    """Asks of one call, which ends an endless tool loop. A client allows as many by default."""
     concurrent_per_call: int | None = 16
-    """Asks of one call open at once: what ends a recursion. A client answers eight at once."""
+    """Open asks of one call, which ends a recursion. A client answers eight at a time by default."""
     rounds: int | None = 64
-    """Rounds of one call, where its revision has them."""
+    """Rounds of one call, in revisions that have them."""
     max_tokens: int | None = 16_384
-    """Tokens that one request may ask for; more is refused, not lowered: a cut answer is a wrong one."""
+    """Tokens that one request may ask for; more is refused and not lowered, because a truncated answer would be
+    wrong."""
 
 
 class LimitReached(Exception):
-    """A bound is reached; the text is its name in ``Limits``."""
+    """A limit is reached; the text is its name in ``Limits``."""
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """An ask that was let in; hand it back to ``Gate.leave`` or ``Gate.end_review``."""
+    """An ask that was admitted; pass it to ``Gate.leave`` or ``Gate.end_review``."""
 
     server: str
-    """What all servers alike have in common: a change of folder begins no new count."""
+    """The coarser identity of the server, so that starting it in another folder does not reset its counts."""
     call: str
 
 
@@ -66,16 +67,16 @@ class Gate:
         self._stopped: OrderedDict[str, None] = OrderedDict()
 
     def within(self, limits: Limits) -> Gate:
-        """Return a gate with other bounds and the same counts."""
+        """Return a gate with other limits that shares these counts."""
         other = copy(self)
         other.limits = limits
         return other
 
     def enter(self, origin: Origin, max_tokens: int = 0) -> Pass:
-        """Let an ask in, and count it.
+        """Admit an ask, and count it.
 
         Raises:
-            LimitReached: nothing was counted.
+            LimitReached: a limit is reached; nothing was counted.
         """
         admitted = Pass(origin.alike, _chain(origin))
         limits, recent = self.limits, self._window(admitted.server)
@@ -99,7 +100,7 @@ class Gate:
         return admitted
 
     def stop(self, origin: Origin) -> None:
-        """Let nothing more in of the call that this ask belongs to."""
+        """Refuse all further asks of the call that this ask belongs to."""
         self._stopped[_chain(origin)] = None
         _forget(self._stopped)
 
@@ -108,7 +109,7 @@ class Gate:
         return bool(self._stopped) and _chain(origin) in self._stopped
 
     def leave(self, admitted: Pass) -> None:
-        """Say that an ask has ended."""
+        """Note that an ask has ended."""
         self._open.subtract((admitted.server, admitted.call))
         self._tidy(admitted)
 
@@ -116,7 +117,7 @@ class Gate:
         """Count an ask that waits for a person.
 
         Raises:
-            LimitReached: too many wait already.
+            LimitReached: too many are waiting already.
         """
         most = self.limits.pending_reviews
         if most is not None and self._reviews[admitted.server] >= most:
@@ -124,7 +125,7 @@ class Gate:
         self._reviews[admitted.server] += 1
 
     def end_review(self, admitted: Pass) -> None:
-        """Say that it does not wait any more."""
+        """Note that it does not wait any more."""
         self._reviews[admitted.server] -= 1
         if self._reviews[admitted.server] <= 0:
             del self._reviews[admitted.server]

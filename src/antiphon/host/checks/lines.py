@@ -1,7 +1,7 @@
-"""How a line of text is laid out: how many cells of a terminal it takes, and in which direction it is read.
+"""Layout of a line of text: its width in cells of a terminal, and its direction.
 
-Pure. Owns both for every way of reviewing. The widths are wcwidth's, which follows Unicode as terminals do: Python's
-own tables are as old as the interpreter, and 64 hexagrams that it takes for narrow push a frame out of its place.
+Pure, and used by all reviewers. The widths are those of wcwidth, which follows Unicode as terminals do. Python's own
+tables are as old as the interpreter, and count 64 wide hexagrams as narrow, which would break a frame.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Literal
 __all__ = ["GUTTER", "cells", "cells_of", "direction", "gutter_of"]
 
 GUTTER = "│ "
-"""Stands before each row of whatever a server wrote."""
+"""Precedes each row of text from a server."""
 _FROM_THE_RIGHT = "│←"
-"""Stands there before a row that is read from right to left. The arrow is not mirrored, whatever comes after it."""
+"""Precedes a row that is read from right to left. The arrow is not mirrored, whatever follows."""
 _LOOKED_AT = 1_000
-"""Characters in which a line shows its direction; one that has no letter so far has none."""
+"""Characters examined for the direction of a line; a line without a letter among them has none."""
 
 
 @lru_cache(maxsize=4096)
 def cells(char: str) -> int:
-    """Return how many cells a character takes at most.
+    """Return the most cells that a character takes.
 
-    The selector that makes a sign an emoji counts for one: with it, a narrow sign takes two cells. So a row that is
-    filled character by character is never wider than it seems, only narrower.
+    The emoji variation selector counts as one cell, because it can widen a narrow character to two. A row filled
+    character by character is thus never wider than computed.
     """
     if "\x20" <= char < "\x7f":
         return 1
@@ -37,7 +37,7 @@ def cells(char: str) -> int:
 
 
 def cells_of(text: str) -> int:
-    """Return how many cells a text in one line takes, with emoji of several characters taken as one."""
+    """Return the number of cells of a text in one line, counting an emoji of several characters as one."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth
@@ -47,7 +47,7 @@ def cells_of(text: str) -> int:
 
 
 def direction(line: str) -> Literal["ltr", "rtl", ""]:
-    """Return in which direction a line is read, by its first letter (Unicode Annex 9, P2); nothing if it has none."""
+    """Return the direction of a line, by its first letter (Unicode Annex 9, P2); empty if it has none."""
     for char in line[:_LOOKED_AT]:
         kind = unicodedata.bidirectional(char)
         if kind in ("R", "AL"):
@@ -58,9 +58,9 @@ def direction(line: str) -> Literal["ltr", "rtl", ""]:
 
 
 def gutter_of(row: str) -> str:
-    """Return what stands before a row of a server's text: it tells where the reading begins.
+    """Return the prefix for a row of a server's text, which shows where reading begins.
 
-    The row itself keeps its order. A terminal that lays out both directions turns each row by itself, one that does
-    not leaves it as it is, and neither says which it is.
+    The row itself keeps its order. A terminal that supports both directions reorders each row, others do not, and a
+    program cannot find out which it is.
     """
     return _FROM_THE_RIGHT if not row.isascii() and direction(row) == "rtl" else GUTTER

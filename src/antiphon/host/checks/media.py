@@ -1,6 +1,6 @@
-"""Pictures and sound by what is in them: which format the bytes are, and how many pixels they would unpack to.
+"""Images and audio by their contents: the format of the bytes, and the number of pixels when decoded.
 
-Owns the formats a host takes. It decodes base64 and reads headers, never pixels or samples.
+Owns the formats a host accepts. It decodes base64 and reads headers, never pixels or samples.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 __all__ = ["MAX_PIXELS", "Media", "inspect_media"]
 
 MAX_PIXELS = 64_000_000
-"""Largest picture taken. Twice a 32-megapixel camera; 30,000 x 30,000 (a bomb of 3.6 GB once unpacked) is far above."""
+"""Most pixels of an image: twice a 32-megapixel camera. An image of 30,000 x 30,000 would unpack to 3.6 GB."""
 
 _ALIASES = {
     "image/jpg": "image/jpeg",
@@ -27,21 +27,21 @@ _ALIASES = {
 
 
 class Media(NamedTuple):
-    """What a piece of media is."""
+    """The properties of an image or a sound."""
 
     mime_type: str
-    """By its content, not by what was said of it."""
+    """By its content, not by the declared type."""
     size: int
-    """In bytes, after base64."""
+    """Size in bytes, decoded from base64."""
     pixels: int
-    """Width times height, 0 for sound or where the header does not say."""
+    """Width times height; 0 for audio, or if the header does not say."""
 
 
 def inspect_media(data: str, declared: str) -> Media:
-    """Decode base64 and tell what it is.
+    """Decode base64 and determine the format.
 
     Raises:
-        ValueError: not base64, of no format taken here, not of the declared type, or of too many pixels.
+        ValueError: it is not base64, has no accepted format, not the declared type, or too many pixels.
     """
     try:
         raw = binascii.a2b_base64(data, strict_mode=True)
@@ -80,7 +80,7 @@ def _sniff(raw: bytes) -> str | None:
     for offset, magic, mime_type in _MAGIC:
         if raw[offset : offset + len(magic)] == magic and (offset != 8 or raw[:4] == b"RIFF"):
             return mime_type
-    # MPEG audio without a tag starts with a frame: eleven set bits; the layer bits are 00 for AAC in ADTS only.
+    # MPEG audio without a tag starts with a frame of eleven set bits; layer bits 00 occur in AAC (ADTS) only.
     if len(raw) > 3 and raw[0] == 0xFF and raw[1] & 0xE0 == 0xE0:
         return "audio/mpeg" if raw[1] & 0x06 else "audio/aac"
     return None

@@ -1,6 +1,6 @@
-"""What looks like a secret: find it, and mask it, in a text or in everything that travels.
+"""Finding and masking secrets, in a text or in a whole message.
 
-Owns the patterns, and what masking means. Whether a direction is masked, blocked or allowed, the ``sampling`` asks.
+``secret_forms`` has the patterns; ``pipeline.sampling`` applies the user's choice to mask, block or allow.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _NUMBER = re.compile(r"(.*)\[(\d{1,9})\]\.text", re.DOTALL)
 
 
 class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens to what looks like a secret, in each direction. Allowed means: pointed out to whoever reviews."""
+    """What happens to secrets in each direction. With "allow" they are only pointed out to the reviewer."""
 
     request: RedactionMode = "allow"
     response: RedactionMode = "allow"
 
 
 class Finding(NamedTuple):
-    """One place in a text that looks like a secret; never the secret itself."""
+    """One place in a text that looks like a secret, without the secret itself."""
 
     kind: str
     """What it looks like, for people: ``"AWS access key"``."""
@@ -55,12 +55,12 @@ class Secret(NamedTuple):
 def find_secrets(text: str) -> list[Finding]:
     """Return the places that look like secrets, in order, without overlaps (the one that starts first wins).
 
-    A text is looked at as it is, with its escapes taken for what they stand for, and without the characters nobody
-    sees: none of them hides a secret, and none of them lets one run into what stands beside it.
+    A text is examined unchanged, with its escapes replaced by what they stand for, and without invisible characters, so
+    that none of these can hide a secret or join one to its neighbour.
     """
     found = _matches(text)
     if "\\" in text:
-        # As long as before, so that places stay the same.
+        # Of the same length, so that places stay the same.
         found += _matches(_ESCAPE.sub(lambda escape: " " * len(escape[0]), text))
     seen = bare(text)
     if seen is not None:
@@ -70,7 +70,7 @@ def find_secrets(text: str) -> list[Finding]:
 
 
 def secrets_of(value: msgspec.Struct | msgspec.Raw) -> list[Secret]:
-    """Return what looks like a secret anywhere in a message: in each text, and across blocks of text side by side."""
+    """Return what looks like a secret anywhere in a message: in each text, and across neighbouring blocks of text."""
     found: list[Secret] = []
     beside: list[Leaf] = []
     for leaf in leaves(value):
@@ -85,22 +85,22 @@ def secrets_of(value: msgspec.Struct | msgspec.Raw) -> list[Secret]:
 
 
 def mask(text: str) -> str:
-    """Return the text with everything that looks like a secret replaced by its kind in brackets."""
+    """Replace everything that looks like a secret by its kind in brackets."""
     return _replaced(text, find_secrets(text))
 
 
 def has_secrets(asked: CreateMessageRequestParams | CreateMessageResult) -> bool:
-    """Tell whether any text of it looks like a secret."""
+    """Tell whether any text in it looks like a secret."""
     return bool(secrets_of(asked))
 
 
 def masked(asked: Asked) -> Asked:
-    """Return a request or an answer with every secret in its texts masked."""
+    """Return a request or an answer with all secrets in its texts masked."""
     return msgspec.json.decode(encode(_masked(asked)), type=type(asked))
 
 
 def masked_json(value: msgspec.Struct | msgspec.Raw) -> str:
-    """Return anything that travels as JSON, with every secret in its texts masked."""
+    """Return a message as JSON with all secrets in its texts masked."""
     return encode(_masked(value)).decode()
 
 
@@ -132,9 +132,9 @@ def _matches(text: str) -> list[Finding]:
 
 
 def _apart(findings: list[Finding]) -> list[Finding]:
-    """Sort findings, and leave out those that overlap with one that begins before."""
+    """Sort findings, and leave out those that overlap with one that begins earlier."""
     kept: list[Finding] = []
-    # The sort is stable: of two that start together, the earlier form, which is the more particular, is kept.
+    # The sort is stable: of two that start together the earlier form, which is more specific, is kept.
     for finding in sorted(findings, key=lambda each: each.start):
         if not kept or finding.start >= kept[-1].end:
             kept.append(finding)
@@ -144,14 +144,14 @@ def _apart(findings: list[Finding]) -> list[Finding]:
 
 
 def _in_leaf(leaf: Leaf) -> list[Finding]:
-    # {"password": "..."}: only together with its name it looks like a secret.
+    # {"password": "..."}: the value looks like a secret only together with the name.
     if not leaf.is_name and leaf.name and names_password(leaf.name) and is_password(leaf.text):
         return [Finding("password", 0, len(leaf.text))]
     return find_secrets(leaf.text)
 
 
 def _is_beside(beside: list[Leaf], leaf: Leaf) -> bool:
-    """Tell whether a text is that of the next block in the same list of blocks."""
+    """Tell whether a text is in the next block of the same list."""
     if not beside:
         return False
     before, after = _NUMBER.fullmatch(beside[-1].place), _NUMBER.fullmatch(leaf.place)
@@ -159,7 +159,7 @@ def _is_beside(beside: list[Leaf], leaf: Leaf) -> bool:
 
 
 def _across(beside: list[Leaf]) -> list[Secret]:
-    """Find what looks like a secret only once the texts of neighbouring blocks are read in a row, as a model does."""
+    """Find secrets that appear only when the texts of neighbouring blocks are read together, as a model does."""
     if len(beside) < 2:
         return []
     begins = list(accumulate((len(leaf.text) for leaf in beside), initial=0))

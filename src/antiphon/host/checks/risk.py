@@ -1,7 +1,7 @@
-"""What a person should look at twice before approving: facts about a request, each in one line, and where they are.
+"""What a person should look at before approving: facts about a request, each in one line, with their places.
 
-Pure. Nothing is refused here (that is ``validate`` and ``policy``), and no text of the request is repeated. Requests of
-any size are looked at by ``scan``, beside the event loop.
+Pure. Nothing is refused here (``validate`` and ``policy`` do that), and no text of the request is repeated. ``scan``
+runs this outside of the event loop for large requests.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ RiskKind = Literal[
 ]
 
 LARGE_TOKENS = 4_000
-"""Answers longer than this are pointed out (SAF-T1112 names the same figure)."""
+"""Longer answers are pointed out (SAF-T1112 names the same figure)."""
 LARGE_TEXT = 20_000
-"""Characters a person hardly reads to the end."""
+"""Number of characters that a person hardly reads to the end."""
 _MOST_PLACES = 20
-"""Places that one risk names; nobody goes through more."""
+"""Most places listed for one risk."""
 _SECRET_NAMES = frozenset(
     ["password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "pin", "cvv", "cvc", "otp", "iban"]
 )
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where something to look at stands in what was asked."""
+    """The place of something to look at."""
 
     path: str
-    """By wire names: ``messages[0].content.text``, ``tools[1].description``."""
+    """Path of wire names: ``messages[0].content.text``, ``tools[1].description``."""
     start: int = 0
-    """The first character of it in that text, after decoding."""
+    """Index of its first character in that text, after decoding."""
     end: int = 0
-    """The character after the last; ``start`` where it is the text as a whole."""
+    """Index after its last character; equal to ``start`` for the text as a whole."""
 
 
 class Risk(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,13 +71,13 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
     kind: RiskKind
     level: Level
     text: str
-    """For people; made of our own words and numbers only."""
+    """For people; consists of our own words and numbers only."""
     places: tuple[Place, ...] = ()
-    """Where it is, the first places of many; nothing where it is about the request as a whole."""
+    """The places, at most the first few; empty if it concerns the request as a whole."""
 
 
 def assess(params: CreateMessageRequestParams, origin: Origin, result: CreateMessageResult | None = None) -> list[Risk]:
-    """List what is remarkable in a request, or in the ``result`` that would answer it, warnings first."""
+    """List the risks of a request, or of the ``result`` that would answer it, warnings first."""
     looked_at = params if result is None else result
     found = list(leaves(looked_at))
     risks = [*_size(found), *_media(looked_at), *_hidden(found), *_blank(found), *_secrets(looked_at)]
@@ -87,29 +87,29 @@ def assess(params: CreateMessageRequestParams, origin: Origin, result: CreateMes
 
 
 def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk]:
-    """List what is remarkable in an elicitation."""
+    """List the risks of an elicitation."""
     found = list(leaves(params))
     risks = [*_hidden(found), *_blank(found), *_origin(origin), *_secret_fields(params), *_address(params)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
 def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
-    """List what is remarkable in the call of a tool before it is sent."""
+    """List the risks of a tool call before it is sent."""
     found = list(leaves(params))
     risks = [*_size(found), *_hidden(found), *_blank(found), *_secrets(params), *_tool(origin), *_version(origin)]
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
 def secret_spots(risks: Iterable[Risk], place: str) -> tuple[tuple[int, int], ...]:
-    """List where a text looks like a secret, in order: the first character, and the one after the last.
+    """List the ranges of a text that look like secrets, in order: first character, and the one after the last.
 
-    ``place`` is that of the text, by wire names.
+    ``place`` is the path of the text in wire names.
     """
     return tuple(sorted((each.start, each.end) for each in _secret_places(risks) if each.path == place))
 
 
 def holds_secret(risks: Iterable[Risk], place: str) -> bool:
-    """Tell whether anything at a place, or inside it, looks like a secret; ``place`` by wire names."""
+    """Tell whether anything at a place (a path of wire names) or inside it looks like a secret."""
     inside = (f"{place}.", f"{place}[")
     return any(each.path == place or each.path.startswith(inside) for each in _secret_places(risks))
 
@@ -161,7 +161,7 @@ def _size(found: Iterable[Leaf]) -> Iterator[Risk]:
 def _media(looked_at: CreateMessageRequestParams | CreateMessageResult) -> Iterator[Risk]:
     kinds = Counter(binary.mime_type.partition("/")[0] for binary in binaries(looked_at))
     for kind, count in sorted(kinds.items()):
-        # The type is the server's word: only the two we know are repeated.
+        # The server chose the type, so only the two known ones are repeated.
         name = kind if kind in ("image", "audio") else "file"
         yield _risk("media", "note", _count(count, name))
 
@@ -200,7 +200,7 @@ def _secrets(looked_at: msgspec.Struct) -> Iterator[Risk]:
 def _secret_fields(params: ElicitRequestParams) -> Iterator[Risk]:
     # 2025-06-18 client/elicitation: "Servers MUST NOT use elicitation to request sensitive information".
     names = (params.requested_schema or {}).get("properties", {})
-    # "apiToken", "api_token" and "API token" are all made of the word "token"; "shipping" is not made of "pin".
+    # "apiToken", "api_token" and "API token" all contain the word "token"; "shipping" does not contain "pin".
     words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
     asked = sorted(_SECRET_NAMES & words)
     if asked:

@@ -1,7 +1,6 @@
-"""Looking at all the text of a request, whatever its size: at once where it is little, else in a side process.
+"""Examines all text of a request: on the event loop if it is small, else in a side process.
 
-Owns what is little. What is found is ``risk``'s and ``redact``'s to say; this gives them a place to work in which
-megabytes of text hold nobody up, and an end.
+Owns the limit between the two. ``risk`` and ``redact`` do the examining.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from antiphon.wire.tools import CallToolRequestParams
 __all__ = ["MAX_HERE", "MAX_SECONDS", "cleaned", "kept_json", "risks_of"]
 
 MAX_HERE = 64 * 1024
-"""Bytes of a message that is looked at on the event loop: 5 ms at the worst."""
+"""Most bytes of a message that is examined on the event loop: 5 ms at worst."""
 MAX_SECONDS = 10.0
-"""Seconds of processor time for one look at a message in a side process: the largest there may be takes three."""
+"""Seconds of processor time for one message in a side process; the largest possible takes three."""
 
 
 class _Case(msgspec.Struct):
-    """What is looked at, on its way to a side process."""
+    """What is examined, as sent to a side process."""
 
     origin: Origin
     sampling: CreateMessageRequestParams | None = None
@@ -42,10 +41,10 @@ async def risks_of(
     origin: Origin,
     result: CreateMessageResult | None = None,
 ) -> tuple[Risk, ...]:
-    """List what is remarkable in a message, or in the ``result`` that would answer it, warnings first.
+    """List the risks of a message, or of the ``result`` that would answer it, warnings first.
 
     Raises:
-        TooCostly: to look at all of it takes more than it may.
+        TooCostly: examining it would exceed the limits of time or memory.
     """
     if isinstance(params, CreateMessageRequestParams):
         case = _Case(origin, sampling=params, result=result)
@@ -59,10 +58,10 @@ async def risks_of(
 
 
 async def cleaned(asked: Asked) -> Asked | None:
-    """Return a request or an answer with every secret in it masked; ``None`` if there is none in it.
+    """Return a request or an answer with all secrets masked; ``None`` if it contains none.
 
     Raises:
-        TooCostly: to look at all of it takes more than it may.
+        TooCostly: examining it would exceed the limits of time or memory.
     """
     if len(encode(asked)) <= MAX_HERE:
         return masked(asked) if has_secrets(asked) else None
@@ -72,10 +71,10 @@ async def cleaned(asked: Asked) -> Asked | None:
 
 
 async def kept_json(value: msgspec.Struct) -> str:
-    """Return a message as JSON, with every secret in its texts masked.
+    """Return a message as JSON with all secrets in its texts masked.
 
     Raises:
-        TooCostly: to look at all of it takes more than it may.
+        TooCostly: examining it would exceed the limits of time or memory.
     """
     if len(encode(value)) <= MAX_HERE:
         return masked_json(value)
@@ -91,17 +90,17 @@ async def _aside(job: Callable[[bytes], bytes], value: msgspec.Struct) -> bytes:
 
 
 def assess_document(payload: bytes) -> bytes:
-    """Look for risks, in a side process."""
+    """Find risks, in a side process."""
     return encode(_risks(msgspec.json.decode(payload, type=_Case)))
 
 
 def mask_request(payload: bytes) -> bytes:
-    """Mask the secrets of a request, in a side process; nothing if there are none."""
+    """Mask the secrets of a request, in a side process; returns nothing if there are none."""
     return _masked(msgspec.json.decode(payload, type=CreateMessageRequestParams))
 
 
 def mask_result(payload: bytes) -> bytes:
-    """Mask the secrets of an answer, in a side process; nothing if there are none."""
+    """Mask the secrets of an answer, in a side process; returns nothing if there are none."""
     return _masked(msgspec.json.decode(payload, type=CreateMessageResult))
 
 

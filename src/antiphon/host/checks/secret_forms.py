@@ -1,10 +1,10 @@
-"""What secrets look like: the forms of vendors' keys, and names behind which a password stands.
+"""The forms of secrets: vendors' keys, and names whose value is a password.
 
-Owns the patterns. How well they find is measured on the corpus of ``tests/host/checks/secret_corpus.py``; the figures
-are in docs/topics/security.md. Why no library: docs/design/dependencies.md.
+The corpus of ``tests/host/checks/secret_corpus.py`` measures how well they find; docs/topics/security.md has the
+figures, and docs/design/dependencies.md says why no library is used.
 
-Each pattern takes time in proportion to the text. It can begin only where no character before it belongs to the same
-word, and what it repeats is bounded, or taken without ever going back.
+Each pattern takes time proportional to the text. It can begin only at the start of a word, and repetitions are bounded
+or possessive (without backtracking).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Form(NamedTuple):
     """One kind of secret."""
 
     kind: str
-    """What it is, for people."""
+    """Its name, for people."""
     signs: tuple[str, ...]
-    """In lower case; a text without any of them cannot match, which is found out much faster."""
+    """In lower case. A text without any of them cannot match, which is much faster to check."""
     pattern: re.Pattern[str]
-    """A group named ``value``, if it has one, is what ``fits`` looks at."""
+    """``fits`` examines the group named ``value``, if there is one."""
     fits: Callable[[str], bool] | None = None
-    """Looks at what was found: not all that has the form is a secret."""
+    """Examines a match, since not everything of this form is a secret."""
 
 
 _NO_WORD = r"(?<![A-Za-z0-9])"
@@ -42,7 +42,7 @@ _PASSWORD_NAMES = (
 _PASSWORD_NAME = re.compile(
     rf"(?i)(?:{_PASSWORD_NAMES})(?:[_-]?(?:\d{{1,3}}|id|key|value|text|hash|old|new))?$|^token$"
 )
-# What stands for a value: a variable, a gap to fill in, the name of a type, a word that says nothing.
+# Placeholders: a variable, a gap to fill in, the name of a type, a meaningless word.
 _NO_PASSWORD = re.compile(
     r"(?i)[$<{%*\[(]|(?:your|my|the|an?|some|new|old|example|insert|enter)[_ -]|x{4,}|\.{3}"
     r"|[\w.]+[(\[]|[\w]+\.\w+\.\w+$"
@@ -58,12 +58,12 @@ def names_password(name: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Tell whether a text may be a password, and not a word that stands for one."""
+    """Tell whether a text may be a password, and is no placeholder for one."""
     return 6 <= len(value) <= 1_000 and "\n" not in value and _NO_PASSWORD.match(value) is None
 
 
 def _is_token(value: str) -> bool:
-    """Tell a token from a word: tokens have digits, or capitals in the middle."""
+    """Distinguish a token from a word: tokens have digits, or capitals in the middle."""
     return any(char.isdigit() for char in value) or any(char.isupper() for char in value[1:])
 
 
@@ -84,8 +84,8 @@ def _form(kind: str, signs: str, pattern: str, fits: Callable[[str], bool] | Non
     return Form(kind, tuple(signs.split("|")), re.compile(pattern), fits)
 
 
-# Of two that begin at the same place the earlier is told: the more particular stand first. Lengths are minima, so that
-# a key that was cut off is found, too.
+# Of two that begin at the same place the earlier form is reported, so more specific ones come first. Lengths are
+# minima, so that a truncated key is found, too.
 FORMS: tuple[Form, ...] = (
     _form(
         "private key",

@@ -1,4 +1,4 @@
-"""Text from a stranger as inert text: everything a terminal would obey, or an eye would miss, becomes a visible mark.
+"""Makes untrusted text harmless: characters that a terminal would obey, or a person not see, become visible marks.
 
 Owns which characters are invisible, how they are marked, and how blank room is folded. It knows nothing of messages
 or colours; how wide a line is, ``lines`` tells. A mark is ``⟦U+202E⟧``; what looks like its opening bracket is marked
@@ -24,19 +24,19 @@ Hidden = Literal["control", "bidi", "zero-width", "tag", "variation", "filler", 
 """Why a character is marked."""
 
 _BIDI = frozenset([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
-# Letters, marks and symbols that are drawn as nothing (Unicode: Default_Ignorable_Code_Point, and the Braille blank).
+# Letters, marks and symbols drawn as nothing (Unicode: Default_Ignorable_Code_Point, and the Braille blank).
 _FILLERS = frozenset([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0])
 _VARIATION = frozenset([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 _TAGS = range(0xE0000, 0xE0080)
 _OPEN, _CLOSE = "\u27e6", "\u27e7"
 _FORGERIES = frozenset(map(ord, "\u27e6\u301a\u2045\u298b\u298d\u298f\u27ec\u2997\u2772\ufe5d"))
-"""The bracket that opens our marks, and those that a reader could take for it. Prose has none of them."""
+"""The opening bracket of our marks, and those that a reader could mistake for it. Ordinary text has none of them."""
 _LONGEST_STACK = 4
-"""Combining marks on one letter that are shown: living scripts stay below, text that smears over lines does not."""
+"""Combining marks shown on one letter: more than any living script uses, less than text that covers other lines."""
 _JOINERS: dict[str, Hidden] = {"\ufe0f": "variation", "\u200d": "zero-width"}
 """Marked unless they are part of an emoji."""
 _STAND_INS = range(0xF0000, 0xFFFFE)
-"""Private characters, which stand in a text for what is decided by its context while the rest is translated."""
+"""Private characters that stand for those decided by context, while the rest is translated."""
 _CATEGORIES: dict[str, Hidden] = {
     "Cc": "control",
     "Zl": "control",
@@ -47,9 +47,9 @@ _CATEGORIES: dict[str, Hidden] = {
     "Cn": "private",
 }
 _BLANK = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
-"""Characters that are room and nothing else."""
+"""Characters that are blank space and nothing else."""
 _ROOM = 80
-"""Cells of room within a line, above which it is folded: a line of a terminal."""
+"""Most cells of blank space within a line that are not folded: the width of a terminal."""
 _EMPTY_LINES = re.compile(rf"\n(?:[{_BLANK}]*+\n){{5,}}+")
 _BLANKS = re.compile(rf"[{_BLANK}]{{21,}}+")
 _MANY_SPACES = " " * 21
@@ -59,24 +59,24 @@ _CODE = re.compile(r"U\+([0-9A-F]++)")
 
 
 def inert(text: str) -> str:
-    """Return the text with every character that is not plainly visible replaced by its mark.
+    """Return the text with every character that is not plainly visible replaced by a mark.
 
-    Line ends stay, a tab becomes four spaces. The same mark more than three times in a row, more than four lines with
-    nothing on them and more than eighty cells of room within a line are written as a count, so that nothing can be
-    pushed out of sight. Tag characters, which repeat ASCII where nobody sees it, are read out. Nothing is left out.
+    Line ends stay, a tab becomes four spaces. More than three equal marks in a row, more than four empty lines and more
+    than eighty cells of blank space within a line are written as a count, so that nothing can be pushed out of sight.
+    Tag characters, which repeat ASCII invisibly, are decoded. Nothing is left out.
     """
     text = replace_hidden(text.replace("\r\n", "\n"), _mark)
-    # A line end before it all: lines at the very beginning are found like those in the middle.
+    # A line end is put in front, so that empty lines at the beginning are found like all others.
     return _one_line(_EMPTY_LINES.sub(_count_lines, f"\n{text}")[1:])
 
 
 def inert_line(text: str) -> str:
-    """Return the text as one line: as ``inert``, with line ends marked as well."""
+    """Return the text as one line: like ``inert``, with line ends marked as well."""
     return _one_line(replace_hidden(text, _mark).replace("\n", f"{_OPEN}U+000A{_CLOSE}"))
 
 
 def hidden(text: str) -> dict[Hidden, int]:
-    """Count the characters that are marked, by kind. An honest text has none; line ends of Windows are none."""
+    """Count the marked characters by kind. Ordinary text has none; Windows line ends do not count."""
     if _is_plain(text):
         return {}
     counted: Counter[Hidden] = Counter()
@@ -96,7 +96,7 @@ def hidden(text: str) -> dict[Hidden, int]:
 
 
 def first_hidden(text: str) -> int:
-    """Return where the first character is that ``hidden`` counts; -1 if there is none."""
+    """Return the position of the first character that ``hidden`` counts; -1 if there is none."""
     if _is_plain(text):
         return -1
     present = Counter(text)
@@ -114,9 +114,9 @@ def first_hidden(text: str) -> int:
 
 
 def bare(text: str) -> tuple[str, Callable[[int], int]] | None:
-    """Return a text without the characters nobody sees, and what tells where a place of it is in the whole text.
+    """Return a text without invisible characters, and a function from positions in it to positions in the whole text.
 
-    ``None`` if there are none. Line ends and tabs stay.
+    Returns ``None`` if there are none. Line ends and tabs stay.
     """
     if _is_plain(text):
         return None
@@ -139,13 +139,13 @@ def _is_unseen(char: str) -> bool:
 
 
 def blank_runs(text: str) -> int:
-    """Count the places where a text pushes what follows out of sight: room that ``inert`` folds."""
+    """Count the places where blank space, which ``inert`` folds, pushes text out of sight."""
     lines = sum(1 for _ in _EMPTY_LINES.finditer(f"\n{text}"))
     return lines + (sum(_cells(run[0]) > _ROOM for run in _BLANKS.finditer(text)) if _may_have_room(text) else 0)
 
 
 def replace_hidden(text: str, replacement: Callable[[str], str]) -> str:
-    """Return the text with every character that is not plainly visible replaced as the function says."""
+    """Replace every character that is not plainly visible by the function's result."""
     if _is_plain(text):
         return text
     present = Counter(text)
@@ -183,7 +183,7 @@ def _one_line(text: str) -> str:
 
 
 def _may_have_room(text: str) -> bool:
-    """Tell quickly of most texts that there is no room to fold in them."""
+    """Quickly exclude most texts, which have no blank space to fold."""
     return _MANY_SPACES in text or "\t" in text or not text.isascii()
 
 
@@ -199,24 +199,24 @@ def _count_room(run: re.Match[str]) -> str:
 
 
 def _cells(blanks: str) -> int:
-    """Count the cells of blank room: a tab is drawn as four, an ideographic space as two."""
+    """Count the cells of blank space: a tab is drawn as four, an ideographic space as two."""
     return len(blanks) + 3 * blanks.count("\t") + blanks.count("\u3000")
 
 
 def _read_out(run: re.Match[str]) -> str:
-    """Write marks of tag characters as what they say: U+E0020 to U+E007E repeat ASCII."""
+    """Decode marks of tag characters: U+E0020 to U+E007E repeat ASCII."""
     codes = _CODE.findall(run[0])
     said = "".join(chr(code) for each in codes if 0x20 <= (code := int(each, 16) - 0xE0000) < 0x7F)
     return f'{_OPEN}{len(codes)} tags U+{codes[0]} to U+{codes[-1]}: "{said}"{_CLOSE}'
 
 
 def _joined(present: Counter[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Yield the joiner and the selector with what finds those of them that are part of an ordinary emoji.
+    """Yield the joiner and the selector, each with a pattern for those that are part of an ordinary emoji.
 
-    The selector stands behind a symbol, or a digit of a key cap; the joiner between two symbols. Selectors first: the
-    joiner may stand behind one, which is then replaced already, so that any private character will do for it.
+    The selector follows a symbol or the digit of a key cap; the joiner stands between two symbols. Selectors come
+    first: one before a joiner is then already replaced by a private character, which the joiner's pattern accepts.
     """
-    # So: emoji; Sk: the skin tones; Sm and Po: a few arrows and marks that have an emoji form.
+    # So: emoji; Sk: skin tones; Sm and Po: a few arrows and signs with an emoji form.
     symbols = "".join(re.escape(char) for char in present if _is_symbol(char))
     if "\ufe0f" in present:
         yield "\ufe0f", re.compile(f"(?<=[{symbols}0-9#*])\ufe0f")
@@ -226,7 +226,7 @@ def _joined(present: Counter[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
 
 
 def _stacks(present: Counter[str]) -> re.Pattern[str] | None:
-    """Return what finds runs of more combining marks than are shown on one letter; ``None`` if there are none."""
+    """Return a pattern for runs of more combining marks than are shown on one letter; ``None`` if there are none."""
     combining = _combining(present)
     if sum(present[char] for char in combining) <= _LONGEST_STACK:
         return None
@@ -238,7 +238,7 @@ def _combining(present: Counter[str]) -> list[str]:
 
 
 def _kind(char: str) -> Hidden | None:
-    """Return why a character is marked wherever it stands."""
+    """Return why a character is marked in every context, or ``None``."""
     code = ord(char)
     if 0x20 <= code < 0x7F or char in "\n\t" or char in _JOINERS:
         return None

@@ -1,6 +1,6 @@
-"""``antiphon.toml``: which models a user has, and what servers may do with them.
+"""``antiphon.toml``: a user's models, and what servers may do with them.
 
-Owns the file's shape, its reading, and what holds where there is none. What is done with it is the host's business.
+Owns the form of the file, reading it, and the defaults without one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The model a user has without having configured one: that of the vendor whose key is in the environment.
+"""The model without a configuration: that of the vendor whose key is in the environment.
 
-Owns which variables are looked at, in which order, and which model of a vendor is a sensible first one.
+Owns which variables are read, in which order, and the default model of each vendor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from antiphon.host.models.selection.facts import completed
 __all__ = ["ECHO", "USUAL", "model_of", "placed", "standard_model"]
 
 ECHO = Model(name="echo", provider="echo", model="echo")
-"""Offline, and says that it is only an echo."""
+"""Works offline, and labels its answers as an echo."""
 
 
 class _Usual(NamedTuple):
@@ -25,14 +25,14 @@ class _Usual(NamedTuple):
 
     keys: tuple[str, ...]
     base_url: str
-    """The variable with another address."""
+    """Name of the variable with another address."""
     chosen: str
-    """The variable with another model."""
+    """Name of the variable with another model."""
     model: str
-    """Of the vendor's middle size: good enough to judge by, and cents, not dollars, for a first try."""
+    """A model of the vendor's middle size: good enough to judge by, and costs cents for a first try."""
 
 
-# The variables are those of the vendors' own libraries.
+# The variables of the vendors' own libraries.
 USUAL: Mapping[str, _Usual] = {
     "anthropic": _Usual(("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "claude-sonnet-5-5"),
     "openai": _Usual(("OPENAI_API_KEY",), "OPENAI_BASE_URL", "OPENAI_MODEL", "gpt-5-mini"),
@@ -41,11 +41,11 @@ USUAL: Mapping[str, _Usual] = {
     ),
 }
 _ASSUMED_CONTEXT = 32_768
-"""Tokens. A server at home says nothing about its model; most that use tools take this many or more."""
+"""Tokens. A local service says nothing about its model; most that support tools accept at least this many."""
 
 
 def standard_model(environ: Mapping[str, str]) -> Model:
-    """Return the model that answers where none is configured: a vendor's if its key or address is set, else echo."""
+    """Return the default model: that of a vendor whose key or address is set, else the echo."""
     for provider, usual in USUAL.items():
         if any(environ.get(name) for name in (*usual.keys, usual.base_url)):
             return model_of(provider, None, environ)
@@ -53,10 +53,10 @@ def standard_model(environ: Mapping[str, str]) -> Model:
 
 
 def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Model:
-    """Make a model out of a provider's name and perhaps a model's, at the address that the environment names.
+    """Make a model from the name of a provider and, optionally, of a model, at the address in the environment.
 
-    At an address of one's own anything may be served. What is not known of it is assumed, so that it can be tried
-    without a file: it takes tools and pictures, and costs what the vendor's usual model does.
+    At an address of the user's own, any model may be served. To be usable without a file, it is assumed to accept tools
+    and images, and to cost as much as the vendor's default model.
 
     Raises:
         ConfigError: there is no such provider.
@@ -79,11 +79,11 @@ def model_of(provider: str, model: str | None, environ: Mapping[str, str]) -> Mo
 
 
 def placed(model: Model, environ: Mapping[str, str]) -> Model:
-    """Fill in what the environment says of a model's address, and then what is publicly known of the model."""
+    """Fill in the address of a model from the environment, and then what is publicly known about the model."""
     usual = USUAL.get(model.provider)
     if usual is None or model.base_url is not None or not environ.get(usual.base_url):
         return completed(model)
     is_keyless = model.provider == "openai" and model.key is None and not any(environ.get(name) for name in usual.keys)
-    # A service at home asks for no key; one that does finds it under the vendor's name.
+    # A local service needs no key; one that does uses the variable of the vendor.
     provider = "openai-compatible" if is_keyless else model.provider
     return completed(msgspec.structs.replace(model, base_url=environ[usual.base_url], provider=provider))

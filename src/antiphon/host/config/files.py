@@ -1,8 +1,8 @@
-"""Which ``antiphon.toml`` files there are, and what holds when they are put together.
+"""The ``antiphon.toml`` files, and how they are combined.
 
-The user's file says everything. A project's file came with the project, perhaps from a stranger: it may choose among
-the user's models and make things stricter, and nothing else. A file that is named explicitly (``--config``) is the only
-one, and says everything.
+The user's file may say everything. A project's file may come from a stranger: it may only choose among the user's
+models and make rules stricter. A file that is named explicitly (``--config``) is the only one read, and may say
+everything.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["NAME", "config_paths", "load_config"]
 
 NAME = "antiphon.toml"
 MAX_CONFIG = 1024 * 1024
-"""Bytes; a file of a hundred models and servers has 50 kB."""
+"""Most bytes; a file with a hundred models and servers has 50 kB."""
 
 
 def config_paths(environ: Mapping[str, str], folder: Path | None = None) -> tuple[Path, Path]:
-    """Name the user's file and the project's, whether they exist or not (XDG Base Directory Specification).
+    """Return the paths of the user's and the project's file, existing or not (XDG Base Directory Specification).
 
     ``folder``: of the project; by default the current one.
     """
@@ -34,13 +34,14 @@ def config_paths(environ: Mapping[str, str], folder: Path | None = None) -> tupl
 
 
 def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder: Path | None = None) -> Config:
-    """Read what is configured, with the models placed and what is publicly known of them filled in.
+    """Read the configuration, with what is publicly known about its models filled in.
 
-    ``file``: the only one to read; it must exist. Without any file, or any model in them, there is one model: that of
-    the vendor whose key is in the environment, or the echo.
+    ``file``: the only one to read; it must exist. Without a file, or a model in it, there is one model: that of the
+    vendor whose key is in the environment, or the echo.
 
     Raises:
-        ConfigError: a file cannot be read, or says what cannot be said; file, line and remedy are named.
+        ConfigError: a file cannot be read or says something it may not; the message has file and line, and says what to
+            do.
     """
     user, project = config_paths(environ, folder)
     if file is not None:
@@ -52,15 +53,15 @@ def load_config(environ: Mapping[str, str], *, file: Path | None = None, folder:
             _check_project(documents[project], project)
     models = tuple(placed(model, environ) for model in found.models) or (standard_model(environ),)
     config = msgspec.structs.replace(found, models=models)
-    config.catalogue()  # a default or an order that names no model is found out here
+    config.catalogue()  # finds a default or an order that names no model
     return config
 
 
 def _is_there(path: Path) -> bool:
-    """Tell whether there is a file to read. What is there and cannot be read must not pass for nothing said.
+    """Tell whether there is a file to read. One that exists but cannot be read must not be ignored.
 
     Raises:
-        ConfigError: it is a folder, a link to nowhere, or the like: rules that were written down would not hold.
+        ConfigError: it is a folder, a broken link or the like, so that its rules would not apply.
     """
     try:
         path.lstat()
@@ -85,7 +86,7 @@ def _document(path: Path) -> Document:
         said = read(data.decode(), str(path))
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8") from None
-    # A folder that depended on where a program happens to be started would let another server pass for this one.
+    # If the folder depended on where a program is started, another server could be taken for this one.
     folder = path.absolute().parent
     return msgspec.structs.replace(said, servers=tuple(entry.within(folder) for entry in said.servers))
 
@@ -96,7 +97,7 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
     return Config(
         models=said.models,
         default=chosen.model or said.defaults.model,
-        # By default the order in which the models are written down.
+        # By default the order of the models in the file.
         order=order if order is not None else tuple(model.name for model in said.models),
         settings=over(said.defaults.settings, STANDARD),
         servers=said.servers,
@@ -114,14 +115,14 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
 
 
 def _store(said: str | None, files: tuple[Path, ...]) -> str | None:
-    """Name the store so that it is the same one from every folder."""
+    """Resolve the store's path, so that it does not depend on the current folder."""
     if said is None or said in ("default", "memory") or "://" in said:
         return said
     return str(files[0].absolute().parent / Path(said).expanduser())
 
 
 def _check_project(said: Document, path: Path) -> None:
-    """Refuse in a project's file what only the user may say."""
+    """Refuse in a project's file what only the user may configure."""
     said_of_host = [
         name
         for name in ("review_timeout", "generate_timeout", "attempts", "store")

@@ -1,6 +1,6 @@
-"""On which line of a TOML text a key stands, so that a message can name it.
+"""The line of a key in a TOML text, for error messages.
 
-Owns no syntax: the text has been read by ``tomllib`` before. What it cannot place it places at the nearest table.
+The text has been parsed by ``tomllib`` before. A key that cannot be found is reported at the nearest table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 __all__ = ["Lines", "Place"]
 
 Place = tuple[str | int, ...]
-"""A path of keys; the number of an entry stands after the name of an array of tables, from 0."""
+"""A path of keys; after the name of an array of tables stands the index of an entry, from 0."""
 
 _HEADER = re.compile(r"\s*(?P<open>\[{1,2})(?P<keys>[^\[\]]+)\]{1,2}\s*(?:#.*)?$")
 _WORD = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
@@ -27,14 +27,14 @@ class Lines:
         self._counts: dict[Place, int] = {}
         self._table: Place = ()
         self._closing: str | None = None
-        """What ends the long string we are in."""
+        """The end of the multi-line string that is being skipped."""
         self._depth = 0
-        """Brackets that are open: the lines of a long array have no keys."""
+        """Number of open brackets; the lines of a multi-line array have no keys."""
         for number, line in enumerate(text.splitlines(), 1):
             self._read(number, line)
 
     def of(self, place: Place) -> int:
-        """Return the line of a key, or that of the nearest thing around it that has one."""
+        """Return the line of a key, or that of the nearest enclosing place that has one."""
         while place not in self._lines:
             place = place[:-1]
         return self._lines[place]
@@ -68,7 +68,7 @@ class Lines:
         self._table = place
 
     def _skip(self, value: str) -> None:
-        """Notice what goes on over the end of the line: a long string, or an array."""
+        """Detect a value that continues on the next line: a multi-line string, or an array."""
         for quotes in _LONG:
             if value.count(quotes) % 2:
                 self._closing = quotes

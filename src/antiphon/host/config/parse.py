@@ -1,6 +1,6 @@
-"""One ``antiphon.toml`` text as values: every mistake with the line it is on and the remedy.
+"""Parses an ``antiphon.toml`` text; every error names its line and says what to do.
 
-Owns how the text becomes tables and tables become values. Which files there are is ``files``'.
+Owns converting text to tables, and tables to values. ``files`` finds the files.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ``[defaults]`` table: settings for every server, and what concerns none in particular."""
+    """The ``[defaults]`` table: settings for every server, and settings that concern no server."""
 
     model: str | None = None
-    """The model that answers where nothing speaks for another."""
+    """The model that answers if nothing favours another one."""
     order: tuple[str, ...] | None = None
-    """The models in the order they are liked; by default that of the file."""
+    """The models in the user's order; by default that of the file."""
     models: tuple[str, ...] | None = None
     review: Review | None = None
     review_response: ReviewResponse | None = None
@@ -53,7 +53,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def settings(self) -> Settings:
-        """What of it holds for a server."""
+        """Return those of its settings that apply to servers."""
         return Settings(
             models=self.models,
             review=self.review,
@@ -64,7 +64,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What one file says."""
+    """The content of one file."""
 
     defaults: Defaults = Defaults()
     models: tuple[Model, ...] = ()
@@ -73,30 +73,30 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     review: Reviewing = Reviewing()
     lines: dict[str, int] = {}
-    """The line of each top-level table that is there."""
+    """The line of each top-level table that exists."""
 
 
 def read(text: str, file: str) -> Document:
-    """Read a text; ``file`` is what messages call it.
+    """Parse a text; ``file`` is its name in messages.
 
     Raises:
-        ConfigError: it is no TOML, or says what cannot be said; the line and the remedy are named.
+        ConfigError: it is not TOML, or says something it may not; the message has the line and says what to do.
     """
     return _Reader(text, file).document()
 
 
 class _Reader:
-    """One text on its way to values."""
+    """Parses one text."""
 
     def __init__(self, text: str, file: str) -> None:
-        # Imported here: a host that is made by a program reads no file.
+        # Imported here, because a host made by a program reads no file.
         import tomllib
 
         self._file = file
         try:
             self._data = tomllib.loads(text, parse_float=Decimal)
         except tomllib.TOMLDecodeError as error:
-            # Its message ends in "(at line 3, column 5)".
+            # tomllib's message ends in "(at line 3, column 5)".
             raise ConfigError(f"{file}: not TOML: {error}") from None
         except (RecursionError, ValueError):
             raise ConfigError(f"{file}: not TOML that can be read") from None
@@ -139,7 +139,7 @@ class _Reader:
             self._fail((*place, *steps), problem + _choices(kind, steps, problem))
 
     def _check_table(self, table: Table, kind: type[msgspec.Struct], place: Place) -> None:
-        """Refuse members that there are not, at any depth: a misspelt limit would otherwise be no limit."""
+        """Refuse unknown members at any depth, because a misspelt limit would not limit anything."""
         fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
         self._check_names(table, tuple(name for name in fields if name != "name" or kind is not Model), place)
         for name, value in table.items():
@@ -158,14 +158,14 @@ class _Reader:
             if name in known:
                 continue
             if name.lower() in _LIKELY_KEYS:
-                # Its value is not repeated: it may well be a key.
+                # The value is not repeated, because it may well be a key.
                 self._fail((*place, name), 'keys stay in the environment: name the variable, key = "MY_API_KEY"')
             close = _close_to(name, known)
             remedy = f"did you mean {close!r}?" if close else f"there are: {', '.join(known)}"
             self._fail((*place, name), f"there is no such key; {remedy}")
 
     def _check_references(self, document: Document) -> None:
-        """Refuse names of models that are not in this file, if it has any: a typing mistake, most likely."""
+        """Refuse names of models that are not in this file, if it has any: most likely a typing error."""
         known = [model.name for model in document.models]
         for model in document.models:
             self._check_key(model)
@@ -200,21 +200,21 @@ class _Reader:
 
 
 def _close_to(name: str, known: Iterable[str]) -> str | None:
-    """Find what may have been meant."""
+    """Return the known name that was probably meant."""
     import difflib
 
     return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
 
 
 def _struct_in(kind: object) -> type[msgspec.Struct] | None:
-    """Find the struct that the type of a field is, or is made of."""
+    """Return the struct that the type of a field is, or contains."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     return next((found for inner in get_args(kind) if (found := _struct_in(inner)) is not None), None)
 
 
 def _choices(kind: object, steps: list[str | int], problem: str) -> str:
-    """Say which words there are, where another one was written."""
+    """List the allowed words, where another one was written."""
     if not problem.startswith("Invalid enum value"):
         return ""
     for step in steps:
@@ -225,13 +225,13 @@ def _choices(kind: object, steps: list[str | int], problem: str) -> str:
 
 
 def _words_in(kind: object) -> Iterator[str]:
-    """Find the words and figures of a ``Literal``, wherever it is in a type."""
+    """Yield the words and numbers of a ``Literal``, anywhere in a type."""
     for inner in get_args(kind):
         yield from (str(inner),) if isinstance(inner, str | int) else _words_in(inner)
 
 
 def _steps(path: str) -> list[str | int]:
-    """Split msgspec's ``$.steps[1].input`` (in backquotes) into steps."""
+    """Split msgspec's path ``$.steps[1].input`` (in backquotes)."""
     steps: list[str | int] = []
     for part in path.strip("`").removeprefix("$").split("."):
         name, _, rest = part.partition("[")

@@ -1,6 +1,6 @@
-"""What ``antiphon.toml`` can say, as values; and what holds where it says nothing.
+"""The content of ``antiphon.toml`` as values, and the defaults.
 
-Owns names, types and defaults, and how a server's settings follow from the general ones. Reading is ``files``'.
+Owns names, types and defaults, and how a server's settings follow from the general ones. ``files`` and ``parse`` read.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ __all__ = [
 ]
 
 Review = Literal["never", "ask", "refuse"]
-"""``ask`` a person, let pass what the policy would ask about (``never``), or refuse everything."""
+"""``ask``: ask a person; ``never``: allow what the policy would ask about; ``refuse``: refuse everything."""
 ReviewResponse = Literal["never", "flagged", "always"]
 
 MAX_REASONS = 20
-"""Reasons that are offered: more is no list to choose from."""
+"""Most suggested reasons; a longer list is not usable."""
 _REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
 _RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
 
@@ -69,68 +69,68 @@ def _check_amounts(values: Caps | Budget) -> None:
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How much one server may ask for; ``None`` says nothing about it."""
+    """How much one server may ask for; ``None`` sets no limit here."""
 
     max_tokens: int | None = None
-    """Tokens an answer may have, per request."""
+    """Tokens of an answer, per request."""
     per_minute: int | None = None
     """Requests in any 60 seconds."""
     concurrent: int | None = None
-    """Requests at once."""
+    """Concurrent requests."""
     per_call: int | None = None
-    """Requests that one call of ours may lead to."""
+    """Requests during one call of ours."""
 
     def __post_init__(self) -> None:
         _check_amounts(self)
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How many US dollars may be spent; ``None`` says nothing about it."""
+    """How many US dollars may be spent; ``None`` sets no limit here."""
 
     call: Decimal | None = None
-    """On the requests of one call of ours."""
+    """For the requests during one call of ours."""
     server: Decimal | None = None
-    """On one server, in all."""
+    """For one server, in all."""
     day: Decimal | None = None
-    """On all servers, per day (UTC)."""
+    """For all servers, per day (UTC)."""
     total: Decimal | None = None
-    """On all servers, in all."""
+    """For all servers, in all."""
 
     def __post_init__(self) -> None:
         _check_amounts(self)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What holds for a server; what is ``None`` is left to the more general settings."""
+    """Settings for a server; ``None`` leaves a setting to the more general settings."""
 
     models: tuple[str, ...] | None = None
-    """Names of models, or globs over them, that it may use."""
+    """Names of models that it may use, or globs over names."""
     review: Review | None = None
     review_response: ReviewResponse | None = None
     caps: Caps = Caps()
     budget: Budget = Budget()
 
     def limits(self) -> Limits:
-        """Return the caps as the host takes them; what they do not mention is as the host has it."""
+        """Return the caps as limits of the host; where they say nothing, the host's defaults apply."""
         return msgspec.structs.replace(Limits(), **_said(self.caps))
 
     def spending(self) -> Spending:
-        """Return the budget as the host takes it."""
+        """Return the budget as the host's budget."""
         caps = {name: Cap(money=nano(Decimal(value))) for name, value in _said(self.budget).items()}
         return msgspec.structs.replace(Spending(), **caps)
 
 
 class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The settings of one server, known by where it is found and never by what it calls itself."""
+    """The settings of one server, identified by its target or identity and never by the name it declares."""
 
     target: str | tuple[str, ...] | None = None
     """Its URL, its command line as a list of words, or the path of its ``.py`` file."""
     identity: str | None = None
-    """Instead of ``target``: its identity, as reviews and records show it."""
+    """Its identity, as reviews and records show it, instead of ``target``."""
     env: dict[str, str] = {}
-    """Variables that its entry sets: those that choose code are part of what it is known by."""
+    """Environment variables of its configuration; those that determine code are part of its identity."""
     cwd: str | None = None
-    """The folder it is started in; by default that of the file this is written in."""
+    """The folder it is started in; by default that of this file."""
 
     def __post_init__(self) -> None:
         if (self.target is None) == (self.identity is None):
@@ -144,7 +144,7 @@ class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("env and cwd belong to a command line in target")
 
     def within(self, folder: Path) -> ServerEntry:
-        """Return the entry with its folder written out in full; ``folder`` is that of its file."""
+        """Return the entry with an absolute folder; ``folder`` is that of its file."""
         if self.target is None or (isinstance(self.target, str) and "://" in self.target):
             return self
         return msgspec.structs.replace(self, cwd=str(folder / Path(self.cwd or ".").expanduser()))
@@ -156,12 +156,12 @@ class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def coarser(self) -> tuple[str, ...]:
-        """The identities that it shares with servers alike; see ``Origin.coarser``."""
+        """The identities that it shares with similar servers; see ``Origin.coarser``."""
         return () if self.identity is not None else coarser(self._located)
 
     @property
     def described(self) -> str | None:
-        """Its URL or command line as it is configured, for people; ``None`` where that is only its identity."""
+        """Its URL or command line as configured, for people; ``None`` if only the identity is configured."""
         if self.target is None:
             return None
         is_url = isinstance(self.target, str) and "://" in self.target
@@ -178,17 +178,17 @@ class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @lru_cache(maxsize=1024)
 def _launched(argv: tuple[str, ...], env: tuple[tuple[str, str], ...], cwd: str | None, path: str) -> Launch:
-    """Look once at the files of an entry: its identity is compared with that of every request."""
+    """Examine the files of an entry once: its identity is compared with that of every request."""
     return launch_of(argv, env=dict(env), cwd=cwd)
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How a person hears that a question waits; never what is asked."""
+    """How a person is notified that a question waits; the notice never contains the question."""
 
     bell: bool = True
-    """Ring the terminal that serves the page or watches the queue."""
+    """Ring the bell of the terminal that serves the page or watches the queue."""
     webhook: str | None = None
-    """The address that a host posts a notice to when it leaves a question in the store."""
+    """URL to which the host posts a notice when it puts a question in the store."""
 
     def __post_init__(self) -> None:
         if self.webhook is not None and not self.webhook.startswith(("https://", "http://")):
@@ -201,7 +201,7 @@ class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     undo: float = UNDO
     """Seconds for which a permission can be undone before it counts, wherever a person decides; 0 for none."""
     reasons: tuple[str, ...] = ()
-    """Reasons of a refusal that are offered beside those of the language."""
+    """Suggested reasons for a refusal, in addition to those of the language."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.undo <= MAX_UNDO:
@@ -223,11 +223,11 @@ STANDARD = Settings(
         total=_dollars(_SPENDING.total),
     ),
 )
-"""What holds where nothing is said: the host's own bounds."""
+"""The defaults: the host's own limits."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was configured."""
+    """The whole configuration."""
 
     models: tuple[Model, ...] = ()
     default: str | None = None
@@ -235,22 +235,22 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings = STANDARD
     servers: tuple[ServerEntry, ...] = ()
     tightened: Settings = Settings()
-    """What a project asks for on top, for all servers: it only ever makes things stricter."""
+    """Additional settings of a project for all servers, which can only make rules stricter."""
     tightened_servers: tuple[ServerEntry, ...] = ()
     """The same for single servers."""
     policy: Policy | None = None
     notify: Notify = Notify()
     review: Reviewing = Reviewing()
     review_timeout: float | None = None
-    """Seconds; ``None`` for the host's own."""
+    """Seconds; ``None`` for the host's default."""
     generate_timeout: float | None = None
-    """Seconds; ``None`` for the host's own."""
+    """Seconds; ``None`` for the host's default."""
     attempts: int | None = None
-    """How often a model is tried; ``None`` for the host's own."""
+    """Attempts per request; ``None`` for the host's default."""
     store: str | None = None
-    """Where the host keeps what outlives it, as ``open_store`` takes it; ``None`` if nothing is said."""
+    """The store, in the form ``open_store`` takes; ``None`` if not configured."""
     files: tuple[Path, ...] = ()
-    """Where it was read."""
+    """The files it was read from."""
 
     @property
     def server_names(self) -> dict[str, str]:
@@ -262,15 +262,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """Collect the models.
 
         Raises:
-            ConfigError: a name that is used is no model's.
+            ConfigError: a name refers to no model.
         """
         return Catalogue(self.models, default=self.default, order=self.order)
 
     def for_server(self, *identities: str) -> Settings:
-        """Return what holds for a server: the general settings, its own over them, and whatever makes both stricter.
+        """Return the settings for a server: the general ones, overridden by its own, tightened by a project's.
 
-        ``identities`` are its own and those coarser than it, if any. Where no entry is of the server itself, what the
-        entries of servers alike deny and bound holds for it, and nothing of what they allow.
+        ``identities`` are its own and its coarser ones. If there is no entry for the server itself, the denials and
+        limits in entries of similar servers apply to it, but not their permissions.
         """
         found = self.settings
         entries = self.entries_of(*identities)
@@ -283,7 +283,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def entries_of(self, *identities: str) -> list[ServerEntry]:
-        """Return the user's entries of a server; where there is none, those of servers alike."""
+        """Return the user's entries for a server; if there are none, those of similar servers."""
         own = [entry for entry in self.servers if entry.known_as == identities[0]]
         return own or [
             entry
@@ -293,12 +293,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _bounds(entry: Settings) -> Settings:
-    """Return what an entry denies and bounds, without its choice of models."""
+    """Return the denials and limits of an entry, without its choice of models."""
     return Settings(review=entry.review, review_response=entry.review_response, caps=entry.caps, budget=entry.budget)
 
 
 def over(particular: Settings, general: Settings) -> Settings:
-    """Lay the particular over the general, member by member."""
+    """Override the general settings by the particular ones, member by member."""
     return Settings(
         models=general.models if particular.models is None else particular.models,
         review=particular.review or general.review,
@@ -309,7 +309,7 @@ def over(particular: Settings, general: Settings) -> Settings:
 
 
 def stricter(one: Settings, other: Settings) -> Settings:
-    """Return the stricter of both, member by member; of two lists of models, the narrower is meant to be the other."""
+    """Return the stricter of both, member by member; of two lists of models, that of ``other``."""
     if one.models is not None and other.models is not None and not set(other.models) <= set(one.models):
         raise ConfigError(f"a project may only narrow the models of a server, to some of: {', '.join(one.models)}")
     reviews = (one.review or "never", other.review or "never")
@@ -324,6 +324,6 @@ def stricter(one: Settings, other: Settings) -> Settings:
 
 
 def _lesser(one: Caps | Budget, other: Caps | Budget) -> dict[str, int | Decimal]:
-    """Return what the other bounds more tightly, or alone."""
+    """Return the members that ``other`` limits more tightly, or alone."""
     own = _said(one)
     return {name: min(value, own.get(name, value)) for name, value in _said(other).items()}

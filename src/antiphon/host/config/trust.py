@@ -1,8 +1,8 @@
-"""Which files of projects a person has allowed, each by what is in it.
+"""The files of projects that a person has allowed, each bound to its content.
 
-A project's file came with the project, perhaps from a stranger: what it names is started, and variables are sent to its
-addresses. So nothing of it is used before a person has allowed exactly these bytes. Owns the record of that; what is
-shown, and who is asked, is the business of who reads such a file.
+A project's file may come from a stranger, and names programs to start and addresses to send variables to. So nothing in
+it is used before a person has allowed exactly these bytes. Owns the record of permissions; the reader of such a file
+asks the person.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from antiphon.host.store.location import state_folder
 __all__ = ["Trust", "Trusted"]
 
 _LARGEST = 4 * 1024 * 1024
-"""Bytes; a record is about 200."""
+"""Most bytes of the record; one entry takes about 200."""
 
 
 class Trusted(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was allowed as it was then."""
+    """A file that was allowed, with its content at that time."""
 
     path: str
-    """Where it is, links followed."""
+    """Its path, links followed."""
     digest: str
-    """SHA-256 of what was in it."""
+    """SHA-256 of its content."""
     since: float
     """Seconds since the epoch."""
 
 
 class Trust:
-    """The files that a user has allowed, kept in one file of theirs (mode 0600)."""
+    """The files that a user has allowed, kept in one file of the user (mode 0600)."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        """Look into the user's state folder; ``environ`` is where that is found out, by default the process's."""
+        """Use the user's state folder, found from ``environ`` (by default the process's environment)."""
         self.place = state_folder(os.environ if environ is None else environ) / "trusted.json"
 
     def covers(self, path: Path, data: bytes) -> bool:
-        """Tell whether this file was allowed with exactly these bytes in it."""
+        """Tell whether this file was allowed with exactly these bytes."""
         return any((one.path, one.digest) == (_named(path), _digest(data)) for one in self.all())
 
     def add(self, path: Path, data: bytes) -> None:
-        """Allow a file as it is; what was allowed of it before holds no longer."""
+        """Allow a file with this content; an earlier permission for it ends."""
         kept = [one for one in self.all() if one.path != _named(path)]
         self._write([*kept, Trusted(path=_named(path), digest=_digest(data), since=time.time())])
 
     def revoke(self, path: Path) -> bool:
-        """Allow a file no longer. Returns whether it was."""
+        """Withdraw the permission for a file. Returns whether there was one."""
         found = self.all()
         kept = [one for one in found if one.path not in (_named(path), str(path))]
         if len(kept) < len(found):
@@ -61,10 +61,10 @@ class Trust:
         return len(kept) < len(found)
 
     def all(self) -> list[Trusted]:
-        """Return what is allowed, oldest first.
+        """Return the allowed files, oldest first.
 
         Raises:
-            ConfigError: the record cannot be read, or others may write it: then it says nothing.
+            ConfigError: the record cannot be read, or other users may write it, so that it cannot be trusted.
         """
         try:
             with self.place.open("rb") as file:
@@ -81,10 +81,10 @@ class Trust:
             raise ConfigError(f"{self.place}: {error}; remove it, and trust again what you know") from None
 
     def _write(self, trusted: list[Trusted]) -> None:
-        """Replace the record at once: a process that is killed leaves the old one or the new one."""
+        """Replace the record atomically: a process that is killed leaves the old one or the new one."""
         try:
             self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Made with mode 0600, and renamed over the old one.
+            # Created with mode 0600, and renamed over the old one.
             handle, name = tempfile.mkstemp(dir=self.place.parent, prefix=".trusted-")
             with os.fdopen(handle, "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(trusted), indent=1))

@@ -1,1 +1,1 @@
-"""The models of a user: which there are, and which one answers."""
+"""The models of a user, and the choice among them."""

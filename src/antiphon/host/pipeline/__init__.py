@@ -1,1 +1,1 @@
-"""The stages of an answer, in their order."""
+"""The stages of answering an ask, in their order."""

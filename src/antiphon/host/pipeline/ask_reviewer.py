@@ -1,6 +1,6 @@
-"""Asking the person of one host: within bounds, within time, and what follows when they cannot be reached.
+"""Asking the reviewer of one host: limits, timeouts, and what follows if the person cannot be reached.
 
-Owns what a reviewer may do to the pipeline. What is shown is made in the ``sampling``; how, is the reviewer's business.
+``sampling`` makes what is shown, and the reviewer displays it.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
 
 
 def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -> Rejected:
-    """Record a denial with its reason, and make the error for it: with the reason, if the person says so."""
+    """Record a denial with its reason, and make its error: with the reason, if the person wants to tell it."""
     reason = denial.reason and mask(denial.reason)
     told = _told(item, denial)
     case.note(step, name_of(denial), by=denial.ticket and denial.ticket.by, reason=reason, told=told)
     refusal = case.refusal("user")
     if reason:
-        # For whoever called the tool, on this side: a note does not travel.
+        # For the caller of the tool, on this side: a note is not sent.
         refusal.add_note(f"denied: {reason}")
         if told:
             refusal.data = {**refusal.data, "note": reason[:MAX_TOLD]}
@@ -100,15 +100,15 @@ def _denied(case: Case, step: Step, item: ReviewItem | ToolItem, denial: Deny) -
 
 
 def _told(item: ReviewItem | ToolItem | ElicitItem, denial: Deny) -> bool | None:
-    """Tell whether the server learns the reason: ``None`` where that was not wished for."""
+    """Tell whether the server is told the reason; ``None`` if the person did not want to."""
     return can_tell(item) if denial.tell and denial.reason else None
 
 
 async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResult:
-    """Let the reviewer answer an elicitation, and check what comes back."""
+    """Let the reviewer answer an elicitation, and check the answer."""
     desk = case.desk
     if desk.reviewer is None or desk.headless:
-        # A form needs a person even where the policy allows everything.
+        # A form needs a person even if the policy allows everything.
         return case.declined("no-reviewer")
     try:
         reviewer = desk.reviewer
@@ -153,7 +153,7 @@ async def _declined(case: Case, item: ElicitItem, denial: Deny, by: str | None) 
 def no_wider(
     case: Case, edited: CreateMessageRequestParams, params: CreateMessageRequestParams
 ) -> CreateMessageRequestParams:
-    """Check an edited request: it may want less than the server did, never more."""
+    """Check an edited request: it may ask for less than the server did, never for more."""
     try:
         validate(edited)
     except InvalidParams as error:
@@ -166,7 +166,7 @@ def no_wider(
 
 @asynccontextmanager
 async def warmed(provider: Provider, model: str | None) -> AsyncGenerator[None]:
-    """Let a provider get ready while a person reviews. If it cannot, the completion will say why."""
+    """Let a provider prepare while a person reviews. If it cannot, the completion will report the reason."""
     if not isinstance(provider, Warming):
         yield
         return
@@ -184,7 +184,7 @@ async def _warm(provider: Warming, model: str | None) -> None:
 
 
 async def within(seconds: float | None, waiting: Awaitable[T]) -> T:
-    """Wait, but no longer than so many seconds.
+    """Wait for at most some seconds.
 
     Raises:
         TimeoutError: it took longer.
@@ -198,7 +198,7 @@ async def _put_to(reviewer: Reviewer, item: ReviewItem | ToolItem) -> Decision:
 
 
 async def _reached(case: Case, denial: Deny, by: str | None) -> None:
-    """Carry out what a denial says of what comes next."""
+    """Carry out what a denial says about further asks."""
     origin = case.origin
     if denial.reach == "call":
         case.desk.gate.stop(origin)

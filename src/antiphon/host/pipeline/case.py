@@ -1,7 +1,6 @@
-"""What the stages of one host work with, and how the end of one ask is recorded and told.
+"""The parts of one host that the stages use, and how the end of an ask is recorded and reported.
 
-Owns the words the server hears, and that a record and what it tells of are saved in one transaction. Which end it is,
-the ``sampling`` decides.
+Owns the texts sent to servers, and that a record is saved in the same transaction as the change it describes.
 """
 
 from __future__ import annotations
@@ -60,10 +59,10 @@ _CAUSES: dict[Reason, str] = {
     "secret": "it holds what looks like a secret",
     "no-model": "no model can answer it: configure one (antiphon models), or allow this server another",
 }
-"""Refusals that no person has made, in words for this side; what a person has refused says itself."""
+"""Texts for this side about refusals that no person made."""
 _SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})
 _LONGEST_DETAIL = 300
-"""Characters of what is logged of a failure."""
+"""Most characters of a failure that are logged."""
 
 _log = logging.getLogger("antiphon.host")
 
@@ -98,7 +97,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case:
-    """One ask on its way through the stages: what is known of it, and what is still to be saved."""
+    """One ask on its way through the stages: what is known about it, and what must still be saved."""
 
     def __init__(self, desk: Desk, origin: Origin, method: str) -> None:
         self.desk = desk
@@ -109,21 +108,21 @@ class Case:
         self.sent = False
         """Whether the provider may have been called."""
         self.usage: Usage | None = None
-        """What the provider took; ``None`` while it is not known."""
+        """The usage that the provider reported; ``None`` while unknown."""
         self.estimated = False
-        """Whether we counted, because the provider did not say."""
+        """Whether the usage is an estimate, because the provider did not report it."""
         self._began = time.monotonic()
         self.ticket: str | None = None
         """The review whose decision is to be carried out."""
         self.became: Outcome | None = None
-        """What became of it in the end, where that is not an answer."""
+        """What became of the ask in the end, if it got no answer."""
         self.reviews: list[str] = []
-        """The reviews that had a part in what becomes of the ask."""
+        """The reviews that contributed to the outcome."""
         self._unsaved: list[Record] = []
 
     @property
     def expires_in(self) -> float | None:
-        """Seconds for which a person can be waited for: the shorter of our patience and that of whoever asks."""
+        """Seconds for which a person can be waited for: the shorter of our timeout and the server's."""
         left = None if self.origin.patience is None else self.origin.patience - (time.monotonic() - self._began)
         return min((each for each in (self.desk.review_timeout, left) if each is not None), default=None)
 
@@ -132,14 +131,14 @@ class Case:
         self._unsaved.append(self.desk.audit.note(self.origin, self.method, step, outcome, digest, **facts))
 
     async def content(self, value: msgspec.Struct) -> str | None:
-        """Return what a record keeps of a value: nothing, unless content was asked for; secrets never."""
+        """Return what a record keeps of a value: nothing unless content is kept, and never secrets."""
         return await self.scanned(kept_json(value)) if self.desk.audit.content else None
 
     async def scanned(self, scan: Awaitable[T]) -> T:
-        """Return what a look at all the text of a message found.
+        """Return the result of examining a message.
 
         Raises:
-            Rejected: there is too much to look at.
+            Rejected: there is too much to examine.
         """
         try:
             return await scan
@@ -147,11 +146,11 @@ class Case:
             raise self.refusal("limit", str(error)) from None
 
     def draft(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> Record:
-        """Make the record of a step that may still not happen."""
+        """Make the record of a step that may not happen."""
         return self.desk.audit.draft(self.origin, self.method, step, outcome, digest, **facts)
 
     async def save(self, change: Change | None = None) -> str | None:
-        """Save a change together with the steps recorded so far. Returns the key of what does not allow it."""
+        """Save a change together with the steps recorded so far. Returns the key of what prevents it."""
         change = change or Change()
         if not self._unsaved and change == Change():
             return None
@@ -166,9 +165,9 @@ class Case:
     async def hold(
         self, usage: Usage, accounts: tuple[Account, ...], *, drafts: tuple[Record, ...], sent: bool, use: str | None
     ) -> str | None:
-        """Reserve the worst case, and record the drafts. Returns the key of what does not allow it.
+        """Reserve the worst case, and record the drafts. Returns the key of what prevents it.
 
-        That is an account, ``"grant"``, or ``"block"`` where a person has blocked the server.
+        That is an account, ``"grant"``, or ``"block"`` if a person has blocked the server.
         """
         amount = dearest(usage, self.chosen.at_stake)
         hold = Hold(
@@ -180,7 +179,7 @@ class Case:
             amount=amount,
             sent=sent,
         )
-        # Known before it is made: whatever happens meanwhile, it is settled.
+        # Set before it is made, so that it is settled whatever happens meanwhile.
         self.held, self.sent, self.usage, self.estimated = hold, sent, None, False
         refused = await self.save(Change(hold=hold, use=use, records=drafts))
         if refused is not None:
@@ -188,10 +187,10 @@ class Case:
         return refused
 
     async def send(self, *drafts: Record) -> str | None:
-        """Save that the provider is now called, as was decided, and the drafts. Returns the key of what forbids it.
+        """Save that the provider is called now, and the drafts. Returns the key of what prevents it.
 
-        That is ``"review"`` where the decision is not there any more, or ``"hold"`` where the reservation is not: it
-        must be made anew.
+        That is ``"review"`` if the decision does not exist any more, or ``"hold"`` if the reservation does not: it must
+        then be made again.
         """
         change = Change(send=self.held.id if self.held else None, finish=self.ticket, records=drafts)
         self.sent = True
@@ -205,7 +204,7 @@ class Case:
         return refused
 
     def completed(self, completion: Completion, params: CreateMessageRequestParams) -> None:
-        """Note what a completion took, and which model it was in the end."""
+        """Note the usage of a completion, and the model that answered in the end."""
         self.usage, self.estimated = completion.usage, completion.usage is None
         if self.usage is None:
             self.usage = estimated_usage(params, completion.result)
@@ -213,7 +212,7 @@ class Case:
             self.chosen = self.chosen.instead(completion.by)
 
     async def settle(self) -> None:
-        """Save what was really used: nothing if nothing was sent, the worst case if nobody knows."""
+        """Save the actual usage: nothing if nothing was sent, the worst case if it is unknown."""
         held, self.held = self.held, None
         if held is None:
             await self.save()
@@ -234,9 +233,9 @@ class Case:
         await self.save(Change(settle=Settlement(id=held.id, amount=amount)))
 
     async def close(self) -> None:
-        """Settle and save what is left, even when the ask is withdrawn meanwhile."""
+        """Settle, and save what is left, even if the ask is withdrawn meanwhile."""
         if self.ticket is None:
-            # One change, and a store finishes what it has begun.
+            # One change, which a store finishes once it has begun.
             await self.settle()
         else:
             await asyncio.shield(asyncio.ensure_future(self._closed()))
@@ -248,18 +247,18 @@ class Case:
             await self.settle()
         ticket, self.ticket = self.ticket, None
         if ticket is not None:
-            # Refused only where another process already gave the question to somebody else: nothing was sent by it.
+            # Refused only if another process has taken over the question; nothing was sent then.
             await self.save(Change(finish=ticket))
         await self.save()
 
     def refusal(self, reason: Reason, detail: str = "", *, why: str = "") -> Rejected:
-        """Record a refusal and make the error for it. The detail stays here; ``why`` is for our own caller alone."""
+        """Record a refusal and make its error. ``detail`` stays here; ``why`` is for our own caller only."""
         self.note("refused", f"{reason}:{detail}" if detail else reason)
         told = _REFUSED.get(self.method, "User rejected the request")
         cause = _CAUSES.get(reason)
         said = told if cause is None else f"{cause}: {why or detail}" if why or detail else cause
         error = Rejected(said, data={"reason": reason})
-        # The specification's words, whoever refused: they are for the server.
+        # The specification's text, whoever refused, is for the server.
         error.told = told
         self._tell(reason, error.message)
         if detail:
@@ -267,34 +266,34 @@ class Case:
         return error
 
     def withdrawn(self) -> Rejected:
-        """Record that a person has stopped the call or blocked the server while this waited; make the error for it."""
+        """Record that a person has stopped the call or blocked the server during the wait, and make the error."""
         if self.desk.gate.is_stopped(self.origin):
             return self.refusal("user", "the call was stopped")
         return self.refusal("policy", "blocked")
 
     def declined_withdrawn(self) -> ElicitResult:
-        """Record the same of an elicitation, and make the answer that says so."""
+        """Record the same for an elicitation, and make its answer."""
         return self.declined("user" if self.desk.gate.is_stopped(self.origin) else "policy")
 
     def declined(self, reason: Reason) -> ElicitResult:
-        """Record a refusal and make the answer to an elicitation that says so."""
+        """Record a refusal, and make the answer to an elicitation."""
         self.note("refused", reason)
         self._tell(reason, _CAUSES.get(reason, ""))
         return ElicitResult(action="decline")
 
     def _tell(self, reason: Reason, cause: str) -> None:
-        """Log, once a host, what no person has decided and somebody can mend."""
+        """Log, once per host, a refusal that no person made and that somebody can remedy."""
         if reason in _SETUP and reason not in self.desk.logged:
             self.desk.logged.add(reason)
             _log.warning("%s was refused: %s", self.method, mask(cause)[:_LONGEST_DETAIL])
 
     def failure(self, detail: str, remedy: str = "") -> InternalError:
-        """Log what went wrong on our side, masked, and make the error that says nothing of it to the server.
+        """Log what went wrong on our side, masked, and make the error for the server, which contains nothing of it.
 
         ``remedy``: what our own caller can do about it.
         """
         self.note("failed")
-        # The first line alone: after it, errors of databases quote the statement, and what was to be kept.
+        # Only the first line: after it, errors of databases quote the statement and its data.
         _log.error("%s: %s", self.method, mask(detail.partition("\n")[0])[:_LONGEST_DETAIL])
         told = "The client could not answer the request"
         error = InternalError(f"{told}: {remedy}" if remedy else told)

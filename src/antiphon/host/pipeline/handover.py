@@ -1,7 +1,7 @@
 """What became of an answer after it left the host: handed over to the server, or too late, and why.
 
-Owns how that is recorded, in the audit and with the reviews that had a part in it. Whoever carries answers, the client,
-says what became of them; that a server has *understood* an answer nobody can say.
+Owns recording this in the audit and in the reviews that contributed. The client reports what became of answers; whether
+a server has *understood* an answer is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from antiphon.wire.origin import Origin
 __all__ = ["Released", "ended"]
 
 MAX_RELEASED = 1_000
-"""Answers whose end is not known yet: far more than one process has open. Of the oldest nothing more is recorded."""
+"""Most answers whose end is not known yet, far more than one process has open; the oldest are dropped unrecorded."""
 
 
 class _Answer(NamedTuple):
@@ -34,16 +34,16 @@ class Released:
         self._answers: OrderedDict[str, _Answer] = OrderedDict()
 
     def add(self, origin: Origin, method: str, reviews: tuple[str, ...]) -> None:
-        """Take note of an answer that leaves."""
+        """Add an answer that leaves."""
         self._answers[origin.id] = _Answer(method, reviews)
         if len(self._answers) > MAX_RELEASED:
             self._answers.popitem(last=False)
 
     def record(self, audit: Audit, store: Store, origin: Origin, why: str | None) -> Awaitable[None] | None:
-        """Record what became of an answer; ``why`` it came too late, or ``None`` where it was handed over.
+        """Record what became of an answer; ``why`` it came too late, or ``None`` if it was handed over.
 
-        Returns what to await; nothing where there is nothing to record: that an answer which no person gave was handed
-        over is what its record says anyway.
+        Returns an awaitable, or nothing if there is nothing to record: the record of an answer without a review already
+        says that it was sent.
         """
         answer = self._answers.pop(origin.id, None)
         if answer is None or (why is None and not answer.reviews):
@@ -52,7 +52,7 @@ class Released:
 
 
 async def _recorded(audit: Audit, store: Store, origin: Origin, answer: _Answer, why: str | None) -> None:
-    # Steps that every reader of the chain knows: an answer that was handed over, or one that nobody waited for.
+    # Steps that all readers of the chain know: an answer that was handed over, or one that nobody waited for.
     if why is None:
         record = audit.note(origin, answer.method, "answered", "handed-over")
         outcome = Outcome(became="handed-over")
@@ -63,5 +63,5 @@ async def _recorded(audit: Audit, store: Store, origin: Origin, answer: _Answer,
 
 
 def ended(reviews: tuple[str, ...], outcome: Outcome) -> Ended | None:
-    """Make what a store is told of the end of reviews; ``None`` where nobody reviewed."""
+    """Make what a store records about the end of reviews; ``None`` if nobody reviewed."""
     return Ended(reviews=reviews, outcome=encode(outcome).decode()) if reviews else None

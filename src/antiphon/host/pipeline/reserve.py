@@ -1,7 +1,7 @@
-"""Which model a request goes to, and the worst of what it may cost taken from its accounts: the stages 4 and 5.
+"""Choosing a model, and reserving the worst-case cost of a request: stages 4 and 5.
 
-They belong together: what may be chosen depends on what is left, and what must be reserved on what was chosen. Owns
-that; how a model is chosen is ``select``'s, what a request may cost is ``budget``'s, and the accounts are the store's.
+They belong together: the choice depends on what is left, and the reservation on the choice. ``select`` chooses,
+``budget`` computes costs, and the store has the accounts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 __all__ = ["Reserved", "hold", "reserve", "send"]
 
 _RESERVATIONS = 3
-"""How often one request is reserved before it is given up: a process stands still for a whole lease once, if ever."""
+"""How often one request is reserved before it is given up; a process is suspended for a whole lease once at most."""
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be spent is held."""
+    """A reservation was made."""
 
     alone: bool
-    """Whether the request goes without asking: by policy, or by a grant that is counted."""
+    """Whether the request is sent without asking: by policy, or by a grant that is counted."""
     costs: Costs | None = None
-    """What it may cost, for whoever is asked; ``None`` where the model is the provider's own."""
+    """What it may cost, for the reviewer; ``None`` if the model is the provider's own."""
 
 
 async def reserve(case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool) -> Reserved:
@@ -54,14 +54,13 @@ async def reserve(case: Case, params: CreateMessageRequestParams, granted: list[
 
 
 async def hold(case: Case, params: CreateMessageRequestParams, model: str | None = None) -> None:
-    """See to it that the worst case of this request is held; nothing is sent yet.
+    """Make sure that the worst case of this request is reserved; nothing is sent yet.
 
-    ``model``: what a person wants instead of what was chosen. A request that a person has made longer may cost more
-    than what was held for it.
+    ``model``: the model a person chose instead. A request that a person made longer may cost more than was reserved.
 
     Raises:
         Rejected: an account has not enough left, or the server is blocked.
-        InternalError: the model was not to be chosen.
+        InternalError: this model was not among the choices.
     """
     if model is not None and model != case.chosen.model:
         if model not in case.chosen.others:
@@ -79,12 +78,12 @@ async def hold(case: Case, params: CreateMessageRequestParams, model: str | None
 
 
 async def send(case: Case, params: CreateMessageRequestParams, sending: Record) -> None:
-    """Save that the provider is now called. If another process gave back what was held, it is reserved anew first.
+    """Save that the provider is called now. If another process has released the reservation, it is made again first.
 
-    That happens where this process stood still for longer than its lease, suspended or stopped.
+    That happens if this process was suspended for longer than its lease.
 
     Raises:
-        Rejected: what was held is gone and an account has not enough left, or the decision is not there any more.
+        Rejected: the reservation is gone and an account has not enough left, or the decision does not exist any more.
     """
     for _ in range(_RESERVATIONS):
         refused = await case.send(sending)
@@ -100,10 +99,10 @@ async def send(case: Case, params: CreateMessageRequestParams, sending: Record) 
 async def _without_asking(
     case: Case, params: CreateMessageRequestParams, granted: list[Given], *, asks: bool
 ) -> str | None:
-    """Reserve and send. Returns the key of what does not allow it.
+    """Reserve and send. Returns the key of what prevents it.
 
-    First as if nothing had been spent: nobody looks, and if the accounts would change the choice, the reservation is
-    refused. (Models that are too dear leave the winner as it is, see ``select``, unless it is one of them.)
+    First as if nothing had been spent, without reading the accounts: if they would change the choice, the reservation
+    is refused. (Models that are too expensive do not change the winner, see ``select``, unless it is one of them.)
     """
     await _choose(case, params, look=False)
     before, refused = case.chosen, await _hold_alone(case, params, granted, asks=asks)
@@ -121,7 +120,7 @@ async def _hold_alone(
     for given in granted:
         reduced = given.grant.reduced(chosen)
         if reduced is None:
-            # It was given for less: another vendor would see the request, or it would cost more.
+            # The grant covers less: another vendor would see the request, or it would cost more.
             continue
         case.chosen = reduced
         drafts = (case.draft("grant", grant=given.id), sending)
@@ -133,7 +132,7 @@ async def _hold_alone(
 
 
 async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool) -> Costs | None:
-    """Run stage 4, and say what it may cost where somebody looks. Without a choice it is the provider's own model."""
+    """Run stage 4, and compute the costs if somebody looks at them. Without a choice it is the provider's own model."""
     choose = case.desk.choose
     if choose is None:
         return None
@@ -146,7 +145,7 @@ async def _choose(case: Case, params: CreateMessageRequestParams, *, look: bool)
     if chosen is None:
         refusal = case.refusal("no-model", why=why)
         if why:
-            # For the person on this side: a note does not travel, and it names the remedy.
+            # For the person on this side: a note is not sent, and it says what to do.
             refusal.add_note(f"no model can answer: {why}")
         raise refusal
     case.chosen = chosen
@@ -167,7 +166,7 @@ def _accounts(case: Case) -> tuple[Account, ...]:
 
 
 async def _left(case: Case, *, look: bool) -> int | None:
-    """Say how much money may still be spent on this ask, or could at first; ``None`` where no cap bounds it."""
+    """Return the money that may still be spent on this ask; ``None`` if no cap limits it."""
     bounds = {account.key: account.cap.money for account in _accounts(case) if account.cap.money is not None}
     if not bounds:
         return None

@@ -1,9 +1,9 @@
-"""The stages of an answer, called from top to bottom. The only file of the host that knows their order.
+"""The stages of answering an ask, in the only module of the host that knows their order.
 
-``answer`` serves sampling, ``answer_elicitation`` serves elicitation; ``tool_consent`` does it for tool calls.
-Each stage decides in a file of its own; here is what follows from a decision. They are numbered 1 to 10 in the order in
-which they are called; the tenth, the audit, is in every other: what is noted is saved in the transaction of what it
-tells of, and before anything leaves.
+``answer`` serves sampling, ``answer_elicitation`` elicitation; ``tool_consent`` does the same for tool calls. Each
+stage decides in a module of its own; this one acts on the decisions. Stages are numbered 1 to 10 in the order of calls.
+The tenth, the audit, is part of all others: a record is saved in the transaction of the change it describes, and before
+anything is sent.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = ["HUMAN", "answer", "answer_elicitation"]
 
 HUMAN = "human"
-"""The model of an answer that a person wrote."""
+"""The model name of an answer that a person wrote."""
 MAX_ANSWERS = 20
-"""Answers that a person may have generated for one request, one after the other."""
+"""Most answers that a person may have generated for one request."""
 _IN_PERSON: frozenset[Choice] = frozenset({"deny", "answer"})
 _BY_PROVIDER: frozenset[Choice] = frozenset({"deny", "answer", "approve", "edit", "grant"})
 _OF_ANSWERS: frozenset[Choice] = frozenset({"deny", "answer", "approve", "regenerate"})
@@ -57,24 +57,24 @@ class _Cleared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def answer(desk: Desk, received: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
-    """Answer a sampling request, or say why not.
+    """Answer a sampling request, or raise the reason why not.
 
     Raises:
-        InvalidParams: it is no valid request; the place is named.
+        InvalidParams: the request is not valid; the message names the place.
         Rejected: a person, the policy, a limit, the budget or the lack of a person refused; ``data.reason`` is a
-            ``desk.Reason``.
-        InternalError: the provider, the reviewer or the store failed; their text stays here.
+            ``case.Reason``.
+        InternalError: the provider, the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, SAMPLING)
     return await concluded(case, _sampled(case, received))
 
 
 async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
-    """Let a person fill in a form or visit an address; decline where the policy says so or nobody can be asked.
+    """Let a person fill in a form or visit an address; decline if the policy denies it or nobody can be asked.
 
     Raises:
-        InvalidParams: the form cannot be read; the place is named.
-        InternalError: the reviewer or the store failed; its text stays here.
+        InvalidParams: the form cannot be read; the message names the place.
+        InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, ELICITATION)
     return await concluded(case, _elicited(case, params))
@@ -82,7 +82,7 @@ async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Or
 
 async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
     """Run all stages of a request."""
-    # First of all: what is invalid is counted as well, and cannot fill the audit.
+    # First of all, so that invalid requests are counted as well and cannot fill the audit.
     entered = admitted(case, received.max_tokens)
     try:
         params = _validated(case, received)
@@ -90,7 +90,7 @@ async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMe
         outcome = await _answered(case, received, params, entered, asks=asks)
     finally:
         case.desk.gate.leave(entered)
-    # Somebody may have blocked the server while the model answered: what waits for that goes nowhere.
+    # The server may have been blocked while the model answered; the answer is then not sent.
     await refuse_blocked(case)
     case.note("answered", digest=digest(outcome), content=await case.content(outcome))
     return outcome
@@ -99,7 +99,7 @@ async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMe
 async def _answered(
     case: Case, received: CreateMessageRequestParams, params: CreateMessageRequestParams, entered: Pass, *, asks: bool
 ) -> CreateMessageResult:
-    """Run the stages 4 to 9 for a request that is let in."""
+    """Run stages 4 to 9 for a request that was admitted."""
     params = await without_secrets(case, params)
     granted = await case.desk.grants.covering(params, case.origin) if asks else []
     if case.desk.provider.personal:
@@ -130,12 +130,12 @@ def _validated(case: Case, received: CreateMessageRequestParams) -> CreateMessag
         raise
     if received.include_context in (None, "none"):
         return received
-    # Context is not offered, so a wish for it is ignored (2025-11-25 client/sampling, "Capabilities").
+    # Context is not offered, so a request for it is ignored (2025-11-25 client/sampling, "Capabilities").
     return msgspec.structs.replace(received, include_context=None)
 
 
 async def _by_policy(case: Case, params: CreateMessageRequestParams) -> bool:
-    """Run stage 2. Returns whether somebody must be asked, unless a grant says otherwise."""
+    """Run stage 2. Returns whether somebody must be asked, unless there is a grant."""
     verdict = decide(case.desk.policy, params, case.origin, headless=case.desk.headless)
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny":
@@ -151,7 +151,7 @@ async def _by_review(
     costs: Costs | None = None,
 ) -> _Cleared | CreateMessageResult:
     """Run stage 7. Returns the request as the person cleared it, or the person's own answer."""
-    # What is known so far outlives us while the person thinks.
+    # Saved now, in case this process ends while the person thinks.
     await case.save()
     item = ReviewItem(
         origin=case.origin,
@@ -187,7 +187,7 @@ async def _by_review(
 
 
 async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
-    """Run stage 8. Sends what was approved, and nothing else."""
+    """Run stage 8. Sends exactly what was approved."""
     sent, provider = digest(cleared.params), case.desk.provider
     if sent != cleared.digest:
         raise case.refusal("changed")
@@ -207,9 +207,10 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
         raise case.failure("the provider took too long") from None
     except Exception as error:
         if isinstance(error, ProviderFailure) and not error.charged:
-            # It said no, and did not complete: nothing was used. Of anything else nobody knows.
+            # The provider refused without completing, so nothing was used. For any other failure the
+            # usage is unknown.
             case.usage = Usage(input_tokens=0, output_tokens=0)
-        # A package or a key that is missing has a remedy, and our own caller is the one to hear it.
+        # A missing package or key can be remedied by our own caller.
         remedy = str(error) if isinstance(error, ConfigError) else ""
         raise case.failure(f"the provider failed: {type(error).__name__}: {error}", remedy) from None
     case.completed(completion, cleared.params)
@@ -219,7 +220,7 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
 async def _response_reviewed(
     case: Case, params: CreateMessageRequestParams, result: CreateMessageResult, entered: Pass
 ) -> CreateMessageResult:
-    """Run stage 9. Returns the answer as it came, or as the person rewrote it."""
+    """Run stage 9. Returns the answer unchanged, or as the person rewrote it."""
     for _ in range(MAX_ANSWERS):
         risks = await _flags(case, params, result)
         if risks is None:
@@ -249,7 +250,7 @@ async def _response_reviewed(
 
 
 async def _regenerated(case: Case, params: CreateMessageRequestParams, model: str | None) -> CreateMessageResult:
-    """Run the stages 5 and 8 once more, because the person did not like the answer."""
+    """Run stages 5 and 8 again, because the person wants another answer."""
     await hold(case, params, model)
     return await _generated(case, _Cleared(params=params, digest=digest(params)))
 
@@ -257,7 +258,7 @@ async def _regenerated(case: Case, params: CreateMessageRequestParams, model: st
 async def _flags(
     case: Case, params: CreateMessageRequestParams, result: CreateMessageResult
 ) -> tuple[Risk, ...] | None:
-    """Say what is remarkable in an answer that is to be reviewed; ``None`` if it is not."""
+    """Return the risks of an answer that is to be reviewed; ``None`` if it is not reviewed."""
     mode = case.desk.review_response
     if mode == "never":
         return None
@@ -297,7 +298,7 @@ async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> Eli
 
 
 def _sound(case: Case, result: CreateMessageResult | str, params: CreateMessageRequestParams) -> CreateMessageResult:
-    """Check an answer before it leaves; a string is what a person wrote."""
+    """Check an answer before it is sent; a string was written by a person."""
     answered = text_answer(result, HUMAN) if isinstance(result, str) else result
     try:
         validate_result(answered, params)

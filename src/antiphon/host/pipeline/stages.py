@@ -1,7 +1,7 @@
-"""The stages that are a few lines: being let in, being blocked, secrets on either way, and how an ask ends.
+"""The short stages: admission, blocks, secrets in both directions, and the end of an ask.
 
-Owns that nothing is told before it is recorded. The order of the stages is ``sampling``'s, and ``tool_consent``'s for
-the calls of tools.
+Makes sure that nothing is sent before it is recorded. ``sampling`` has the order of the stages, and ``tool_consent``
+that for tool calls.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["admitted", "answer_without_secrets", "concluded", "place_of", "refus
 T = TypeVar("T")
 
 _NAME, _TARGET = 128, 512
-"""Characters of a tool's name and of a server's address that a record keeps."""
+"""Most characters of a tool's name and of a server's address in a record."""
 
 WITHDRAWAL = 1.0
-"""Seconds that whoever withdraws an ask waits until that is saved."""
+"""Seconds that a withdrawn ask waits until this is saved."""
 
 _log = logging.getLogger("antiphon.host")
 
@@ -39,7 +39,8 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
     """Do the work of an ask, and save what is left of it however that ends.
 
     Raises:
-        InternalError: the store or a part of the host failed; its text stays here. Whatever the work raises.
+        InternalError: the store or a part of the host failed; the reason is not sent to the server.
+        Whatever the work raises.
     """
     case.note("received", **_whose(case))
     try:
@@ -64,13 +65,13 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
 
 
 def _failed(error: AntiphonError) -> Outcome | None:
-    """Say what became of a permission that led to no answer; a denial is all there is to say."""
+    """Return the outcome of a permission that led to no answer, or ``None`` for a denial."""
     why = str(error.data.get("reason", "error")) if isinstance(error, Rejected) else "error"
     return None if why == "user" else Outcome(became="failed", why=why)
 
 
 def admitted(case: Case, max_tokens: int = 0) -> Pass:
-    """Let an ask in, within the limits.
+    """Admit an ask, within the limits.
 
     Raises:
         Rejected: a limit is reached, or a person has stopped the call it belongs to.
@@ -85,7 +86,7 @@ def admitted(case: Case, max_tokens: int = 0) -> Pass:
 
 
 async def refuse_blocked(case: Case) -> None:
-    """Look whether a person has blocked the server. A reservation looks by itself: see ``Case.hold``.
+    """Check whether a person has blocked the server. A reservation checks this itself, see ``Case.hold``.
 
     Raises:
         Rejected: it is blocked.
@@ -95,7 +96,7 @@ async def refuse_blocked(case: Case) -> None:
 
 
 async def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
-    """Run stage 6 on the way out."""
+    """Run stage 6 for a request."""
     mode = case.desk.redaction.request
     clean = None if mode == "allow" else await case.scanned(cleaned(params))
     if clean is None:
@@ -105,14 +106,14 @@ async def without_secrets(case: Case, params: CreateMessageRequestParams) -> Cre
     try:
         validate(clean)
     except InvalidParams:
-        # What looked like a secret held the request together: an id, a name.
+        # The masked text was needed for the request to be valid: an id, a name.
         raise case.refusal("secret") from None
     case.note("redacted", "request", digest(clean))
     return clean
 
 
 async def answer_without_secrets(case: Case, result: CreateMessageResult) -> CreateMessageResult:
-    """Run stage 6 on the way back."""
+    """Run stage 6 for an answer."""
     mode = case.desk.redaction.response
     clean = None if mode == "allow" else await case.scanned(cleaned(result))
     if clean is None:
@@ -124,29 +125,30 @@ async def answer_without_secrets(case: Case, result: CreateMessageResult) -> Cre
 
 
 def place_of(error: InvalidParams) -> str:
-    """Return the place that a refused request names."""
+    """Return the place that an invalid request names."""
     return error.message.partition(":")[0]
 
 
 def _whose(case: Case) -> Facts:
-    """Say whose ask it is as people know it. Later nobody could tell: an identity is a hash."""
+    """Return who asked, in words for people, because an identity is only a hash."""
     origin = case.origin
     named = mask(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
     return Facts(server=mask(origin.target)[:_TARGET], tool=named)
 
 
 async def _left(case: Case) -> None:
-    """Save what is left of an ask for which nobody waits any more. It is not held up by a store that stands still."""
+    """Save what is left of a withdrawn ask, without waiting long for a store that does not respond."""
     try:
         async with asyncio.timeout(WITHDRAWAL):
             await case.close()
     except Exception as error:
-        # What was begun is finished all the same; a settlement that could not be saved is saved by the store later.
+        # A change that has begun is finished; a settlement that could not be saved is saved by the store
+        # later.
         _log.warning("a withdrawn ask waits for the store: %s", type(error).__name__)
 
 
 async def _closed(case: Case) -> None:
-    """Save what is left; what cannot be recorded is not told either."""
+    """Save what is left; if that fails nothing is sent either."""
     try:
         await case.close()
     except Exception as error:

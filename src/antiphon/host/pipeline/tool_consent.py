@@ -1,7 +1,7 @@
-"""May this tool be called: the stages of a call of ours before it is sent, the same ones as for what a server asks.
+"""Consent to a tool call before it is sent, in the same stages as for asks of a server.
 
-``confirm`` is what ``Client(confirm=host)`` comes to. Owns the order of these stages; each decides in a file of its
-own. What a server says of its tools (``origin.tool``) is shown, and believed only where a rule of the user says so.
+``Client(confirm=host)`` calls ``confirm``. Owns the order of these stages. The server's description of a tool
+(``origin.tool``) is shown, and relied on only if a rule of the user says so.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
     """Return if a tool may be called with these arguments.
 
     Raises:
-        Rejected: a person, the policy, a limit or the lack of a person refused; ``data.reason`` is a ``desk.Reason``.
-        InternalError: the reviewer or the store failed; its text stays here.
+        Rejected: a person, the policy, a limit or the lack of a person refused; ``data.reason`` is a ``case.Reason``.
+        InternalError: the reviewer or the store failed; the reason is not sent to the server.
     """
     case = Case(desk, origin, TOOL)
     await concluded(case, _confirmed(case, params))

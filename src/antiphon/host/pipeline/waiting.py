@@ -1,6 +1,6 @@
 """The asks that wait for a person now, so that a block or a stopped call ends all of them at once.
 
-Owns how they are found and ended in this process; what waits in a store is withdrawn there, see ``Store.block``.
+Only those of this process; ``Store.block`` withdraws those that wait in a store.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 
 class Waiting:
-    """The asks of one host that wait for a person, so that a block or a stopped call ends them at once."""
+    """The asks of one host that wait for a person."""
 
     def __init__(self) -> None:
         self._open: dict[asyncio.Timeout, Origin] = {}
         self._ended: set[asyncio.Timeout] = set()
 
     async def put(self, origin: Origin, seconds: float | None, review: Awaitable[T]) -> T:
-        """Wait for a reviewer, but no longer than so many seconds.
+        """Wait for a reviewer, for at most some seconds.
 
         Raises:
             TimeoutError: it took longer.
-            Blocked: its server was blocked, or its call stopped.
+            Blocked: the server was blocked, or the call stopped.
         """
         limit = asyncio.timeout(seconds)
         try:
@@ -47,12 +47,12 @@ class Waiting:
             self._ended.discard(limit)
 
     def end(self, origin: Origin, reach: Reach) -> None:
-        """End what waits of the same call, or of the same server."""
+        """End the asks of the same call, or of the same server."""
         now = asyncio.get_running_loop().time()
         for limit, other in self._open.items():
             same_call = origin.call is not None and other.call is not None and other.call.id == origin.call.id
             same_server = other.identity == origin.identity
-            # A block also holds for servers alike: the same one, started in another folder.
+            # A block also covers similar servers, such as the same one started in another folder.
             blocked = reach == "server" and (same_server or origin.alike in other.identities)
             reached = blocked or (same_server and same_call)
             if reached and not limit.expired():

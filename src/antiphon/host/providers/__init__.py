@@ -1,6 +1,6 @@
-"""Those who complete: a person, a script, an echo. Every model vendor joins through one more file of this folder.
+"""Providers: a person, a script, an echo, and the vendors of models.
 
-Owns the names under which a host finds them.
+Owns the names of the built-in ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Echo", "Manual", "Provider", "Scripted", "named"]
 
 
 def named(name: str) -> Provider:
-    """Make the provider of this name: ``"echo"`` or ``"manual"``.
+    """Make the provider of a name: ``"echo"`` or ``"manual"``.
 
     Raises:
         ConfigError: there is none; the message lists the names.

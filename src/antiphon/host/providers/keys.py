@@ -1,6 +1,6 @@
-"""Where the key of a model is found: always in the environment, never in a file.
+"""Where the API key of a model is found: always in the environment, never in a file.
 
-Owns the names of variables. A key leaves this module only towards the client that is made of it.
+Owns the names of the variables. A key is only passed on to the client that uses it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from antiphon.host.catalogue import Model
 __all__ = ["KEYLESS", "find_key", "key_variables", "missing_key"]
 
 KEYLESS = frozenset({"echo", "openai-compatible"})
-"""Providers that ask for no key unless one is named for them."""
+"""Providers that need no key unless a variable is configured."""
 _USUAL = {
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -20,7 +20,7 @@ _USUAL = {
 
 
 def key_variables(model: Model) -> tuple[str, ...]:
-    """Name the environment variables in which the key of a model may be, the first that is set to count."""
+    """Return the environment variables that may hold the key of a model; the first one that is set counts."""
     if model.key is not None:
         return (model.key,)
     if model.provider in KEYLESS:
@@ -34,7 +34,7 @@ def find_key(model: Model, environ: Mapping[str, str]) -> str | None:
 
 
 def missing_key(model: Model, environ: Mapping[str, str]) -> str | None:
-    """Say, for people, that a model lacks its key; ``None`` if it has one, or needs none."""
+    """Return a message for people if a model lacks its key; ``None`` if it has one, or needs none."""
     variables = key_variables(model)
     if not variables or find_key(model, environ):
         return None

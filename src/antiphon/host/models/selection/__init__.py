@@ -1,1 +1,1 @@
-"""The parts of choosing a model, each pure: what a request needs, what is known, hints, scores, the record."""
+"""The parts of choosing a model, all pure: needs of a request, known facts, hints, scores, the record."""

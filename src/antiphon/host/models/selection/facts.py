@@ -1,7 +1,7 @@
-"""What is publicly known of a model and need not be written down: family, tiers, what it takes, context, price.
+"""What is publicly known about a model and need not be configured: family, tiers, inputs, context, price.
 
-Owns the table of families. Whatever the user says of a model stands; prices and context come from genai-prices, whose
-data is inside that package: nothing is fetched.
+Owns the table of families. The user's own values take precedence. Prices and contexts come from the data inside the
+genai-prices package; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _READS: tuple[Modality, ...] = ("text",)
 _SPEAKS: tuple[Modality, ...] = ("text", "audio")
 
 _PRICED = {"gemini": "google", "openai-compatible": None, "ollama": None, "vllm": None, "echo": None, "manual": None}
-"""Providers whose id in genai-prices differs, or that have no price there: what runs at home has no public one."""
+"""Providers with another id in genai-prices, or without prices there, such as local ones."""
 _FREE = Price(input=Decimal(0), output=Decimal(0))
 
 
@@ -39,13 +39,13 @@ class Family(NamedTuple):
 
 
 def _family(name: str, pattern: str, tiers: tuple[Tier, Tier], inputs: tuple[Modality, ...] | None) -> Family:
-    # Where it is not known what the models of a family take, it is not known either whether they can use tools.
+    # If the inputs of a family are unknown, it is also unknown whether its models support tools.
     return Family(name, re.compile(pattern), *tiers, inputs, None if inputs is None else True)
 
 
-# Tiers compare one vendor's sizes as the vendor does in its own overview of models; between vendors they are coarse,
-# and anyone may disagree: ``speed`` and ``intelligence`` in antiphon.toml overrule them. The first match counts.
-# Open models differ by how they are served, so that what they take stays unknown until the user says it.
+# Tiers compare one vendor's sizes as the vendor does in its own overview of models. Between vendors they are a rough
+# estimate; ``speed`` and ``intelligence`` in antiphon.toml override them. The first match counts. Open models differ
+# by how they are served, so their inputs stay unknown until the user sets them.
 FAMILIES: tuple[Family, ...] = (
     _family("claude-haiku", r"claude.*haiku", (4, 3), _SEES),
     _family("claude-sonnet", r"claude.*sonnet", (3, 4), _SEES),
@@ -77,13 +77,13 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def family_of(name: str) -> Family | None:
-    """Return the family that the name of a model belongs to, or ``None``."""
+    """Return the family that a model's name belongs to, or ``None``."""
     lowered = name.lower()
     return next((family for family in FAMILIES if family.pattern.search(lowered)), None)
 
 
 def completed(model: Model) -> Model:
-    """Fill in what is publicly known of a model and the user left open. What nobody knows stays unknown."""
+    """Fill in what is publicly known about a model where the user has set nothing; the rest stays unknown."""
     family = family_of(model.model)
     if family is not None:
         model = msgspec.structs.replace(
@@ -103,9 +103,9 @@ def completed(model: Model) -> Model:
 def _listed(model: Model) -> tuple[Price | None, int | None]:
     """Look a model up in genai-prices: its price today, and its context."""
     if model.provider == "echo":
-        return _FREE, 10_000_000  # it reads nothing but the last text, however long the request
+        return _FREE, 10_000_000  # it reads only the last text, however long the request
     service = _PRICED.get(model.provider, model.provider)
-    # At another address it is another's service, with prices of its own.
+    # At another address it is another service, with other prices.
     if service is None or model.base_url is not None:
         return None, None
     try:
@@ -120,7 +120,7 @@ def _listed(model: Model) -> tuple[Price | None, int | None]:
 
 
 def _price(listed: Any) -> Price | None:
-    """Translate a price of genai-prices: plain amounts, or a base with tiers by the number of input tokens."""
+    """Convert a price of genai-prices: plain amounts, or a base with tiers by the number of input tokens."""
     rates = [listed.input_mtok, listed.output_mtok]
     if any(rate is None for rate in rates):
         return None

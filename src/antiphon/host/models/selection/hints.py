@@ -1,4 +1,4 @@
-"""How a hint of a server fits a model: exactly, by an alias, by family, as part of a name, or not at all.
+"""How a server's hint matches a model: exactly, by an alias, by family, as part of a name, or not at all.
 
 2025-11-25 client/sampling, "Model Preferences": hints are "substrings that can match model names flexibly", "evaluated
 in order of preference", and the client "MAY map hints to equivalent models from different providers".
@@ -20,16 +20,16 @@ _BEST_FIRST: tuple[Match, ...] = ("exact", "alias", "family", "substring")
 
 
 class Followed(NamedTuple):
-    """What hints leave of the models."""
+    """The models left after applying hints."""
 
     models: list[Model]
     hint: str | None = None
-    """The hint that decided; ``None`` if none matches anything."""
+    """The hint that decided; ``None`` if no hint matches any model."""
     match: Match | None = None
 
 
 def match(hint: str, model: Model) -> Match | None:
-    """Tell how well a hint fits a model; the case of letters does not matter. An empty hint fits nothing."""
+    """Return how well a hint matches a model, ignoring case. An empty hint matches nothing."""
     wanted = hint.strip().casefold()
     if not wanted:
         return None
@@ -51,7 +51,7 @@ def _is_of_family(wanted: str, model: Model) -> bool:
 
 
 def follow(hints: Sequence[str], models: Sequence[Model]) -> Followed:
-    """Keep the best matches of the first hint that matches any of the models; all of them if no hint does."""
+    """Keep the best matches of the first hint that matches any model; keep all models if no hint does."""
     for hint in hints:
         fits = [(match(hint, model), model) for model in models]
         for level in _BEST_FIRST:

@@ -1,6 +1,6 @@
-"""What a request needs of a model: what it must take, whether tools, and about how many tokens.
+"""What a request needs of a model: inputs, tools, and an estimated number of tokens.
 
-The tokens are estimated as for the ``budget``, so that what fits into one fits into the other.
+Tokens are estimated as for the ``budget``, so that the two agree.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ __all__ = ["Needs", "needs_of"]
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model must offer for one request."""
+    """What a model must support for one request."""
 
     inputs: tuple[Modality, ...] = ()
-    """Beside text."""
+    """Inputs in addition to text."""
     tools: bool = False
     input_tokens: int = 0
     """Estimated."""
     max_tokens: int = 1
-    """What the answer may have."""
+    """Most tokens of the answer."""
 
 
 def needs_of(params: CreateMessageRequestParams) -> Needs:
-    """Find out what a request needs. Tools in its history count: a model without them cannot read that."""
+    """Determine what a request needs. Tools in its history count, since a model without tools cannot read that."""
     held = [placed.block for placed in blocks(params)]
     inputs: list[Modality] = []
     if any(isinstance(block, ImageContent) for block in held):

@@ -1,6 +1,6 @@
-"""The record of one selection: what was asked for, every model with its chances, who won and by which rule.
+"""The record of one selection: the request's preferences, every model with its chances, the winner and the rule.
 
-Plain data that can be encoded as JSON. Figures are rounded here, for people; nothing is compared by them.
+Plain data that can be encoded as JSON. Numbers are rounded for people, and never used for comparison.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
 
     code: ObstacleCode
     detail: str
-    """One sentence for people, with the remedy where there is one."""
+    """One sentence for people; says what to do if there is something."""
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a model did, each from 0 to 1, rounded."""
+    """The scores of a model, each from 0 to 1, rounded."""
 
     cost: float
     speed: float
     intelligence: float
     total: float | None = None
-    """Weighed by the priorities; ``None`` if there were none."""
+    """Weighted by the priorities; ``None`` if there were none."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,11 +56,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     provider: str
     model: str
     obstacles: tuple[Obstacle, ...] = ()
-    """None of them: it is eligible."""
+    """Empty if the model is eligible."""
     left_by_hints: bool = False
-    """Whether it is eligible and still in the race after the hints."""
+    """Whether it is eligible and was not excluded by hints."""
     cost: Decimal | None = None
-    """Dollars at worst: all of ``max_tokens`` used."""
+    """Dollars in the worst case, if all of ``max_tokens`` is used."""
     scores: Scores | None = None
     """``None`` if it is not eligible."""
 
@@ -74,31 +74,31 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which model answers a request, and why that one."""
 
     winner: str | None
-    """Its name; ``None`` if no model is eligible."""
+    """Name of the model; ``None`` if no model is eligible."""
     rule: SelectionRule
-    """What decided at last: the score, the user's default, the user's order, or nothing."""
+    """What decided in the end: the score, the user's default, the user's order, or nothing."""
     needs: Needs
     fallbacks: tuple[str, ...] = ()
-    """Who may stand in if the winner fails, in turn: its fallbacks, as far as they are eligible themselves."""
+    """Models tried in this order if the winner fails: those of its fallbacks that are eligible themselves."""
     hint: str | None = None
     """The hint that was followed."""
     match: Match | None = None
     priorities: dict[str, float] = {}
-    """Those above 0."""
+    """The priorities above 0."""
     left: Decimal | None = None
-    """The dollars there were to spend; ``None`` for no limit."""
+    """Dollars that were left to spend; ``None`` for no limit."""
     candidates: tuple[Candidate, ...] = ()
-    """Every model of the user, in the user's order."""
+    """All models of the user, in the user's order."""
 
     @property
     def why_none(self) -> str:
-        """Say of each model, of five at most, why it cannot answer."""
+        """Say why the models cannot answer, for five of them at most."""
         first = [f"{each.name}: {each.obstacles[0].detail}" for each in self.candidates if each.obstacles]
         return "; ".join(first[:5])
 
 
 def kept_selection(kept: object) -> Selection | None:
-    """Read what a review keeps of a choice; ``None`` where there was none, or another chooser keeps another record."""
+    """Decode the record in a review; ``None`` if there is none, or another chooser made it."""
     if kept is None:
         return None
     try:

@@ -1,6 +1,6 @@
-"""How well a model suits a server's priorities: cheap, fast and clever, weighed against each other.
+"""How well a model suits a server's priorities: cost, speed and intelligence, weighted.
 
-Exact: everything is a fraction, so that no rounding decides between two models.
+Computed in exact fractions, so that rounding never decides between two models.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from antiphon.wire.sampling import ModelPreferences
 __all__ = ["Priorities", "cost_score", "priorities_of", "tier_score", "weigh"]
 
 _DECADES = 5
-"""The scale of cost has five: from $1e-5 a request, which is a short one to the smallest models, to $1."""
+"""Decades of the scale for cost: from $1e-5 per request (a short one to the smallest models) to $1."""
 _TIERS = tuple(Fraction(steps, 4) for steps in range(5))
 _DIGITS = Context(prec=12)
-"""Correctly rounded, so that the logarithm is the same everywhere and never falls where the price rises."""
+"""Correctly rounded, so that the logarithm is the same on every platform, and monotonic."""
 
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True):
-    """What matters to the server, each from 0 to 1."""
+    """The server's priorities, each from 0 to 1."""
 
     cost: Fraction
     speed: Fraction
@@ -32,12 +32,12 @@ class Priorities(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> Fraction:
-        """The sum; 0 if nothing matters."""
+        """The sum; 0 if there are no priorities."""
         return self.cost + self.speed + self.intelligence
 
 
 def priorities_of(wishes: ModelPreferences | None) -> Priorities:
-    """Read the priorities of a request; what is absent is 0."""
+    """Return the priorities of a request; absent ones are 0."""
     given = (None,) * 3
     if wishes is not None:
         given = (wishes.cost_priority, wishes.speed_priority, wishes.intelligence_priority)
@@ -47,7 +47,7 @@ def priorities_of(wishes: ModelPreferences | None) -> Priorities:
 
 @lru_cache(4_096)
 def cost_score(dollars: Decimal | None) -> Fraction:
-    """Score a cost on a log scale: 1 at $1e-5 a request and below, 0 at $1 and above, and where it is unknown."""
+    """Score a cost on a logarithmic scale: 1 at $1e-5 per request and below, 0 at $1 and above, or if unknown."""
     if dollars is None or dollars >= 1:
         return Fraction(0)
     if dollars <= Decimal(10) ** -_DECADES:
@@ -61,8 +61,8 @@ def tier_score(tier: Tier | None) -> Fraction:
 
 
 def weigh(priorities: Priorities, cost: Fraction, speed: Fraction, intelligence: Fraction) -> Fraction:
-    """Weigh the three scores, without dividing by the sum of the priorities: enough to compare models."""
-    # One fraction made in the end, not one for each step: this is done for each model of each request.
+    """Return the weighted sum of the scores, not divided by the sum of the priorities, which all models share."""
+    # One fraction is made at the end and not one for each step, because this runs for each model of each request.
     numerator, denominator = 0, 1
     for priority, part in ((priorities.cost, cost), (priorities.speed, speed), (priorities.intelligence, intelligence)):
         below = priority.denominator * part.denominator

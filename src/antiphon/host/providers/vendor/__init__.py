@@ -1,4 +1,4 @@
-"""The one way to every model vendor: pydantic-ai-slim's model layer. Loaded at first use, and only then.
+"""Vendors of models, by the model layer of pydantic-ai-slim. Loaded on first use only.
 
-Each file here may import pydantic-ai at its top; whoever imports a file of this package pays for it.
+Modules here may import pydantic-ai at the top, so importing one of them loads it.
 """

@@ -1,6 +1,6 @@
-"""``Vendor``: one configured model at one vendor, asked once per call.
+"""``Vendor``: one configured model of one vendor.
 
-Owns the client. Trying again and standing in are ``persistence``'s and ``host.models``'.
+Owns the client. ``persistence`` retries, and ``host.models`` tries fallbacks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Vendor"]
 
 
 class Vendor:
-    """A model that can be asked."""
+    """A model of a vendor."""
 
     def __init__(self, model: Model, key: str | None) -> None:
         """Make the client; nothing is sent.
@@ -45,9 +45,10 @@ class Vendor:
         """Ask once; ``growth`` is told of the text while it comes. Cancelling it closes the connection.
 
         Raises:
-            ProviderFailure: of whatever kind; nothing in it came over the wire.
+            ProviderFailure: of any kind; its text contains nothing that was received.
         """
-        # Translated outside the boundary below, so that a mistake of ours is not taken for one of the vendor's.
+        # Converted outside of the ``try`` below, so that a mistake of ours is not taken for one of the
+        # vendor's.
         messages, settings, parameters, names = outgoing(params, self._model)
         coming = None if growth is None else _Coming(growth)
         try:

@@ -1,7 +1,7 @@
-"""A configured model as a pydantic-ai model with an HTTP client of its own: where it is, with which key, how bounded.
+"""A configured model as a pydantic-ai model with an HTTP client of its own: address, key and limits.
 
-Owns the keys for the moment in which a client is made of them; nothing here writes or shows one. A client gets the one
-key that is meant for it, never what happens to be in the environment for another.
+Keys are held here only while a client is made from them; nothing here writes or shows one. A client gets the one key
+that is meant for it, never another one from the environment.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from antiphon.host.providers.keys import key_variables
 __all__ = ["MAX_RESPONSE", "Connected", "connect"]
 
 MAX_RESPONSE = 64 * 1024 * 1024
-"""Bytes of one answer: three times the media that one request may hold."""
+"""Most bytes of one answer: three times the media that one request may contain."""
 _CONNECT_TIMEOUT = 10.0
 _READ_TIMEOUT = 600.0
-"""Seconds without a byte: the deadline of the whole is the caller's."""
+"""Seconds without receiving a byte; the caller has a deadline for the whole."""
 _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
 _GOOGLE = "https://generativelanguage.googleapis.com"
 
 
 class Connected(NamedTuple):
-    """A model that can be asked, and its client, to be closed in the end."""
+    """A model and its client, which must be closed."""
 
     model: TheirModel
     client: httpx2.AsyncClient
 
     async def aclose(self) -> None:
-        """Close the connections, and leave nothing to be closed when the parts are collected."""
+        """Close the connections, and leave nothing that is closed by garbage collection."""
         await self.client.aclose()
         theirs: Any = getattr(self.model, "client", None)
         if hasattr(theirs, "aio"):
@@ -52,17 +52,17 @@ def connect(model: Model, key: str | None) -> Connected:
     """Make a client for a model. Nothing is sent yet.
 
     Raises:
-        ConfigError: its key is missing, or a package for it, or its provider is not known; the remedy is named.
+        ConfigError: its key or a package is missing, or its provider is unknown; the message says what to do.
     """
     if key is None and (variables := key_variables(model)):
-        # Without one, a vendor's library would look for any key in the environment by itself.
+        # Without a key, the vendor's library would take any key from the environment.
         raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
     client = _client()
     make = _MAKERS.get(model.provider, _other)
     try:
         return Connected(make(model, key, client), client)
     except ImportError as error:
-        # Their message names the package and says how to install it, and nothing else.
+        # This message only names the package and how to install it.
         raise ConfigError(f"{model.name}: {error}") from None
     except (UserError, ValueError, TypeError):
         raise ConfigError(
@@ -73,7 +73,8 @@ def connect(model: Model, key: str | None) -> Connected:
 
 def _client() -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
-        # Identity: what is bounded is then what is read, and a small answer cannot unpack into a huge one.
+        # Identity: the limit then applies to the bytes received, and a small answer cannot unpack to a huge
+        # one.
         headers={"User-Agent": get_user_agent(), "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT),
         follow_redirects=False,
@@ -99,13 +100,13 @@ def _compatible(model: Model, key: str | None, client: httpx2.AsyncClient) -> Th
         raise ConfigError(f"{model.name}: {model.provider!r} needs a base_url")
     provider = OpenAICompatibleProvider("openai-compatible", base_url=model.base_url, api_key=key, http_client=client)
     client.event_hooks = {**client.event_hooks, "request": [_without_account]}
-    # Every such service knows "max_tokens"; the newer name is ignored by some, and so would be the bound.
+    # All such services know "max_tokens"; some ignore the newer name, and so would ignore the limit.
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
     return OpenAIChatModel(model.model, provider=provider, profile=profile)
 
 
 async def _without_account(request: httpx2.Request) -> None:
-    """Take out what OpenAI's library adds from the environment, and is meant for OpenAI alone."""
+    """Remove what OpenAI's library adds from the environment, which is meant for OpenAI alone."""
     for name in ("OpenAI-Organization", "OpenAI-Project"):
         request.headers.pop(name, None)
 
@@ -128,10 +129,11 @@ def _google(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirM
 
 
 def _other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
-    """Make a model of a vendor that pydantic-ai knows and that needs a key only."""
+    """Make a model of a vendor that pydantic-ai knows and that needs only a key."""
 
     def provider(name: str) -> TheirProvider[Any]:
-        # What a provider is made with differs; one that takes no key and no client is a ``TypeError``, and told.
+        # The arguments of providers differ; one that takes neither key nor client raises a ``TypeError``,
+        # which is reported.
         made = cast("Callable[..., TheirProvider[Any]]", infer_provider_class(name))
         address = {"base_url": model.base_url} if model.base_url is not None else {}
         return made(api_key=key, http_client=client, **address)
@@ -140,9 +142,9 @@ def _other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirMo
 
 
 def _end(theirs: Any) -> None:
-    """Close Google's client for good: what it has for calls that block, and its wish to close itself once more.
+    """Close Google's client completely: its part for blocking calls, and its hook to close itself again.
 
-    Its parts do that whenever they are collected, closed or not, each in a task on whatever loop runs then.
+    Otherwise its parts close themselves when garbage collected, each in a task on whatever loop runs then.
     """
     theirs.close()
     part: Any
@@ -152,7 +154,7 @@ def _end(theirs: Any) -> None:
 
 
 def _is_closed() -> None:
-    # Raised where they are collected, where everything is swallowed: no task is made.
+    # Raised during garbage collection, where it is ignored, so that no task is made.
     raise RuntimeError("this client is closed")
 
 
@@ -172,11 +174,11 @@ def _is_of(url: str, domain: str) -> bool:
 
 
 class _TooLarge(httpx2.TransportError):
-    """An answer is larger than we take, or packed so that its size cannot be known."""
+    """An answer is larger than allowed, or compressed so that its size cannot be known."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A stream that ends in an error when too much comes out of it."""
+    """A stream that raises an error when too much is read from it."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -194,7 +196,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Bound what is read of an answer."""
+    """Limit what is read of an answer."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise _TooLarge("the answer is packed")
     assert isinstance(response.stream, httpx2.AsyncByteStream)

@@ -1,7 +1,7 @@
-"""What went wrong at a vendor, as a failure in our own words.
+"""Errors of vendors as failures in our own words.
 
-Vendors put requests, addresses and now and then a key into the text of an error. None of it passes here: of an error
-only its kind, its HTTP status and its code, if that is a plain word, are told.
+Vendors put requests, addresses and sometimes a key into the text of an error. None of this is passed on: only the kind,
+the HTTP status, and the code if that is a plain word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from antiphon.host.providers.base import FailureKind, ProviderFailure
 
 __all__ = ["failure"]
 
-# The first that fits counts: each is more particular than those below it.
+# The first match counts; each entry is more specific than those below it.
 _KINDS: tuple[tuple[type[BaseException], FailureKind, str], ...] = (
     (theirs.ModelRateLimitError, "rate-limit", "too many requests"),
     (theirs.ModelQuotaExceededError, "quota", "the account has no quota or credit left"),
@@ -40,12 +40,12 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind, str], ...] = (
 _STATUS: dict[int, FailureKind] = {408: "timeout", 429: "rate-limit", 401: "auth", 403: "auth", 404: "not-found"}
 _UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, ConnectionRefusedError)
 _PLAIN_WORD = re.compile(r"[a-z]+(?:_[a-z]+){0,4}")
-"""``insufficient_quota`` passes; nothing with the digits, capitals and hyphens of a key does."""
+"""Matches ``insufficient_quota``, but nothing with the digits, capitals or hyphens of a key."""
 _LONGEST_WORD = 48
 
 
 def failure(error: BaseException, model: Model) -> ProviderFailure:
-    """Make our failure of whatever a vendor's library raised."""
+    """Convert an exception of a vendor's library to our failure."""
     for kind, name, meaning in _KINDS:
         if isinstance(error, kind):
             return _made(name, meaning, error, model)
@@ -59,7 +59,7 @@ def failure(error: BaseException, model: Model) -> ProviderFailure:
 def _made(kind: FailureKind, meaning: str, error: BaseException, model: Model) -> ProviderFailure:
     after: object = getattr(error, "retry_after", None)
     status: object = getattr(error, "status_code", None)
-    # Whoever answers with an error, and whoever was never reached, has not let a model work on it.
+    # A vendor that answered with an error, or was never reached, has not let a model work.
     unworked = isinstance(status, int) or any(isinstance(one, _UNREACHED) for one in _causes(error))
     details = [f"HTTP {status}"] if isinstance(status, int) else []
     words = (_word(error, name) for name in ("provider_error_type", "provider_error_code"))
@@ -74,7 +74,7 @@ def _made(kind: FailureKind, meaning: str, error: BaseException, model: Model) -
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Follow an error to what it came from; a few steps, since a chain may be a ring."""
+    """Yield an error and its causes; a limited number of steps, since a chain may be a cycle."""
     at: BaseException | None = error
     for _ in range(10):
         if at is None:

@@ -1,7 +1,7 @@
 """A sampling request as pydantic-ai's messages, settings and tools.
 
-Nothing is dropped in silence: what cannot be said to a vendor fails as ``unsupported``. Names of tools that vendors do
-not take are sent as others; ``names`` leads back.
+Nothing is dropped silently: what a vendor does not support fails as ``unsupported``. Names of tools that vendors do not
+accept are replaced; ``names`` maps them back.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from antiphon.wire.tools import Tool
 __all__ = ["Outgoing", "outgoing"]
 
 _TAKEN = re.compile(r"[A-Za-z0-9_-]+")
-"""OpenAI's and Anthropic's rule for the names of tools and the ids of their uses; Gemini takes more."""
+"""OpenAI's and Anthropic's rule for names of tools and ids of their uses; Gemini accepts more."""
 _LONGEST_NAME = 64
 _LONGEST_ID = 40
-"""OpenAI's bounds, in characters."""
+"""OpenAI's limits, in characters."""
 
 
 class Outgoing(NamedTuple):
-    """What is handed to pydantic-ai."""
+    """What is passed to pydantic-ai."""
 
     messages: list[ModelMessage]
     settings: ModelSettings
     parameters: ModelRequestParameters
     names: Mapping[str, str]
-    """The names of tools as they were sent, each with what the server calls it."""
+    """The names of tools as sent, each with the server's name for it."""
 
 
 class _Plain(NamedTuple):
-    """What the names of tools, and the ids of their uses, are sent as."""
+    """Replacements for the names of tools and the ids of their uses."""
 
     names: Mapping[str, str]
     ids: Mapping[str, str]
