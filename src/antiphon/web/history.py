@@ -13,10 +13,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.audit.export import csv_lines, json_lines
 from antiphon.host.review.history import ENDINGS, METHODS, sought_by, told
+from antiphon.web.long_texts import piece
 from antiphon.web.records import server_names
 from antiphon.web.site import Site
 
-__all__ = ["export", "history", "record"]
+__all__ = ["export", "history", "record", "text"]
 
 _FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}
 _AT_ONCE = 500
@@ -56,6 +57,15 @@ async def record(site: Site, request: Request) -> Response:
         response.status_code = 404
         return response
     return site.html(request, "record.html", told=await told(site.store, row), names=await server_names(site))
+
+
+async def text(site: Site, request: Request) -> Response:
+    """Show a piece of a long text of what was kept."""
+    row = await site.store.ask(request.path_params["seq"])
+    kept = None if row is None else await told(site.store, row)
+    of = request.path_params["of"]
+    shown = None if kept is None else kept.answer if of == "answer" else kept.asked
+    return piece(site, request, shown, f"/history/{request.path_params['seq']}")
 
 
 async def export(site: Site, request: Request) -> Response:

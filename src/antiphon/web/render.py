@@ -20,7 +20,7 @@ from antiphon.host.checks.risk import holds_secret, secret_spots
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.host.review.diff import editable, pretty
 
-__all__ = ["LONG", "STATIC", "environment"]
+__all__ = ["LONG", "PIECE", "STATIC", "environment"]
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
@@ -31,6 +31,8 @@ _MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")
 """Our marks: a server's own brackets of this kind are marked themselves, so that it can write none."""
 LONG = 4_000
 """Characters of a text beyond which it is shown in a window of its own, with its size."""
+PIECE = 50_000
+"""Characters of a text that are drawn at once; there is a way to the rest."""
 
 
 def environment() -> Environment:
@@ -60,18 +62,20 @@ def _visible(value: object) -> object:
 _RISKY = Markup('<mark class="risky">{}</mark>')
 
 
-def _marked(value: str, spots: Sequence[tuple[int, int]] = ()) -> Markup:
+def _marked(value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, last: int | None = None) -> Markup:
     """Show a text with our marks for what cannot be seen set apart, so that one can go from one to the next.
 
     ``spots`` are set apart as well: first character and the one after the last, in order; of two that overlap, the
-    first.
+    first. Of the text, the characters from ``first`` up to ``last`` are shown, and only these are looked at.
     """
-    shown, at = Markup(""), 0
-    for start, end in spots:
-        if at <= start < end <= len(value):
+    last = len(value) if last is None else min(last, len(value))
+    shown, at = Markup(""), first
+    inside = ((max(start, first), min(end, last)) for start, end in spots if end <= len(value))
+    for start, end in inside:
+        if at <= start < end:
             shown += _apart(value[at:start]) + _RISKY.format(inert(value[start:end]))
             at = end
-    return shown + _apart(value[at:])
+    return shown + _apart(value[at:last])
 
 
 def _apart(value: str) -> Markup:

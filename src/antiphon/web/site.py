@@ -27,7 +27,7 @@ from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
 from antiphon.web.guards import is_plain, session_of
 from antiphon.web.queue_rows import QueueRows, Sifting
-from antiphon.web.render import LONG, environment
+from antiphon.web.render import LONG, PIECE, environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
 
 __all__ = ["ARMING", "THEMES", "Site", "wants_data"]
@@ -189,6 +189,7 @@ class Site:
             "languages": LANGUAGES,
             "theme": self.theme(request),
             "path": request.url.path,
+            "base": str(request.base_url),
             "sifting": Sifting.of(request.query_params),
             "plain": is_plain(request),
             "configured": self.config is not None,
@@ -197,6 +198,7 @@ class Site:
             "rule": rule,
             "span": span,
             "LONG": LONG,
+            "PIECE": PIECE,
         }
 
 

@@ -21,11 +21,12 @@ from antiphon.host.review.review import ReviewItem
 from antiphon.host.review.rows import ORDERS, arranged
 from antiphon.host.review.shown import shape_of, show
 from antiphon.host.review.summary import outcome_text
+from antiphon.web.long_texts import piece
 from antiphon.web.partials import GrowingAnswers
 from antiphon.web.queue_rows import Sifting, group_changes
 from antiphon.web.site import Site
 
-__all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "similar"]
+__all__ = ["alike", "edit", "live", "media", "outcome", "question", "queue", "similar", "text"]
 
 _HEARTBEAT = 15.0
 """Seconds: proxies and sleeping laptops notice a dead stream only when something is written to it."""
@@ -100,6 +101,15 @@ async def edit(site: Site, request: Request) -> Response:
     template = "parts/edit.html" if _is_part(request) else "edit.html"
     kept = await site.queue.draft(found.id)
     return site.html(request, template, q=show(found), over=found, draft=None if kept is None else dict(kept))
+
+
+async def text(site: Site, request: Request) -> Response:
+    """Show a piece of a long text of a question."""
+    try:
+        found = await site.queue.get(request.path_params["id"])
+    except LookupError:
+        return await _gone(site, request)
+    return piece(site, request, show(found), f"/review/{found.id}")
 
 
 async def outcome(site: Site, request: Request) -> Response:

@@ -8,6 +8,7 @@ import { ready } from "./notify.js";
 import { detail, lost, parsed, rows, view } from "./places.js";
 import { sifted } from "./queue.js";
 import { ask, bring, plain } from "./session.js";
+import { copyable } from "./texts.js";
 
 let turn = 0;
 let underway = null;
@@ -36,6 +37,7 @@ function thaw() {
 
 export function shown() {
   arm(view());
+  copyable(view());
   if (plain) bring(view()).catch(lost);
   document.querySelector(".skip[href='#detail']").hidden = !detail();
   recount();

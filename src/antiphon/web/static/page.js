@@ -8,6 +8,7 @@ import { edit, go, shown } from "./navigation.js";
 import { lost } from "./places.js";
 import { refresh, resift, siftSoon } from "./refresh.js";
 import { fields, plain, save } from "./session.js";
+import { more } from "./texts.js";
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-go]");
@@ -20,6 +21,11 @@ document.addEventListener("click", (event) => {
   if (button) {
     event.preventDefault();
     edit(button.getAttribute("href"));
+  }
+  const rest = event.target.closest("[data-rest]");
+  if (rest) {
+    event.preventDefault();
+    more(rest);
   }
   const file = plain && event.target.closest("a[download]");
   if (file) {
