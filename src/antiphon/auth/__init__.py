@@ -11,7 +11,9 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in typing, without importing it
 if TYPE_CHECKING:
     from antiphon.auth.client.exchange import Answer, ClientIdentity, Endpoint, TokenAnswer
+    from antiphon.auth.client.file_store import FileLogins
     from antiphon.auth.client.grants.client_credentials import ClientCredentials
+    from antiphon.auth.client.grants.device import Device, DevicePage
     from antiphon.auth.client.grants.enterprise import EnterpriseManaged
     from antiphon.auth.client.grants.jwt_bearer import JwtBearer
     from antiphon.auth.client.grants.kinds import Grant, Wanted
@@ -26,9 +28,12 @@ __all__ = [
     "Claim",
     "ClientCredentials",
     "ClientIdentity",
+    "Device",
+    "DevicePage",
     "Document",
     "Endpoint",
     "EnterpriseManaged",
+    "FileLogins",
     "Grant",
     "JwtBearer",
     "Login",
@@ -49,9 +54,12 @@ _HOMES = {
     "Claim": "client.store",
     "ClientCredentials": "client.grants.client_credentials",
     "ClientIdentity": "client.exchange",
+    "Device": "client.grants.device",
+    "DevicePage": "client.grants.device",
     "Document": "client.store",
     "Endpoint": "client.exchange",
     "EnterpriseManaged": "client.grants.enterprise",
+    "FileLogins": "client.file_store",
     "Grant": "client.grants.kinds",
     "JwtBearer": "client.grants.jwt_bearer",
     "Login": "client.store",

@@ -94,7 +94,8 @@ class OAuth:
     def label(self) -> str:
         """What tells logins of differently set up clients to one server apart. Never a secret."""
         who = self.client_id or self.client_metadata_url or "registered"
-        return who if self.grant is None else f"{who}, {self.grant.name}"
+        # However a person signs in, it is the same login.
+        return who if self.grant is None or self.grant.needs_person else f"{who}, {self.grant.name}"
 
 
 def _is_document(url: str) -> bool:

@@ -43,11 +43,12 @@ _LONGEST_LOOK = 1.0
 _FORGOTTEN = ("invalid_grant",)
 
 
-class Claimed(Struct, frozen=True):
-    """What came of the wish to renew a login."""
+class Standing(Struct, frozen=True):
+    """How it stands with the wish to renew a login."""
 
-    what: Literal["ours", "wait", "done"]
-    login: Login | None
+    what: Literal["free", "wait", "done"]
+    login: Login | None = None
+    """The one there is now, if it is not the one that was to be renewed."""
 
 
 def this_process() -> tuple[int, str]:
@@ -73,29 +74,40 @@ async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
     """
     pause = _LOOK
     while True:
-        claimed = await store.change(lambda kept: _claim(kept, login, owner))
-        if claimed.what == "done":
-            return claimed.login
-        if claimed.what == "ours":
-            assert claimed.login is not None
-            return await _send(store, fetch, claimed.login, owner)
+        standing = _standing(await store.read(), login)
+        if standing.what == "free":
+            claimed = await store.change(lambda kept: _claim(kept, login, owner))
+            if claimed is not None:
+                return await _send(store, fetch, claimed, owner)
+            continue
+        if standing.what == "done":
+            return standing.login
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_LOOK)
 
 
-def _claim(kept: Document, login: Login, owner: str) -> Claimed:
-    """Claim a login, unless it was renewed or forgotten meanwhile, or somebody else is renewing it."""
-    now = time.time()
+def _standing(kept: Document, login: Login) -> Standing:
+    """Look whether a login was renewed or forgotten meanwhile, or somebody is renewing it."""
     current = kept.find(login.server, login.label)
-    if current is None or current.access_token != login.access_token or current.refresh_token is None:
-        return Claimed("done", current if current is None or current.access_token != login.access_token else None)
-    if current.claim is not None and not claim_is_void(current.claim, now):
-        return Claimed("wait", None)
+    if current is None or current.access_token != login.access_token:
+        return Standing("done", current)
+    if current.refresh_token is None:
+        return Standing("done")
+    if current.claim is not None and not claim_is_void(current.claim, time.time()):
+        return Standing("wait")
+    return Standing("free", current)
+
+
+def _claim(kept: Document, login: Login, owner: str) -> Login | None:
+    """Claim a login, if nobody was faster."""
+    standing = _standing(kept, login)
+    if standing.what != "free" or standing.login is None:
+        return None
     pid, started = this_process()
-    claim = Claim(owner=owner, until=now + CLAIM, pid=pid, started=started)
-    current = structs.replace(current, claim=claim)
-    kept.put(current)
-    return Claimed("ours", current)
+    claim = Claim(owner=owner, until=time.time() + CLAIM, pid=pid, started=started)
+    claimed = structs.replace(standing.login, claim=claim)
+    kept.put(claimed)
+    return claimed
 
 
 async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:

@@ -1,0 +1,252 @@
+"""Logins in a file, for all processes of a user: encrypted, mode 0600, changed by one process at a time.
+
+Owns the file, its lock and its key. The key is in the system's keyring where there is one, so that a copy of the file
+(in a backup, say) opens nothing; else beside it, and then the file says so. The lock is held for as long as it takes to
+read and write a few kilobytes, never while something is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.auth.client.store import Document
+from antiphon.errors import ConfigError
+
+__all__ = ["FileLogins"]
+
+T = TypeVar("T")
+
+MAX_FILE = 16 * 1024 * 1024
+"""Bytes of such a file: a thousand logins have about four megabytes at most."""
+
+LOCK_PATIENCE = 30.0
+"""Seconds to wait for other processes: each holds the lock for some milliseconds."""
+
+KEYRING_PATIENCE = 60.0
+"""Seconds the keyring has: it may ask the person to unlock it."""
+
+_SERVICE = "antiphon logins"
+_LOOK = 0.01
+_BESIDE = "beside this file, since the system has no keyring: whoever can read the folder can read the logins"
+_IN_KEYRING = "in the system's keyring"
+
+
+class _Sealed(Struct, frozen=True, kw_only=True):
+    """The file."""
+
+    antiphon: str
+    version: int
+    key: str
+    """Where the key is, in words."""
+    nonce: str
+    sealed: str
+
+
+class FileLogins:
+    """Keeps logins in a file that all processes of a user may share: ``OAuth(store=FileLogins(path))``.
+
+    Args:
+        path: the file; it and its folder are made when first needed. The command line's is ``logins`` in its state
+            folder.
+        keyring: whether to keep the key in the system's keyring, if there is one; ``True`` by default.
+    """
+
+    def __init__(self, path: str | Path, *, keyring: bool = True) -> None:
+        self.path = Path(path).expanduser()
+        self._keyring = keyring
+        self._key: bytes | None = None
+        self._seen: tuple[int, int, int] | None = None
+        self._kept = Document()
+        self._own = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"FileLogins({str(self.path)!r})"
+
+    async def read(self) -> Document:
+        """See ``LoginStore.read``. The file is read when it has changed; a look at it tells.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        if self._stamp() != self._seen:
+            await asyncio.to_thread(self._reload)
+        return Document(logins=list(self._kept.logins), registered=list(self._kept.registered))
+
+    async def change(self, how: Callable[[Document], T]) -> T:
+        """See ``LoginStore.change``. A file that stays as it was is not written.
+
+        Raises:
+            ConfigError: it cannot be read or written, or others do not let go of it.
+        """
+        return await asyncio.to_thread(self._change, how)
+
+    def _change(self, how: Callable[[Document], T]) -> T:
+        try:
+            from filelock import FileLock, Timeout
+        except ImportError:
+            raise ConfigError("logins in a file need the extra: pip install 'antiphon[auth]'") from None
+        lock = FileLock(f"{self.path}.lock", timeout=LOCK_PATIENCE, poll_interval=_LOOK, mode=0o600)
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with lock:
+                document = self._load()
+                before = msgspec.json.encode(document)
+                result = how(document)
+                data = msgspec.json.encode(document)
+                if data != before:
+                    self._write(data)
+                return result
+        except Timeout:
+            raise ConfigError(f"{self.path}: another process has held its lock for {LOCK_PATIENCE:g} s") from None
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    def _reload(self) -> None:
+        with self._own:
+            # Before it is read: what is written meanwhile is found at the next look.
+            stamp = self._stamp()
+            self._kept = self._load()
+            self._seen = stamp
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    # --- the file -----------------------------------------------------------------------------------------------
+
+    def _load(self) -> Document:
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(MAX_FILE + 1)
+        except FileNotFoundError:
+            return Document()
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from None
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        try:
+            read = msgspec.json.decode(data, type=_Sealed)
+            key = self._key_for(in_keyring=read.key == _IN_KEYRING, make=False)
+            nonce, sealed = base64.b64decode(read.nonce), base64.b64decode(read.sealed)
+            plain = AESGCM(key).decrypt(nonce, sealed, _header(read.key))
+            return msgspec.json.decode(plain, type=Document)
+        except (msgspec.DecodeError, ValueError, InvalidTag, UnicodeDecodeError):
+            raise ConfigError(
+                f"{self.path}: is damaged, or of another key: delete it and sign in again (antiphon login URL)"
+            ) from None
+
+    def _write(self, data: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        there = self.path.exists()
+        place = self._place() if there else (_IN_KEYRING if self._has_keyring() else _BESIDE)
+        key = self._key_for(in_keyring=place == _IN_KEYRING, make=not there)
+        nonce = secrets.token_bytes(12)
+        sealed = AESGCM(key).encrypt(nonce, data, _header(place))
+        said = _Sealed(antiphon="logins", version=1, key=place, nonce=_text(nonce), sealed=_text(sealed))
+        _replace(self.path, msgspec.json.encode(said))
+
+    def _place(self) -> str:
+        with self.path.open("rb") as file:
+            return msgspec.json.decode(file.read(MAX_FILE), type=_Sealed).key
+
+    # --- the key ------------------------------------------------------------------------------------------------
+
+    def _key_for(self, *, in_keyring: bool, make: bool) -> bytes:
+        if self._key is None or make:
+            self._key = self._keyring_key(make=make) if in_keyring else self._file_key(make=make)
+        return self._key
+
+    def _has_keyring(self) -> bool:
+        """Tell whether there is a keyring that keeps what it is given."""
+        if not self._keyring:
+            return False
+        import keyring
+
+        try:
+            return float(keyring.get_keyring().priority) >= 1
+        except Exception:
+            # A back end may fail in whatever way its system does.
+            return False
+
+    def _keyring_key(self, *, make: bool) -> bytes:
+        import keyring
+
+        name = str(self.path.absolute())
+
+        def ask() -> str | None:
+            if make:
+                keyring.set_password(_SERVICE, name, _text(secrets.token_bytes(32)))
+            return keyring.get_password(_SERVICE, name)
+
+        found = _patiently(ask)
+        if found is None:
+            raise ConfigError(
+                f"{self.path}: its key is in the system's keyring, which cannot be read here: unlock it, or name "
+                "another file"
+            )
+        return base64.b64decode(found)
+
+    def _file_key(self, *, make: bool) -> bytes:
+        beside = self.path.with_name(f"{self.path.name}.key")
+        if make:
+            _replace(beside, _text(secrets.token_bytes(32)).encode())
+        try:
+            return base64.b64decode(beside.read_bytes())
+        except OSError as error:
+            raise ConfigError(f"{beside}: cannot be read: {error.strerror}") from None
+
+
+def _patiently(ask: Callable[[], str | None]) -> str | None:
+    """Ask a keyring, which may wait for a person, or hang; ``None`` if it fails."""
+    found: list[str | None] = []
+
+    def run() -> None:
+        try:
+            found.append(ask())
+        except Exception:
+            # Locked, declined, gone: each back end says it in its own way.
+            found.append(None)
+
+    thread = threading.Thread(target=run, daemon=True, name="antiphon-keyring")
+    thread.start()
+    thread.join(KEYRING_PATIENCE)
+    return found[0] if found else None
+
+
+def _header(place: str) -> bytes:
+    return json.dumps(["antiphon logins", 1, place]).encode()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
