@@ -1,7 +1,7 @@
-"""The review page, as far as the host knows it: something to open over a store, and a reviewer that opens it.
+"""The review page from the host's side: a page that can be opened over a store, and a reviewer that opens it.
 
-Owns the one place where a lower layer reaches a higher one: ``page_opener`` finds ``antiphon.web`` by its name when it
-is first wanted. Nothing here imports it, and whoever never asks for a page needs none of its packages.
+This is the one place where a lower layer reaches a higher one: ``page_opener`` finds ``antiphon.web`` by name when a
+page is first needed. Nothing here imports it, so hosts without a page need none of its packages.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class OpenedPage(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where, without a token: ``"http://127.0.0.1:8765"``."""
+        """Its origin, without a token: ``"http://127.0.0.1:8765"``."""
         ...
 
     def address(self) -> str:
-        """Make an address that opens the page, once."""
+        """Return an address that opens the page, once."""
         ...
 
 
 class Opener(Protocol):
-    """Serves the page over a store for a block, and tells the person where."""
+    """Serves the page over a store within a block, and shows the person its address."""
 
     def __call__(
         self,
@@ -50,12 +50,15 @@ class Opener(Protocol):
         browse: bool = True,
         undo: float | None = None,
     ) -> AbstractAsyncContextManager[OpenedPage]:
-        """Open it; ``browse`` opens a browser as well, where there is one. ``undo``: seconds, else as configured."""
+        """Open the page; ``browse`` also opens a browser, if there is one.
+
+        ``undo``: seconds, by default as configured.
+        """
         ...
 
 
 def page_opener() -> Opener:
-    """Find the review page.
+    """Return the function that opens the review page.
 
     Raises:
         ConfigError: the packages of ``antiphon[host]`` are missing.
@@ -68,7 +71,7 @@ def page_opener() -> Opener:
 
 
 class PageReviewer:
-    """A queue with a page of its own, which is opened when the first question comes, and stays open."""
+    """A queue with a page of its own, which opens with the first question and stays open."""
 
     def __init__(
         self,
@@ -98,21 +101,21 @@ class PageReviewer:
 
     @property
     def available(self) -> bool:
-        """Always: somebody may come, until the question expires."""
+        """Always true: somebody may come before the question expires."""
         return True
 
     async def review(self, item: ReviewItem) -> Decision:
-        """Ask about a request or an answer; see ``Queue``."""
+        """Ask about a request or an answer; see ``Queue.review``."""
         await self._open()
         return await self._queue.review(item)
 
     async def confirm(self, item: ToolItem) -> Decision:
-        """Ask about the call of a tool; see ``Queue``."""
+        """Ask about a tool call; see ``Queue.confirm``."""
         await self._open()
         return await self._queue.confirm(item)
 
     async def elicit(self, item: ElicitItem) -> Filled | Deny:
-        """Ask the person; see ``Queue``."""
+        """Ask an elicitation; see ``Queue.elicit``."""
         await self._open()
         return await self._queue.elicit(item)
 
@@ -128,11 +131,11 @@ class PageReviewer:
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
-        # A program may run one event loop after another: the page ended with the loop that it was opened in.
+        # A program may run several event loops in turn: the page ended with the loop it was opened in.
         if self._opened is None or self._opened.get_loop() is not loop or (self._serving and self._serving.done()):
             self._opened = loop.create_future()
             self._serving = loop.create_task(self._serve(self._opened))
-        # Several ask at once: all wait for the one page, and whoever gives up takes it from nobody.
+        # Concurrent questions wait for the same page; cancelling one of them must not cancel the opening.
         await asyncio.shield(self._opened)
 
     async def _serve(self, opened: asyncio.Future[None]) -> None:

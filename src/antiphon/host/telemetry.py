@@ -1,7 +1,7 @@
-"""What models and people took, told to OpenTelemetry by its conventions for generative AI.
+"""Completions and reviews reported to OpenTelemetry, by its conventions for generative AI.
 
-Owns the names and attributes of completions and reviews. Where nobody listens, nothing is done. Never told: messages,
-prompts, tools, answers, texts of errors, who reviewed.
+Owns their names and attributes. Without configured telemetry it does nothing. Never reported: messages, prompts, tools,
+answers, texts of errors, names of reviewers.
 
 Source: OpenTelemetry, "Semantic conventions for generative client AI spans" and "... metrics".
 """
@@ -37,7 +37,7 @@ _CALLED = {
     "openai-compatible": "openai",
     "xai": "x_ai",
 }
-"""What the conventions call a provider, where it is not what we call it."""
+"""The conventions' names of providers that we call differently."""
 
 
 def watched_completion(
@@ -46,16 +46,16 @@ def watched_completion(
     params: CreateMessageRequestParams,
     model: str | None,
 ) -> Awaitable[Completion]:
-    """Wait for a provider, and tell whoever listens how long it took and how many tokens.
+    """Wait for a provider, and report how long it took and the number of tokens.
 
-    ``model``: the one chosen, ``None`` for the provider's own.
+    ``model``: the chosen one, ``None`` for the provider's own.
     """
     telemetry = current()
     return completing if telemetry is None else _completed(telemetry, completing, provider, params, model)
 
 
 async def watched_review(reviewing: Awaitable[T]) -> T:
-    """Wait for a person, and tell whoever listens how long it took and what was decided."""
+    """Wait for a person, and report how long it took and what was decided."""
     telemetry = current()
     if telemetry is None:
         return await reviewing
@@ -136,14 +136,14 @@ _MEASURES: dict[str, tuple[str, str, tuple[float, ...]]] = {
 
 
 def _vendor(provider: Provider, model: str | None) -> tuple[str, str]:
-    """Return who serves a model, and what they call it."""
+    """Return the provider of a model, and the provider's name for it."""
     catalogue: object = getattr(provider, "catalogue", None)
     if not isinstance(catalogue, Catalogue):
         return provider.name, model or provider.name
     try:
         found = catalogue.get(model or provider.name)
     except ConfigError:
-        # For the provider to say, not for whoever listens.
+        # The provider's own choice, which cannot be known here.
         return provider.name, model or provider.name
     return _CALLED.get(found.provider, found.provider), found.model
 

@@ -1,7 +1,7 @@
-"""How many tokens a text may be, whichever model reads it: estimated by script, rather too many than too few.
+"""An estimate of the tokens in a text for any model, by script, too many rather than too few.
 
-Owns the table and how characters are counted. A vendor's tokenizer is mostly not to be had, and a vocabulary of each
-would be megabytes: the table is what those that can be had count (``benchmarks/tokens.py`` measures it). Pure.
+Vendors' tokenizers are mostly not available, and each vocabulary would take megabytes. The table holds the counts of
+those that are available (``benchmarks/tokens.py`` measures them). Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GROUPS: Mapping[str, bytes] = {
     "space": b" ",
     "digits": b"0123456789",
     "signs": bytes(code for code in range(0x80) if not chr(code).isalnum() and code != 0x20),
-    # A character of UTF-8 is counted by its first byte, which is one look at the text for each.
+    # A character of UTF-8 is identified by its first byte, so each group takes one pass over the text.
     "Latin": _range(0xC2, 0xCB),
     "marks": _range(0xCC, 0xCD),
     "Greek": _range(0xCE, 0xCF),
@@ -38,7 +38,7 @@ GROUPS: Mapping[str, bytes] = {
     "wide forms": _range(0xEE, 0xEF),
     "emoji, rare scripts": _range(0xF0, 0xF4),
 }
-"""The characters that are counted together, each by its first byte in UTF-8."""
+"""The groups of characters that are counted together, each by first bytes in UTF-8."""
 
 
 _TABLE: Mapping[str, int] = {
@@ -63,23 +63,21 @@ _TABLE: Mapping[str, int] = {
     "wide forms": 300,
     "emoji, rare scripts": 400,
 }
-"""Tokens of a hundred characters: what 99.9 % of the windows of 200 characters do not exceed, over nine tokenizers.
-
-Those are cl100k, o200k, Claude's of 2023, DeepSeek's, two of Qwen, Mistral's Tekken and two by SentencePiece, on
-translations in a hundred languages; where there are too few, and for digits and signs, on random characters.
-"""
+"""Tokens per hundred characters: what 99.9 % of all windows of 200 characters do not exceed, over nine tokenizers:
+cl100k, o200k, Claude's of 2023, DeepSeek's, two of Qwen, Mistral's Tekken and two by SentencePiece. Measured on
+translations in a hundred languages; where these are too few, and for digits and signs, on random characters."""
 _MARGIN = 110
-"""Per cent: for tokenizers that cannot be had."""
+"""Per cent, as a margin for tokenizers that are not available."""
 MEASURED = 1024 * 1024
-"""Bytes of one request that are looked at, a few milliseconds; of the rest each byte counts as a token."""
+"""Bytes of one request that are counted, which takes a few milliseconds; each further byte counts as a token."""
 _ASCII = tuple(name for name, leads in GROUPS.items() if max(leads) < 0x80)
 _NOT_LEADS = _range(0x00, 0xBF)
 
 
 def counts_of(text: str) -> dict[str, int]:
-    """Count the characters of each group that is there, in time that grows with the text alone."""
+    """Count the characters of each group in the text, in linear time."""
     data = text.encode("utf-8", "surrogatepass")
-    # Most texts have nothing but ASCII, or few other characters: only those are looked at again and again.
+    # Most texts are ASCII or have few other characters, and only those are counted by group.
     leads = b"" if text.isascii() else data.translate(None, _NOT_LEADS)
     found: dict[str, int] = {}
     for name, group in GROUPS.items():
@@ -91,7 +89,7 @@ def counts_of(text: str) -> dict[str, int]:
 
 
 def estimate(texts: Iterable[str]) -> int:
-    """Estimate the tokens of texts together."""
+    """Estimate the tokens of several texts together."""
     hundredths, rest, left = 0, 0, MEASURED
     for text in texts:
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,11 +1,10 @@
 """Makes untrusted text harmless: characters that a terminal would obey, or a person not see, become visible marks.
 
-Owns which characters are invisible, how they are marked, and how blank room is folded. It knows nothing of messages
-or colours; how wide a line is, ``lines`` tells. A mark is ``⟦U+202E⟧``; what looks like its opening bracket is marked
-too, so that a text cannot forge one.
+Owns which characters are invisible, their marks, and the folding of blank space; ``lines`` computes widths. A mark is
+``⟦U+202E⟧``; characters that look like its opening bracket are marked too, so that a text cannot forge one.
 
-Whatever the text, the work grows with its length and no faster, and is done by a few passes of the interpreter's own
-loops: a text may have millions of characters that are to be marked.
+The work grows linearly with the text, in a few passes of the interpreter's own loops, because a text may have millions
+of characters to mark.
 """
 
 from __future__ import annotations

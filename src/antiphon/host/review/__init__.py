@@ -1,1 +1,1 @@
-"""What a person sees and decides: the queue, a review as it is shown, decisions, grants."""
+"""What a person sees and decides: the queue, the content of a review, decisions, grants."""

@@ -1,7 +1,7 @@
-"""From the fields of a form to a decision.
+"""Decisions from the fields of a form.
 
-Pure. Owns what a person can type, and what of it fits; who may decide is the ``Queue``'s business. What does not fit is
-a ``Refused`` with a key of the catalogues, never a text of the form.
+Pure. Owns what a person can enter, and which of it is valid; the ``Queue`` decides who may decide. Invalid input is a
+``Refused`` with a key of the catalogues, never with text from the form.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _MOST_MINUTES = 60 * 24 * 366
 
 
 class Refused(ValueError):
-    """What was typed does not fit."""
+    """The input is not valid."""
 
     def __init__(self, key: str, detail: str = "", **values: object) -> None:
         super().__init__(key)
         self.key = key
-        """Of the catalogues."""
+        """Key in the catalogues."""
         self.detail = detail
-        """What the host says of it, in English; nothing where the key says all."""
+        """The host's own message, in English; empty if the key says everything."""
         self.values = values
 
 
 class Form:
-    """The fields of a form; of those sent more than once, the first counts, but in ``all``."""
+    """The fields of a form; of those sent more than once the first counts, except in ``all``."""
 
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
         self._fields: dict[str, list[str]] = {}
@@ -65,21 +65,21 @@ class Form:
             self._fields.setdefault(name, []).append(value)
 
     def __call__(self, name: str) -> str:
-        """Return a field, or nothing."""
+        """Return the value of a field, or an empty text."""
         return self._fields.get(name, [""])[0]
 
     def __contains__(self, name: str) -> bool:
         return name in self._fields
 
     def all(self, name: str) -> list[str]:
-        """Return a field as often as it was sent."""
+        """Return all values of a field."""
         return self._fields.get(name, [])
 
     def number(self, name: str, most: float) -> float | None:
-        """Return a number above 0; ``None`` where nothing was typed.
+        """Return a number above 0; ``None`` if nothing was entered.
 
         Raises:
-            Refused: it is none.
+            Refused: it is no such number.
         """
         typed = self(name).strip()
         if not typed:
@@ -96,8 +96,8 @@ class Form:
 def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
     """Approve what was shown: once, or more than once within bounds.
 
-    ``usual``: the bounds of a form that names none. A field that is sent empty says that there is to be no such bound;
-    ``unbounded=true`` says so of all of them.
+    ``usual``: the bounds if the form names none. A field that is sent empty means no such bound; ``unbounded=true``
+    means no bounds at all.
     """
     scope = _SCOPES.get(form("scope") or "once")
     if scope is None:
@@ -105,7 +105,7 @@ def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
     if scope == "once":
         return Approve(digest=form("digest"), model=form("model") or None)
     if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
-        # Whoever sends no bounds has not thought of any: a script, or a form that lacks them.
+        # A script, or a form without these fields, has not decided about bounds.
         return Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None)
     uses, money = form.number("uses", _MOST_USES), form.number("dollars", 1_000_000)
     minutes = form.number("minutes", _MOST_MINUTES)
@@ -119,7 +119,7 @@ def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
 
 
 def denial(form: Form) -> Deny:
-    """Deny, with the reason that was typed: this ask, its call, or all of its server."""
+    """Deny, with the reason that was entered: this ask, its call, or the whole server."""
     reach = _REACHES.get(form("reach") or "once")
     if reach is None:
         raise Refused("problem.form")
@@ -135,7 +135,7 @@ def answer(form: Form) -> Answer:
 
 
 def edition(form: Form, item: ReviewItem) -> Edit:
-    """Send the edited request: what was shown as the result of the edit, and nothing else."""
+    """Send the edited request exactly as it was shown as the result of the edit."""
     params = edited(form, item.params)
     if digest(params) != form("digest"):
         raise Refused("problem.changed")
@@ -143,7 +143,7 @@ def edition(form: Form, item: ReviewItem) -> Edit:
 
 
 def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
-    """Read an edited request. Tokens and tools can become fewer, texts can become others, messages can be left out."""
+    """Read an edited request. Tokens and tools may be reduced, texts changed, and messages left out."""
     most = form.number("max_tokens", params.max_tokens)
     if most is None or most != int(most):
         raise Refused("problem.tokens", most=params.max_tokens)
@@ -155,7 +155,7 @@ def edited(form: Form, params: CreateMessageRequestParams) -> CreateMessageReque
         max_tokens=int(most),
         system_prompt=system or (params.system_prompt if params.system_prompt == system else None),
         messages=messages,
-        # Compared first: what was not touched is not written anew.
+        # Compared first, so that an unchanged member is not replaced.
         tools=params.tools if tools == list(params.tools or ()) else tools or None,
         tool_choice=params.tool_choice if tools else None,
     )
@@ -191,7 +191,7 @@ def filled(form: Form, item: ElicitItem) -> ElicitResult:
 
 
 def rule(field: Field, words: Texts) -> str:
-    """Say which values fit a field, in a few words; nothing where any does."""
+    """Describe in a few words which values fit a field; empty if any does."""
     rules: list[str] = []
     if words.has(f"rule.format.{field.format}"):
         rules.append(words(f"rule.format.{field.format}"))
@@ -225,12 +225,12 @@ def _value(field: Field, name: str, form: Form) -> ElicitValue | None:
             return check_value(field, typed) if typed or field.required else None
         if field.kind == "choice":
             return check_value(field, form(name)) if form(name) or field.required else None
-        # A box that is not ticked is not sent; a text is taken as it was typed.
+        # A checkbox that is not ticked is not sent; a text is taken as typed.
         if field.kind == "boolean" and not field.required and not typed:
             return None
         if field.kind == "string":
             return _text(field, edited_text(form(name)))
-        # The form came with the default in it: where nothing is left of it, it was taken out.
+        # The form contained the default, so an empty field means that the person removed it.
         return _needed(field) if not form(name).strip() else parse_value(field, form(name))
     except ValueError as error:
         raise Refused("problem.field", f"{field.title}: {error}") from None
@@ -241,6 +241,6 @@ def _text(field: Field, typed: str) -> ElicitValue | None:
 
 
 def _needed(field: Field) -> None:
-    """Leave a field out."""
+    """Leave a field out, or refuse if it is required."""
     if field.required:
         raise ValueError("a value is needed")

@@ -1,6 +1,6 @@
-"""Texts a person edits, and what differs between two requests.
+"""Editing texts, and the differences between two requests.
 
-Pure. Owns the form of a text in which nothing is invisible and nothing is lost, and the lines that are compared.
+Pure. Owns a form of text in which nothing is invisible or lost, and the comparison of lines.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ __all__ = ["Line", "compared", "differences", "editable", "edited_text", "pretty
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
 _MOST_LINES = 5_000
-"""Lines that are compared; beyond, comparing takes longer than a person waits."""
+"""Most lines that are compared; comparing more takes longer than a person waits."""
 
 
 _CONTEXT = 2
-"""Lines before and after a change that are shown with it."""
+"""Unchanged lines shown before and after a change."""
 _SHORT = 20
-"""Lines that are compared each with each."""
+"""Most lines that are compared each with each."""
 _MOST_LEVELS = 8
-"""How often what is between lines that stay is looked at in the same way."""
+"""Most levels on which the lines between anchors are compared again."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line of a comparison: ``sign`` is ``"+"``, ``"-"``, or ``" "`` for what stays."""
+    """One line of a comparison: ``sign`` is ``"+"``, ``"-"``, or ``" "`` for an unchanged line."""
 
     sign: str
     text: str
 
 
 def editable(text: str) -> str:
-    """Write a text for a field that is edited: each character that cannot be seen as its mark, ``⟦U+202E⟧``."""
+    """Convert a text for editing: each invisible character becomes its mark, ``⟦U+202E⟧``."""
     return replace_hidden(text, _mark)
 
 
 def edited_text(typed: str) -> str:
-    """Read a field that was edited: marks are characters again, lines end as ``editable`` wrote them."""
+    """Convert an edited text back: marks become characters, and line ends are as in ``editable``."""
     return _MARK.sub(_character, typed.replace("\r\n", "\n"))
 
 
 def differences(before: CreateMessageRequestParams, after: CreateMessageRequestParams) -> list[Line] | None:
-    """Compare two requests line by line. Returns nothing where they are the same, ``None`` where they are too long."""
+    """Compare two requests by line. Returns no lines if they are equal, ``None`` if they are too long."""
     if encode(before) == encode(after):
         return []
     old, new = list(_lines(before)), list(_lines(after))
@@ -62,11 +62,11 @@ def differences(before: CreateMessageRequestParams, after: CreateMessageRequestP
 
 
 def compared(old: Sequence[str], new: Sequence[str]) -> list[Line]:
-    """Compare lines: those that differ, with two on either side that do not.
+    """Compare lines: those that differ, with two unchanged lines around them.
 
-    Lines that stand once on either side, in the same order, are held for the same (the idea of "patience diff"), and
-    what is between them is compared likewise. Only what is short is compared line with line: that takes the square of
-    its length, or worse.
+    Lines that occur once on each side, in the same order, are anchors (the idea of "patience diff"), and the lines
+    between them are compared in the same way. Only short sections are compared line by line, since that takes quadratic
+    time or worse.
     """
     whole: list[Line] = []
     _compare(whole, old, new, 0)
@@ -79,12 +79,12 @@ def compared(old: Sequence[str], new: Sequence[str]) -> list[Line]:
 
 
 def pretty(value: object) -> str:
-    """Write a value as the JSON that would be sent, indented."""
+    """Format a value as the JSON that would be sent, indented."""
     return msgspec.json.format(encode(value), indent=2).decode("utf-8", "replace")
 
 
 def _compare(found: list[Line], old: Sequence[str], new: Sequence[str], level: int) -> None:
-    """Add the lines of a comparison, those that stay as well."""
+    """Add the lines of a comparison, including unchanged ones."""
     first = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     last, shorter = 0, min(len(old), len(new)) - first
     while last < shorter and old[-1 - last] == new[-1 - last]:
@@ -104,7 +104,7 @@ def _compare(found: list[Line], old: Sequence[str], new: Sequence[str], level: i
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of lines that stand once in both, the longest series in which both go up."""
+    """Return the positions of lines that occur once in both: the longest series that increases in both."""
     counts = Counter(old), Counter(new)
     places = {line: at for at, line in enumerate(new) if counts[1][line] == 1}
     pairs = [(at, places[line]) for at, line in enumerate(old) if counts[0][line] == 1 and line in places]
@@ -125,7 +125,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _line_with_line(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
-    """Compare what is short; what is long is told as left out and put in."""
+    """Compare a short section; report a long one as removed and added."""
     matches = [(len(old), len(new), 0)]
     if len(old) <= _SHORT and len(new) <= _SHORT:
         matches = list(difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks())
@@ -143,7 +143,7 @@ def _mark(char: str) -> str:
 
 def _character(mark: re.Match[str]) -> str:
     code = int(mark[1], 16)
-    # Half a surrogate pair cannot be sent: it stays the mark it was typed as.
+    # Half a surrogate pair cannot be sent, so it stays the mark that was typed.
     return chr(code) if code < 0xD800 or 0xDFFF < code < 0x110000 else mark[0]
 
 

@@ -1,6 +1,6 @@
-"""Whether a decision fits the question it is for: of what may be chosen, and about what was shown.
+"""Whether a decision fits its question: allowed by the choices, and made about what was shown.
 
-Pure. Owns what a reviewer can get wrong; keeping questions and decisions is ``queue``'s.
+Pure. Owns the mistakes a reviewer can make; ``queue`` stores questions and decisions.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ AnyDecision = Decision | ElicitResult
 
 
 class Mismatch(ValueError):
-    """A decision does not fit the question: another digest than what is kept, or what was not to be chosen."""
+    """A decision does not fit the question: its digest differs, or it was not among the choices."""
 
 
 class NotShown(Mismatch):
-    """A decision names another hash than the question has: what was shown is not what would be decided."""
+    """A decision names another hash than the question has, so it was made about something else."""
 
 
 def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
-    """Check that a decision is one about this item, as it was shown.
+    """Check that a decision is about this item, as it was shown.
 
     Raises:
-        Mismatch: it is not; the text says in what.
+        Mismatch: it is not; the text says why.
     """
     if isinstance(decision, Deny) and len(decision.reason or "") > MAX_REASON:
         raise Mismatch(f"a reason has at most {MAX_REASON} characters")

@@ -1,7 +1,7 @@
-"""The record of decisions: who asked what, who decided what, how it ended. For the page and the screen.
+"""The history of decisions, for the page and the screen: who asked what, who decided what, how it ended.
 
-Owns what can be looked for, what of an ask was kept, and where servers are found. What became of an ask is gathered by
-the store; nothing here changes anything that a person or a server has said.
+Owns the filters, what is shown of a stored ask, and the names of servers. The store gathers what became of asks;
+nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -29,39 +29,40 @@ __all__ = ["ENDINGS", "METHODS", "PAGE", "Told", "server_names", "sought_by", "t
 T = TypeVar("T")
 
 PAGE = 50
-"""Asks on one page."""
+"""Number of asks on one page."""
 _MOST_WORDS, _LONGEST_WORD = 10, 100
 METHODS = ("sampling/createMessage", "elicitation/create", "tools/call")
 """The kinds of asks."""
 ENDINGS = get_args(Ending)
-"""How an ask can have ended."""
+"""The ways in which an ask can end."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One ask in full: as much of it as was kept."""
+    """One ask, with everything that was kept of it."""
 
     row: AskRow
     steps: list[Placed]
     asked: Shown | None = None
-    """The request as it was sent, or would have been."""
+    """The request as it was, or would have been, sent."""
     answer: Shown | None = None
     changes: list[Line] | None = None
-    """What was sent differs so from what was asked; ``None`` where both were not kept, or are too long to compare."""
+    """Differences between what was asked and what was sent; ``None`` if they were not both kept, or are too long to
+    compare."""
     form: ElicitRequestParams | None = None
     texts: tuple[tuple[str, str], ...] = ()
-    """What else was kept, as JSON: the step it is of, and the text."""
+    """Other content that was kept, as JSON: the step, and the text."""
 
 
 async def told(store: Store, row: AskRow) -> Told:
-    """Read one ask in full."""
+    """Read one ask with everything that was kept of it."""
     return _told(row, placed(await store.entries_at(row.trail)))
 
 
 def sought_by(params: Mapping[str, str], names: Mapping[str, str]) -> Sought:
-    """Read what is looked for, by the names of the fields; what cannot be read excludes nothing.
+    """Read the filters from form fields; a value that cannot be read excludes nothing.
 
     Fields are ``q`` (words that must all be found), ``kind``, ``ending``, ``server`` (its identity), ``since`` and
-    ``until`` (days), and ``before`` (the page after this ask). ``names``: of servers, by identity.
+    ``until`` (days), and ``before`` (the page after this ask). ``names``: those of servers, by identity.
     """
     words = params.get("q", "").replace("\0", " ").lower().split()[:_MOST_WORDS]
     known = {identity: name.lower() for identity, name in names.items()}
@@ -82,7 +83,7 @@ def sought_by(params: Mapping[str, str], names: Mapping[str, str]) -> Sought:
 
 
 def _midnight(day: str | None, *, days: int = 0) -> float | None:
-    """Return when a day begins where this program runs, or so many days later."""
+    """Return when a day begins in this program's time zone, or some days later."""
     try:
         return (datetime.fromisoformat(day or "").replace(tzinfo=None) + timedelta(days=days)).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -92,9 +93,9 @@ def _midnight(day: str | None, *, days: int = 0) -> float | None:
 async def server_names(
     store: Store, queue: Queue, known: Mapping[str, str], identities: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Find out where servers are found: those that are ``known`` or wait, and these, if they ever asked.
+    """Return the targets of servers: those in ``known``, those that wait, and ``identities`` if they ever asked.
 
-    What the store has gathered of the audit is all that it looks at.
+    Only reads what the store has gathered from the audit.
     """
     found = dict(known)
     for question in await queue.pending():
@@ -133,7 +134,7 @@ def _changes(
 ) -> list[Line] | None:
     digests = {step.record.step: step.record.digest for step in steps if step.record.step in ("policy", "generate")}
     if "generate" in digests and digests["generate"] != digests["policy"] and sent is received:
-        # Something else was sent, and not kept.
+        # Something else was sent, and was not kept.
         return None
     return differences(received, sent)
 
@@ -144,7 +145,7 @@ def _shown(
     sent: CreateMessageRequestParams,
     answer: CreateMessageResult | None,
 ) -> Shown | None:
-    """Show what was kept as it is shown where it is decided."""
+    """Show what was kept in the form in which it is decided."""
     origin = Origin(id=row.ask, identity=row.identity, target=row.server)
     item = ReviewItem(
         origin=origin, params=sent, received=received, provider="", choices=frozenset(), risks=(), result=answer

@@ -1,7 +1,7 @@
-"""The keys of a review, written once: for the page, the screen and the inline terminal.
+"""The keys of a review, defined once for the page, the screen and the inline terminal.
 
-Pure. Owns which key does what, for what, and which of them decide something. The words beside a key are in the shared
-catalogues, as ``key.ACTION`` and ``meaning.ACTION``. What a key does there is each surface's business.
+Pure. Owns which key does what, in which context, and which keys decide something. The texts are in the shared
+catalogues, as ``key.ACTION`` and ``meaning.ACTION``. Each surface implements the actions.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 Subject = Literal["request", "response", "form", "url", "tool"]
-"""What is decided about: a request for a completion, its answer, a form, an address to visit, the call of a tool."""
+"""The subject of a decision: a request for a completion, its answer, a form, an address to visit, a tool call."""
 Place = Literal["review", "list", "panel", "anywhere"]
-"""Where a key counts: with a request on show, in the queue, in a form that is being filled in, or everywhere."""
+"""Where a key works: with a request on show, in the queue, in a form that is being filled in, or everywhere."""
 Surface = Literal["page", "screen", "inline"]
 _SUBJECTS: frozenset[Subject] = frozenset({"request", "response", "form", "url", "tool"})
 _MODELS: frozenset[Subject] = frozenset({"request", "response"})
@@ -41,20 +41,21 @@ _FULL: frozenset[Surface] = frozenset({"page", "screen"})
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """One action, and the keys that start it."""
+    """One action, and its keys."""
 
     action: str
     """Its name, as in ``key.NAME`` of the catalogues."""
     keys: tuple[str, ...]
-    """The key that is shown, then others that do the same, as ``KeyboardEvent.key`` (UI Events, 5.2) names them, with
-    ``Control+`` before a chord."""
+    """The key that is shown, then its alternatives, named as ``KeyboardEvent.key`` (UI Events, 5.2), with ``Control+``
+    before a chord."""
     place: Place
     subjects: frozenset[Subject] = frozenset()
-    """What it can be used for; nothing where it does not depend on that."""
+    """The subjects it can be used for; empty if it does not depend on the subject."""
     decides: bool = False
-    """Whether it decides about the request on show, at once or after a question: it counts only for that request."""
+    """Whether it decides about the request on show, at once or after a question: it then applies to that request
+    only."""
     permits: bool = False
-    """Whether something may leave this machine, or run, because of it: it is dead until the request could be read."""
+    """Whether something may be sent or run because of it: it is disabled until the request could be read."""
     surfaces: frozenset[Surface] = _ALL
 
 
@@ -104,18 +105,18 @@ KEYMAP: tuple[Key, ...] = (
     _other("spending", "$", on=frozenset({"page"})),
     _other("pane", "Tab", on=frozenset({"screen"})),
     _other("send", "Control+Enter", place="panel", on=frozenset({"page"})),
-    # A terminal sends the same for Enter and Ctrl+Enter, unless it speaks a newer protocol for keys.
+    # A terminal sends the same code for Enter and Ctrl+Enter, unless it supports a newer keyboard protocol.
     _other("send", "Control+s", "Control+Enter", place="panel", on=frozenset({"screen"})),
     _other("close", "Escape", place="panel"),
     _other("language", "l", on=frozenset({"screen"})),
     _other("help", "?", on=_ALL),
     _other("quit", "q", on=frozenset({"screen"})),
 )
-"""In the order in which they are shown."""
+"""In the order of display."""
 
 
 def keys_on(surface: Surface) -> list[Key]:
-    """List the keys of a surface, in the order in which they are shown."""
+    """List the keys of a surface, in the order of display."""
     return [key for key in KEYMAP if surface in key.surfaces]
 
 
@@ -132,7 +133,7 @@ def key_for(action: str, surface: Surface) -> Key:
 
 
 def subject(shown: Shown) -> Subject:
-    """Name what is decided about."""
+    """Return the subject of the decision."""
     match shown.kind:
         case "elicitation":
             return "form" if shown.url is None else "url"
@@ -141,7 +142,7 @@ def subject(shown: Shown) -> Subject:
 
 
 def offered(shown: Shown, surface: Surface) -> list[Key]:
-    """List the keys that can be used about what is shown; none once it is over."""
+    """List the keys that can be used for what is shown; none once it is over."""
     if shown.state != "pending":
         return []
     about = subject(shown)
@@ -149,17 +150,17 @@ def offered(shown: Shown, surface: Surface) -> list[Key]:
 
 
 def printed(name: str) -> str:
-    """Write the name of a key as it is printed on keyboards."""
+    """Return the name of a key as printed on keyboards."""
     return name.replace("Control+", "Ctrl+").replace("Escape", "Esc").replace("ArrowDown", "↓").replace("ArrowUp", "↑")
 
 
 def label(key: Key, words: Texts, about: Subject | None = None) -> str:
-    """Say in a word or two what a key does, for a button or the foot of a screen."""
+    """Return a short label for a key, for a button or the foot of a screen."""
     return _looked_up(f"key.{key.action}", words, about)
 
 
 def meaning(key: Key, words: Texts, about: Subject | None = None) -> str:
-    """Say in a sentence what a key does, for the list of all keys."""
+    """Return a sentence about a key, for the list of all keys."""
     return _looked_up(f"meaning.{key.action}", words, about)
 
 
@@ -169,7 +170,7 @@ def _looked_up(name: str, words: Texts, about: Subject | None) -> str:
 
 
 def _lacking(shown: Shown) -> Iterator[str]:
-    """Name the actions that this question does not allow, though its kind has them."""
+    """Yield the actions that this question does not allow, although its kind has them."""
     if not shown.who.call:
         yield "stop"
     if shown.kind == "elicitation":

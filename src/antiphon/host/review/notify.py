@@ -1,7 +1,7 @@
-"""Telling somebody elsewhere that a question waits: a webhook. Never what is asked, and never by whom.
+"""Notification that a question waits, by a webhook. It contains neither the question nor who asks.
 
-Owns what is sent, and that it costs nothing when it fails: one request at a time, one more at most is remembered, none
-is waited for. Where it goes, the user's own configuration says.
+Owns the content, and that failures have no effect: one request at a time, at most one more is queued, and nothing waits
+for it. The user's configuration has the address.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from antiphon.host.store.base import ReviewKind
 __all__ = ["MIN_PAUSE", "NOTICE_TIMEOUT", "Notice", "Webhook", "post_json"]
 
 NOTICE_TIMEOUT = 5.0
-"""Seconds a webhook has to answer; nobody waits for it meanwhile."""
+"""Seconds a webhook has to answer; nothing waits for it."""
 MIN_PAUSE = 2.0
-"""Seconds from one notice to the next: what comes in between is told together."""
+"""Least seconds between two notices; questions in between are reported together."""
 
 _WORDS: Mapping[ReviewKind, str] = {
     "request": "a server asks for a completion",
@@ -34,21 +34,21 @@ _log = logging.getLogger("antiphon.host")
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent, as JSON: our own words and figures only."""
+    """What is sent, as JSON: only our own words and numbers."""
 
     text: str
-    """For people; the member that Slack and its like show."""
+    """For people; the member that Slack and similar services show."""
     event: str = "review"
     kind: ReviewKind
-    """Of the latest question."""
+    """Kind of the latest question."""
     id: str
-    """Of the latest question, for ``antiphon review show``; it opens nothing by itself."""
+    """Id of the latest question, for ``antiphon review show``; it gives no access by itself."""
     count: int
-    """Questions since the last notice."""
+    """Number of questions since the last notice."""
 
 
 class Webhook:
-    """Sends a notice to an address when questions come. Call it with each; it returns at once."""
+    """Sends a notice to an address when questions come. Call it for each question; it returns at once."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Webhook:
         send: Callable[[str, bytes], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``send`` posts a body to an address, and raises where that fails; by default over HTTP."""
+        """Name the address. ``send`` posts a body to it, and raises if that fails; by default over HTTP."""
         self._url = url
         self._send = send or post_json
         self._clock = clock
@@ -74,7 +74,7 @@ class Webhook:
             self._task = asyncio.get_running_loop().create_task(self._told())
 
     async def aclose(self) -> None:
-        """Give up what was not sent yet."""
+        """Cancel what was not sent yet."""
         task, self._task = self._task, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             task.cancel()
@@ -97,17 +97,17 @@ class Webhook:
             async with asyncio.timeout(NOTICE_TIMEOUT):
                 await self._send(self._url, body)
         except Exception as error:
-            # The address may hold a secret, and so may an error that repeats it: neither is logged.
+            # The address may contain a secret, and so may an error that quotes it: neither is logged.
             _log.warning("the webhook of [notify] failed: %s", type(error).__name__)
 
 
 async def post_json(url: str, body: bytes) -> None:
-    """Post JSON to an address of the user's; redirects are not followed.
+    """Post JSON to the user's address; redirects are not followed.
 
     Raises:
-        Exception: it was not taken.
+        Exception: the request failed.
     """
-    # Imported here: most hosts have no webhook.
+    # Imported here, because most hosts have no webhook.
     import aiohttp
 
     headers = {"Content-Type": "application/json"}
@@ -115,6 +115,6 @@ async def post_json(url: str, body: bytes) -> None:
         aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
         session.post(url, data=body, allow_redirects=False) as response,
     ):
-        # Nothing of the answer is read but its status.
+        # Only the status of the response is read.
         if response.status >= 300:
             raise OSError(f"status {response.status}")

@@ -1,6 +1,6 @@
-"""The questions that are open, as a list that is read again and again: after each change, by each page and screen.
+"""The open questions as a list, which every page and screen reads again after each change.
 
-Owns that the content of a question, which may be megabytes, is read and decoded once.
+Makes sure that the content of a question, which may be megabytes, is read and decoded only once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from antiphon.host.store.base import ReviewRow, Store
 __all__ = ["OpenQuestions"]
 
 _FEW = 8
-"""Questions that are read one by one; if there are more, all that wait are read at once."""
+"""Most questions that are read one by one; if there are more, all of them are read at once."""
 
 
 class OpenQuestions:
@@ -24,14 +24,14 @@ class OpenQuestions:
         self._known: dict[str, tuple[ReviewRow, Question]] = {}
 
     async def read(self) -> list[Question]:
-        """Return what is open, oldest first. A question of which nothing has changed is the same object as before."""
+        """Return the open questions, oldest first. An unchanged question is the same object as before."""
         rows = await self._store.reviews(("pending",), contents=False)
         whole = await self._whole([row.id for row in rows if not self._knows(row)])
         self._known = {row.id: one for row in rows if (one := self._read(row, whole.get(row.id))) is not None}
         return [question for _, question in self._known.values()]
 
     def _knows(self, row: ReviewRow) -> bool:
-        """Tell whether the content of a row is known: it is the same as long as its hash and its round are."""
+        """Tell whether the content of a row is known: it is unchanged while its hash and its round are."""
         kept = self._known.get(row.id)
         return kept is not None and row.hash is not None and (kept[0].hash, kept[0].group) == (row.hash, row.group)
 
@@ -47,6 +47,6 @@ class OpenQuestions:
             return row, question_of(whole)
         kept = self._known.get(row.id)
         if kept is None or not self._knows(row):
-            # It is over since the first read.
+            # It ended after the first read.
             return None
         return kept if kept[0] == row else (row, question_of(row, kept[1].item))

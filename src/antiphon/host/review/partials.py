@@ -1,7 +1,7 @@
-"""What has come of an answer that is not whole yet, for whoever looks: the value that crosses the store.
+"""The part of an answer that has arrived so far, as a value that crosses the store.
 
-Owns what is said of it, and that somebody who looks is known to look. What of the text may be shown is
-``checks.unfinished``'s, how it gets here ``pipeline.growing``'s.
+Owns what is reported of it, and the record of who is watching. ``checks.unfinished`` decides what of the text may be
+shown, ``pipeline.growing`` produces it.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from antiphon.host.store.base import Store
 __all__ = ["LOOK", "Partial", "Watching", "partials_in"]
 
 LOOK = 0.25
-"""Seconds between two looks at answers that grow."""
+"""Seconds between two reads of unfinished answers."""
 _FOR = 40.0
-"""Seconds for which somebody counts as looking who says no more: a page says it four times as often."""
+"""Seconds for which a viewer counts as watching without a further sign; a page gives one four times as often."""
 _AGAIN = 10.0
 
 
 class Partial(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer, as far as it has come."""
+    """One answer, as far as it has arrived."""
 
     review: str = ""
-    """The review by which it was asked for."""
+    """The review of its request."""
     began: float = 0.0
     target: str
-    """The server it is for; masked."""
+    """The server it is for, with secrets masked."""
     name: str
     """The server's short name."""
     call: str = ""
-    """What was called that it belongs to; nothing in the background."""
+    """The call it belongs to; empty in the background."""
     model: str
-    """Who answers."""
+    """The model that answers."""
     text: str = ""
-    """The end of what has come, masked."""
+    """The end of what has arrived, with secrets masked."""
     omitted: int = 0
-    """Characters before ``text``."""
+    """Number of characters before ``text``."""
     cut: bool = False
-    """Whether it came too fast to be shown: what follows is seen when it is whole."""
+    """Whether it arrived too fast to be shown; the rest is shown when it is complete."""
 
 
 async def partials_in(store: Store) -> list[Partial]:
-    """Return the answers that grow now, the one that began first first."""
+    """Return the unfinished answers, in the order they began."""
     found = [(row, msgspec.json.decode(row.body, type=Partial)) for row in await store.partials()]
     return [msgspec.structs.replace(partial, review=row.id, began=row.began) for row, partial in found]
 
 
 class Watching:
-    """Says in a store that somebody looks, as often as needed and no more often."""
+    """Records in a store that somebody is watching, no more often than necessary."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Watching:
         self._said = -_AGAIN
 
     async def look(self) -> None:
-        """Say that somebody looks now."""
+        """Record that somebody is watching now."""
         now = self._clock()
         if not 0 <= now - self._said < _AGAIN:
             self._said = now

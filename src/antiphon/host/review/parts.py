@@ -1,6 +1,6 @@
-"""The messages of a request or an answer, piece by piece in reading order: nothing that is sent is left out.
+"""The messages of a request or an answer, part by part in reading order; nothing that is sent is left out.
 
-Pure. A ``label`` is a key of the catalogues; making a text inert is the surface's business.
+Pure. A ``label`` is a key of the catalogues; the surface makes texts inert.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ PartKind = Literal["text", "json", "image", "audio", "note"]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a message."""
+    """A part of a message."""
 
     kind: PartKind
     text: str = ""
     label: str = ""
     name: str = ""
     media: int = 0
-    """Which piece of media of the request it is."""
+    """Index of its media in the request."""
     nested: bool = False
     place: str = ""
-    """Where it stands in the request, by wire names; nothing where it has no place of its own."""
+    """Its place in the request, in wire names; empty if it has no place of its own."""
     spots: tuple[tuple[int, int], ...] = ()
-    """What of its text looks like a secret: the first character, and the one after the last."""
+    """The ranges of its text that look like secrets: first character, and the one after the last."""
     remarkable: bool = False
-    """Whether there is a secret in it that cannot be pointed at, as its values are drawn in another way."""
+    """Whether it contains a secret that cannot be highlighted, because its values are displayed in another form."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 def turn_of(
     message: SamplingMessage | CreateMessageResult, numbers: Iterator[int], place: str, risks: Sequence[Risk]
 ) -> Turn:
-    """Collect one message. ``numbers`` counts its media; ``place`` is where it stands; ``risks`` point into it."""
+    """Convert one message. ``numbers`` counts its media; ``place`` is its place; ``risks`` refer to places in it."""
     parts = [*_parts(message_blocks(message, place), numbers), *_more(message)]
     return Turn(role=message.role, parts=tuple(_pointed(part, risks) for part in parts))
 
@@ -72,7 +72,7 @@ def _pointed(part: Part, risks: Sequence[Risk]) -> Part:
 
 
 def _more(value: Any, *, nested: bool = False) -> Iterator[Part]:
-    """Yield the members that are sent and have no place of their own."""
+    """Yield the members that are sent and have no display of their own."""
     more = more_of(value)
     if more:
         yield Part(kind="json", label="part.more", text=pretty(more), nested=nested)

@@ -101,11 +101,11 @@ def question_of(row: ReviewRow, item: AnyItem | None = None) -> Question:
 
 
 def undone_records(row: ReviewRow, by: str | None, now: float) -> Iterator[Record]:
-    """Record that a permission was taken back; of the permission itself there is no other record."""
+    """Record that a permission was taken back, which has no other record."""
     question = question_of(row)
     if question.item is None or question.decision is None:
         return
-    # The process that asked may be gone; a group begins with its name.
+    # The process that asked may be gone; the name of a group begins with its name.
     host = row.host or row.group.partition(":")[0]
     origin = question.item.origin
     yield Record(

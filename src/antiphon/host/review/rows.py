@@ -1,4 +1,4 @@
-"""The queue as a list: one row a question, in groups of what one round of a call asks, sorted and narrowed.
+"""The queue as a list: one row per question, grouped by the round of a call, sorted and filtered.
 
 Pure. Page and screen show the same rows in the same order.
 """
@@ -20,7 +20,7 @@ __all__ = ["ORDERS", "Group", "Listed", "Order", "Row", "arranged", "grouped", "
 
 Order = Literal["time", "risk", "cost", "newest", "expiry"]
 ORDERS: tuple[Order, ...] = ("time", "risk", "cost", "newest", "expiry")
-"""How a queue can be sorted; the first is the usual one."""
+"""The ways to sort a queue; the first is the default."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,16 +29,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     tool: str
-    """The tool or prompt whose call asks; nothing in the background."""
+    """The tool or prompt whose call asks; empty in the background."""
     summary: str
     """The first words of what is new in it."""
     warnings: int
     created: float
     expires: float | None
     worst: int | None = None
-    """What it may cost at most, in nano-dollars; ``None`` where that is not known, or nothing is asked of a model."""
+    """The most it may cost, in nano-dollars; ``None`` if unknown, or if no model is asked."""
     hash: str = ""
-    """Of all that is shown of it: a decision names it."""
+    """Hash of all that is shown of it; a decision names it."""
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,14 +59,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listed(question: Question) -> Listed | None:
-    """Collect what the list shows of a question; ``None`` if what was asked is not kept any more."""
+    """Make the row of a question; ``None`` if its content is not kept any more."""
     if question.item is None:
         return None
     return Listed(row=_row(question), who=who_of(question.item.origin), group=question.group)
 
 
 def grouped(rows: Iterable[Listed]) -> list[Group]:
-    """Sort rows into the rounds they belong to, oldest first."""
+    """Group rows by round, oldest first."""
     found: dict[str, list[Listed]] = {}
     for each in rows:
         found.setdefault(each.group, []).append(each)
@@ -77,14 +77,14 @@ def grouped(rows: Iterable[Listed]) -> list[Group]:
 
 
 def groups_of(questions: Sequence[Question]) -> list[Group]:
-    """Sort questions into the rounds they belong to, oldest first."""
+    """Group questions by round, oldest first."""
     return grouped(each for question in questions if (each := listed(question)) is not None)
 
 
 def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
-    """Leave the groups with something that is wanted, in an order: of age, time left, risks or cost.
+    """Return the groups with a matching row, sorted by age, time left, risks or cost.
 
-    ``wanted`` is a text to be found in the server's name, the call or the first words, whatever the case.
+    ``wanted`` is a text that must occur in the server's name, the call or the first words, ignoring case.
     """
     sought = wanted.casefold()
     found: list[Group] = []
@@ -97,7 +97,7 @@ def arranged(groups: Iterable[Group], order: Order, wanted: str) -> list[Group]:
 
 
 def _row(question: Question) -> Row:
-    """Collect what the list shows of a question."""
+    """Make the row of a question."""
     item = question.item
     risks = item.risks if item else ()
     call = item.origin.call if item else None

@@ -1,6 +1,6 @@
 """What is shown of one question: typed values for the page's templates and the terminals, complete.
 
-Pure. Owns which facts are shown; how, is the surface's business, and so is making them inert.
+Pure. Owns which facts are shown; the surface displays them, and makes texts inert.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     raw: str
     digest: str
     hash: str
-    """Of all that is shown: a decision names it."""
+    """Hash of all that is shown; a decision names it."""
     can_tell: bool = False
     """Whether the reason of a refusal can be sent to the server."""
     choices: frozenset[str] = frozenset()
@@ -54,20 +54,20 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[tuple[str, str], ...] = ()
     item: ReviewItem | None = None
     tool: str = ""
-    """What the server says of the tool that is to be called, as JSON."""
+    """The server's description of the tool to be called, as JSON."""
     arguments: str = ""
     selection: Selection | None = None
     message: str = ""
     url: str | None = None
     host: str = ""
-    """The host of the address, set apart: what comes before it in an address can be made to look like another."""
+    """The host of the address, shown separately, because the text before it in an address can imitate another host."""
     opens: bool = False
-    """Whether the address may be a link: https, in plain letters, without a user name."""
+    """Whether the address may be a link: https, in ASCII letters, without a user name."""
     fields: tuple[Field, ...] = ()
 
 
 def shape_of(question: Question) -> str | None:
-    """Name what requests must have in common to be approved together: server, system prompt and tools."""
+    """Return what requests must have in common to be approved together: server, system prompt and tools."""
     item = question.item
     if not isinstance(item, ReviewItem) or item.result is not None or "approve" not in item.choices:
         return None
@@ -76,7 +76,7 @@ def shape_of(question: Question) -> str | None:
 
 
 def show(question: Question) -> Shown | None:
-    """Collect what is shown of a question; ``None`` if what was asked is not kept any more."""
+    """Collect what is shown of a question; ``None`` if its content is not kept any more."""
     return None if question.item is None else _show(question, question.item)
 
 
@@ -119,7 +119,7 @@ def show_item(item: AnyItem, kind: ReviewKind) -> Shown:
 
 
 def headline(shown: Shown, words: Texts) -> str:
-    """Say in one line who asks, for what, and at which cost. Not inert: names are the server's."""
+    """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
     costs = None if shown.item is None or shown.answer is not None else shown.item.costs
     return headline_of(shown.who, costs, words)
 
@@ -150,7 +150,7 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
         changes=None if differing is None else tuple(differing),
         facts=tuple(facts_of(params)),
         item=item,
-        # Of another chooser the record is shown with the raw data.
+        # The record of another chooser is shown with the raw data.
         selection=kept_selection(item.selection),
     )
     if result is None:
@@ -181,7 +181,8 @@ def _fields(item: ElicitItem) -> tuple[Field, ...]:
     try:
         return tuple(fields_of(item.params))
     except InvalidParams:
-        # The host refuses such a form before anybody is asked; of one that was kept all the same, the raw data show.
+        # The host refuses such a form before asking anybody; if one was stored nevertheless, its raw data are
+        # shown.
         return ()
 
 

@@ -1,6 +1,6 @@
-"""What was spent: by day, server and model, how far budgets are used up, and what is held. For the page and the screen.
+"""Spending by day, server and model, the use of budgets, and reservations, for the page and the screen.
 
-Owns summing up. The figures are gathered by the store; how they are drawn is the surface's business.
+Owns the sums. The store gathers the numbers, and each surface draws them.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from antiphon.host.store.base import Store
 __all__ = ["DAYS", "MOST", "Bound", "Share", "Spending", "spending"]
 
 DAYS = 14
-"""Days that are summed up by server."""
+"""Number of days that are summed up by server."""
 MOST = 5
-"""Servers that are told apart; the rest is one more."""
+"""Number of servers shown separately; the others are shown as one."""
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget, and how far it is used up. Nano-dollars."""
+    """A budget, and how much of it is used. In nano-dollars."""
 
     kind: str
     """``"server"``, ``"day"`` or ``"total"``."""
     identity: str
-    """Of a server."""
+    """Identity of the server, for a budget of one."""
     used: int
-    """What was spent, and what is reserved."""
+    """Spent and reserved."""
     held: int
     cap: int
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What one server took in the days of the chart; ``None`` for all that have no colour of their own."""
+    """The spending of one server in the days of the chart; ``None`` for all servers without a colour of their own."""
 
     identity: str | None
     series: int
@@ -45,28 +45,28 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """All figures, as of one moment. Nano-dollars."""
+    """All numbers at one moment, in nano-dollars."""
 
     today: int
     total: int
     held: int
-    """Reserved for requests under way."""
+    """Reserved for requests in progress."""
     bounds: list[Bound]
     shares: list[Share]
-    """Of the last ``DAYS``, the dearest first."""
+    """For the last ``DAYS``, the highest first."""
     days: list[tuple[str, dict[int, int]]]
-    """Each of these days, the oldest first: what each share took of it, by ``Share.series``."""
+    """Each of these days, oldest first, with the spending of each share, by ``Share.series``."""
     lines: list[SpentRow]
     """By day, server and model, the latest first."""
 
     @property
     def priced(self) -> bool:
-        """Whether the days are of money; of tokens where nothing has a price."""
+        """Whether the days show money; tokens if nothing has a price."""
         return any(share.money for share in self.shares)
 
 
 async def spending(store: Store, audit: Audit, now: float) -> Spending:
-    """Sum up what the store has gathered of the audit; ``now`` in seconds since the epoch."""
+    """Sum up what the store has gathered from the audit; ``now`` in seconds since the epoch."""
     lines = await audit.spending()
     today = day_of(now)
     days = [day_of(now - back * 86_400) for back in range(DAYS - 1, -1, -1)]
@@ -83,7 +83,7 @@ async def spending(store: Store, audit: Audit, now: float) -> Spending:
 
 
 def _shares(lines: Sequence[SpentRow]) -> list[Share]:
-    """Add up by server, the dearest first; those after ``MOST`` are one."""
+    """Sum up by server, the highest first; those after ``MOST`` are joined."""
     found: dict[str, Share] = {}
     for line in lines:
         before = found.get(line.identity, Share(identity=line.identity, series=0, money=0, tokens=0, requests=0))
@@ -103,7 +103,7 @@ def _plus(share: Share, money: int, tokens: int, requests: int) -> Share:
 
 
 def _days(lines: Iterable[SpentRow], days: Iterable[str], shares: Sequence[Share]) -> list[tuple[str, dict[int, int]]]:
-    """Add up by day: money, or tokens where nothing has a price."""
+    """Sum up by day: money, or tokens if nothing has a price."""
     series = {share.identity: share.series for share in shares}
     priced = any(share.money for share in shares)
     columns: dict[str, dict[int, int]] = {day: {} for day in days}
@@ -116,7 +116,7 @@ def _days(lines: Iterable[SpentRow], days: Iterable[str], shares: Sequence[Share
 
 
 async def _bounds(store: Store, today: str) -> list[Bound]:
-    """Return the budgets that bound something, of servers first; each as the latest request has met it."""
+    """Return the budgets that limit something, those of servers first, each as of the latest request it applied to."""
     balances = [*await store.balances("server:"), *await store.balances(f"day:{today}")]
     balances += [balance for balance in await store.balances("total") if balance.key == "total"]
     bounds: list[Bound] = []

@@ -1,7 +1,7 @@
-"""What is said of a review in one line: who asks, for what, at which cost, for how long; and its first words.
+"""A review in one line (who asks, for what, at which cost, how long), and its first words.
 
-Pure. Owns short names, sums of money and spans of time as people read them, the same on every surface. The words are in
-the shared catalogues; making what a server wrote inert is the surface's business.
+Pure. Owns short names, amounts of money and durations as people read them, the same on every surface. The texts are in
+the shared catalogues; the surface makes a server's texts inert.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from antiphon.wire.sampling import SamplingMessage
 __all__ = ["clock", "first_words", "host_of", "money", "outcome_text", "server_name", "span"]
 
 _NAME = 40
-"""Characters of a server's short name."""
+"""Most characters of a server's short name."""
 _WORDS = 120
-"""Characters of a message that a list shows of it; the request itself is shown whole."""
+"""Most characters of a message in a list; the request itself is shown completely."""
 _WINDOW = 2_000
-"""Characters that are looked at together for something to read."""
+"""Number of characters searched at once for readable text."""
 _WINDOWS = 10
-"""Windows that are looked into: who hides a text behind more than this gets no first words."""
+"""Most such windows; a text hidden behind more blank space than this has no first words."""
 _RUNNERS = frozenset(["python", "pypy", "node", "deno", "bun", "npx", "bunx", "uvx", "pipx", "uv", "env", "sh", "bash"])
-"""Programs that run another one, which is what a server is known by."""
+"""Programs that run another one, by which the server is named."""
 _NAMING = frozenset(["-m", "--module", "--package", "--from"])
 """Options of such programs whose value names what is run."""
 _WITH_VALUE = frozenset(["--with", "--directory", "--python", "-X", "-W"])
@@ -42,7 +42,7 @@ _BLANK = re.compile(r"\s+")
 
 
 def server_name(target: str, kind: str) -> str:
-    """Shorten what a user configured, a command line or a URL, to the name a server is known by."""
+    """Shorten a configured command line or URL to a name for the server."""
     if kind == "url":
         try:
             parts = urlsplit(target)
@@ -57,7 +57,7 @@ def server_name(target: str, kind: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """Return the host of an address, with its port, as a browser would go there; nothing where there is none."""
+    """Return the host of an address with its port, as a browser would interpret it; empty if there is none."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -67,9 +67,9 @@ def host_of(url: str) -> str:
 
 
 def money(nano: int, *, up: bool = True) -> str:
-    """Write nano-dollars with the digits that matter: cents, or two digits of what is less than a cent.
+    """Format nano-dollars with the digits that matter: cents, or two digits of a fraction of a cent.
 
-    ``up`` rounds up, as fits what will be spent; else down, as fits what is left.
+    ``up`` rounds up, for what will be spent; else down, for what is left.
     """
     dollars = Decimal(abs(nano)) / DOLLAR
     digits = 2 if dollars >= Decimal("0.01") or not nano else 1 - dollars.adjusted()
@@ -79,7 +79,7 @@ def money(nano: int, *, up: bool = True) -> str:
 
 
 def clock(seconds: float, words: Texts) -> str:
-    """Write how long somebody still waits: ``9:59``, ``2h05``, or that it is over."""
+    """Format the time that is left: ``9:59``, ``2h05``, or a text that it is over."""
     if seconds <= 0:
         return words("clock.over")
     whole = int(seconds)
@@ -89,7 +89,7 @@ def clock(seconds: float, words: Texts) -> str:
 
 
 def span(seconds: float, words: Texts) -> str:
-    """Write a length of time in its largest unit: ``12 s``, ``4 min``, ``3 h``, ``2 d``."""
+    """Format a duration in its largest unit: ``12 s``, ``4 min``, ``3 h``, ``2 d``."""
     whole = max(0, int(seconds))
     units: Sequence[tuple[Literal["s", "min", "h", "d"], int]] = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     unit, size = next((each for each in units if whole >= each[1]), ("s", 1))
@@ -97,10 +97,10 @@ def span(seconds: float, words: Texts) -> str:
 
 
 def first_words(item: ReviewItem | ElicitItem | ToolItem | None) -> str:
-    """Return the beginning of what is new in a request, in one line: not what an earlier one has shown already.
+    """Return the beginning of what is new in a request, in one line, without what an earlier request has shown.
 
-    New is an answer, or what stands behind the model's last turn. Blanks and characters that cannot be seen are left
-    out, so that neither pushes the text out of sight; the request itself shows them.
+    New is an answer, or what follows the model's last turn. Blanks and invisible characters are left out, so that they
+    cannot push the text out of sight; the request itself shows them.
     """
     if item is None:
         return ""
@@ -116,7 +116,7 @@ def first_words(item: ReviewItem | ElicitItem | ToolItem | None) -> str:
 
 
 def outcome_text(outcome: Outcome, words: Texts) -> str:
-    """Say what became of a decision: nothing is claimed that is not known."""
+    """Say what became of a decision, as far as it is known."""
     why = f"outcome.why.{outcome.why}"
     said = words(f"outcome.{outcome.became}")
     return f"{said} {words(why)}" if outcome.why and words.has(why) else said
@@ -142,7 +142,7 @@ def _texts(message: SamplingMessage) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """Return what there is to read at the beginning of a text, as one line."""
+    """Return the readable beginning of a text, as one line."""
     text = text.lstrip()
     for at in range(0, min(len(text), _WINDOW * _WINDOWS), _WINDOW):
         seen = _BLANK.sub(" ", replace_hidden(text[at : at + _WINDOW], _nothing)).strip()
@@ -166,6 +166,6 @@ def _program(words: Sequence[str]) -> str:
         name = word.replace("\\", "/").rstrip("/").rpartition("/")[2]
         if _VERSION.sub("", name).lower() in _RUNNERS or (name in ("run", "tool", "exec") and at):
             continue
-        # A package of npm has its scope before it; a path is known by its last part.
+        # A package of npm has its scope in front; a path is named by its last part.
         return word if word.startswith("@") else name
     return words[-1].rpartition("/")[2] if words else ""

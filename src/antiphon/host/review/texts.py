@@ -1,7 +1,7 @@
-"""Words that every way of reviewing says alike, in English and 简体中文: the page, the screen and the inline terminal.
+"""Texts that all reviewers share, in English and 简体中文: the page, the screen and the inline terminal.
 
-Owns the shared catalogues (``languages/*.json``), and which languages there are. Text of a server is never looked up
-here. Words of one surface only are in that surface's own catalogues, which are laid over these.
+Owns the shared catalogues (``languages/*.json``), and the list of languages. Text of a server is never looked up here.
+Texts of one surface only are in its own catalogues, which extend these.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from antiphon.host.checks.risk import Risk
 __all__ = ["LANGUAGES", "Texts", "preferred", "terminal_language", "texts"]
 
 LANGUAGES = {"en": "English", "zh": "简体中文"}
-"""Each language, by the name of its catalogue, as those who speak it call it."""
+"""Each language by the name of its catalogue, with its name for itself."""
 _FOLDER = Path(__file__).parent / "languages"
 _FACTS = re.compile(r"\((?P<list>[^()]*)\)|: (?P<kind>[^:(]+)|(?P<number>\d+)")
 
 
 class Texts:
-    """Words in one language."""
+    """The texts in one language."""
 
     def __init__(self, language: str, catalogue: Mapping[str, str]) -> None:
         self.language = language
         """``"en"`` or ``"zh"``."""
         self.tag = {"zh": "zh-Hans"}.get(language, language)
-        """As HTML and browsers have it."""
+        """The tag for HTML and browsers."""
         self._catalogue = catalogue
 
     def __call__(self, key: str, **values: object) -> str:
-        """Say something; ``values`` fill its ``{places}``.
+        """Return a text; ``values`` replace its ``{placeholders}``.
 
         Raises:
             KeyError: the catalogue does not have it, or it needs another value.
@@ -44,11 +44,11 @@ class Texts:
         return text.format_map(values) if values else text
 
     def has(self, key: str) -> bool:
-        """Tell whether there are words for this."""
+        """Tell whether there is such a text."""
         return key in self._catalogue
 
     def risk(self, risk: Risk) -> str:
-        """Say what to look at twice. The host says it in English, with the figures that are put in here."""
+        """Return the text of a risk. The host words it in English, with the numbers that are inserted here."""
         if self.language == "en":
             return risk.text
         facts = {"number": "", "list": "", "kind": ""}
@@ -60,9 +60,9 @@ class Texts:
 
 @cache
 def texts(language: str, *own: Path) -> Texts:
-    """Return the words of a language: the shared ones, and those in the folders ``own`` laid over them in turn.
+    """Return the texts of a language: the shared ones, extended by those in the folders ``own`` in turn.
 
-    English for a language that is not spoken here: nothing is looked up by a name from outside.
+    English for an unknown language: names from outside are never used to look up files.
     """
     name = language if language in LANGUAGES else "en"
     words: dict[str, str] = {}
@@ -72,7 +72,7 @@ def texts(language: str, *own: Path) -> Texts:
 
 
 def preferred(chosen: str | None, accepted: str) -> str:
-    """Choose the language: the one a person chose, else the first of ``Accept-Language`` that there is."""
+    """Choose the language: the one a person chose, else the first known one in ``Accept-Language``."""
     if chosen in LANGUAGES:
         return chosen
     for part in accepted.split(","):
@@ -83,6 +83,6 @@ def preferred(chosen: str | None, accepted: str) -> str:
 
 
 def terminal_language(chosen: str | None) -> str:
-    """Choose the language: the one that was asked for, else that of the terminal's locale (POSIX, 8.2)."""
+    """Choose the language: the one that was requested, else that of the terminal's locale (POSIX, 8.2)."""
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := os.environ.get(name))), "")
     return preferred(chosen, locale.partition(".")[0].replace("_", "-"))

@@ -1,6 +1,6 @@
-"""Who asks, for what and at which cost, as every surface says it: values, and the one line that sums them up.
+"""Who asks, for what and at which cost, for all surfaces: the values, and one line that sums them up.
 
-Pure. Making what a server or a user wrote inert is the surface's business.
+Pure. The surface makes texts of a server or a user inert.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from antiphon.wire.origin import Origin
 __all__ = ["Who", "headline_of", "who_of"]
 
 _DIGITS = 12
-"""Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
+"""Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
 _LINE = 80
-"""Characters of arguments that are shown in one line; more are set out."""
+"""Most characters of arguments shown in one line; more are shown on several lines."""
 
 
 class Who(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +34,9 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     short: str
     identity: str
     claims: str
-    """What the server calls itself; nothing if it does not."""
+    """The name that the server declares; empty if it declares none."""
     call: str
-    """Method and name of the call of ours; nothing in the background."""
+    """Method and name of the client's call; empty in the background."""
     arguments: str
     round: tuple[int, int] | None
 
@@ -64,7 +64,7 @@ def _arguments(arguments: object) -> str:
 
 
 def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
-    """Say in one line who asks, for what, and at which cost. Not inert: names are the server's."""
+    """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
     parts = [who.name, who.call.partition(" ")[2] or who.call or words("who.background")]
     if who.round:
         parts.append(words("who.round", n=who.round[0], max=who.round[1]))

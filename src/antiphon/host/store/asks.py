@@ -1,7 +1,7 @@
 """What became of each ask, and what was spent, gathered from the records of the audit. Pure.
 
-Owns the rows and how records are added to them. They are made of the audit alone, and can be made of it again; where
-they are kept is ``history``. What somebody looks for among them is ``Sought``.
+Owns the rows, and how records are added to them. They can always be recomputed from the audit; ``history`` stores them.
+``Sought`` has the filters.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 MAX_TRAIL = 1_000
-"""Records of one ask that its row names: an ask with twenty answers has about a hundred."""
+"""Most records that the row of an ask lists; an ask with twenty answers has about a hundred."""
 _WORDS = 200
-"""Characters of the first words that are kept in a row."""
+"""Most characters of the first words in a row."""
 _TEXT = 2_000
-"""Characters of what was asked, and of what was answered, that are searched."""
+"""Most characters of what was asked, and of what was answered, that are searched."""
 _MANY = 100
 """Rows of one page."""
 
@@ -60,7 +60,7 @@ class Placed(NamedTuple):
 
 
 class AskKey(NamedTuple):
-    """Names an ask: its id is unique in the process that asked."""
+    """Identifies an ask: its id is unique in the process that asked."""
 
     host: str
     ask: str
@@ -75,7 +75,7 @@ class Arrival(NamedTuple):
 
 
 class SpentKey(NamedTuple):
-    """Names a sum."""
+    """Identifies a sum."""
 
     day: str
     """In UTC: ``"2026-11-21"``."""
@@ -84,26 +84,26 @@ class SpentKey(NamedTuple):
 
 
 class AskRow(msgspec.Struct, kw_only=True):
-    """One ask. Not frozen, because it grows while records are added to it."""
+    """One ask. Not frozen, because records are added to it."""
 
     seq: int
-    """The number of its first record: what it is called for good."""
+    """The number of its first record, which identifies it."""
     host: str
     ask: str
     at: float
-    """Seconds since the epoch, of the first record."""
+    """Time of the first record, in seconds since the epoch."""
     identity: str
     method: str
     server: str = ""
-    """Where the server is found, for display; empty in records of before that was kept."""
+    """The server's target, for display; empty in records of releases that did not keep it."""
     tool: str = ""
     words: str = ""
-    """The beginning of what was asked; only where content is kept."""
+    """The beginning of what was asked; only if content is kept."""
     decision: str = ""
-    """``"approve"``, ``"deny:server"``, ``"grant"``, ``"policy"`` where nobody was asked, ..."""
+    """``"approve"``, ``"deny:server"``, ``"grant"``, ``"policy"`` if nobody was asked, ..."""
     by: str = ""
     reason: str = ""
-    """What the person gave as the reason."""
+    """The reason that the person gave."""
     ending: Ending = "open"
     outcome: str = ""
     model: str = ""
@@ -113,11 +113,11 @@ class AskRow(msgspec.Struct, kw_only=True):
     trail: list[int] = []
     """The numbers of its records."""
     quoted: str = ""
-    """The beginnings of what was asked and answered, in lower case, to be searched; only where content is kept."""
+    """The beginnings of what was asked and answered, in lower case, for searching; only if content is kept."""
 
     @property
     def arrival(self) -> Arrival | None:
-        """What became of the answer; ``None`` where there was none, or nobody has said."""
+        """What became of the answer; ``None`` if there was none, or it is not known."""
         if self.ending == "answered" and self.outcome == "handed-over":
             return Arrival("handed-over")
         word, _, why = self.outcome.partition(":")
@@ -125,13 +125,13 @@ class AskRow(msgspec.Struct, kw_only=True):
 
     @property
     def facts(self) -> str:
-        """What is searched beside what was said, in lower case and on one line."""
+        """Text that is searched in addition to the content, in lower case and on one line."""
         known = (self.server, self.tool, self.identity, self.method, self.decision, self.by, self.reason, self.ending)
         return " ".join(" ".join([*known, self.outcome, self.model, self.ask]).lower().split())
 
 
 class SpentRow(msgspec.Struct, kw_only=True):
-    """What was spent in one day, by one server, on one model."""
+    """What was spent on one day, by one server, on one model."""
 
     day: str
     identity: str
@@ -144,17 +144,17 @@ class SpentRow(msgspec.Struct, kw_only=True):
 
 
 class Sought(msgspec.Struct, frozen=True, kw_only=True):
-    """Which asks are looked for; what is ``None`` or empty excludes nothing."""
+    """Filters for asks; ``None`` or empty excludes nothing."""
 
     words: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Each in lower case, with the identities of the servers whose name has it: all of them must be found."""
+    """Words in lower case, each with the identities of servers whose name contains it; all of them must be found."""
     identity: str | None = None
     method: str | None = None
     ending: Ending | None = None
     since: float | None = None
     until: float | None = None
     before: int | None = None
-    """Only those whose ``seq`` is below: the next page."""
+    """Only asks with a lower ``seq``: the next page."""
     limit: int = _MANY
 
     def __contains__(self, row: AskRow) -> bool:
@@ -175,28 +175,28 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: list[AskRow]
     count: int
-    """How many there are on all pages."""
+    """Number of asks on all pages."""
     behind: int = 0
-    """Records of the audit that were not gathered yet."""
+    """Number of audit records that were not gathered yet."""
 
 
 def placed(entries: Iterable[Entry]) -> list[Placed]:
-    """Read the records of a chain; one that cannot be read is left out."""
+    """Decode the records of a chain, leaving out any that cannot be decoded."""
     found: list[Placed] = []
     for entry in entries:
-        # ``verify`` names it. One bad record must not hide the others.
+        # ``verify`` reports it. One bad record must not hide the others.
         with suppress(msgspec.DecodeError):
             found.append(Placed(entry.seq, entry.record))
     return found
 
 
 def ask_of(record: Record) -> AskKey:
-    """Name the ask that a record is of."""
+    """Return the ask that a record belongs to."""
     return AskKey(record.host, record.ask)
 
 
 def sum_of(record: Record) -> SpentKey | None:
-    """Name the sum that a record adds to; ``None`` if it is of nothing that was spent."""
+    """Return the sum that a record adds to; ``None`` if it records no spending."""
     if record.step not in ("settled", "recovered") or record.input_tokens is None:
         return None
     day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
@@ -206,7 +206,7 @@ def sum_of(record: Record) -> SpentKey | None:
 def gather(
     asks: MutableMapping[AskKey, AskRow], spent: MutableMapping[SpentKey, SpentRow], records: Iterable[Placed]
 ) -> None:
-    """Add records to what was gathered of those before them."""
+    """Add records to the rows gathered from earlier ones."""
     for seq, record in records:
         key = ask_of(record)
         row = asks.get(key)
@@ -230,7 +230,7 @@ def _add(row: AskRow, record: Record) -> None:
     row.server = row.server or record.server or ""
     row.tool = row.tool or record.tool or ""
     if record.step != "recovered":
-        # There it is the process that put things in order.
+        # There ``host`` is the process that recovered the ask.
         row.by = record.by or row.by
     row.model = record.model or row.model
     row.reason = record.reason or row.reason
@@ -248,7 +248,7 @@ def _add(row: AskRow, record: Record) -> None:
 
 
 def spend(spent: MutableMapping[SpentKey, SpentRow], record: Record, row: AskRow | None = None) -> None:
-    """Add what a record says was spent, if it does, to its sum and to its ask."""
+    """Add the spending in a record, if there is any, to its sum and its ask."""
     key = sum_of(record)
     if key is None:
         return
@@ -280,7 +280,7 @@ class _Message(msgspec.Struct):
 
 
 class _Asked(msgspec.Struct):
-    """As much of a request, a form or a call of a tool as is quoted; the rest is not even decoded."""
+    """The parts of a request, a form or a tool call that are quoted; the rest is not decoded."""
 
     messages: Sequence[_Message] = ()
     message: str = ""
@@ -297,10 +297,10 @@ def _quote(row: AskRow, record: Record, content: str) -> None:
             text = _decode_answer(content).text
         else:
             asked = _decode_asked(content)
-            # A conversation grows at its end: that is what was asked now.
+            # A conversation grows at its end, so the last message is what was asked now.
             text = asked.messages[-1].text if asked.messages else asked.message or bytes(asked.arguments).decode()
             row.words = text[:_WORDS]
     except msgspec.MsgspecError:
-        # What a form was filled in with, for one: it is shown with the record.
+        # For example the values of a form, which are shown with the record.
         return
     row.quoted = f"{row.quoted}\n{text[:_TEXT].lower()}"[: 2 * _TEXT]

@@ -1,4 +1,4 @@
-"""The audit in a database, within the transactions of others."""
+"""The audit in a database, within transactions of the caller."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def head(connection: Connection) -> Head:
 
 
 def append(connection: Connection, end: Head, records: Iterable[Record]) -> None:
-    """Add records to the chain, whose end was got by ``lock``."""
+    """Add records to the chain, whose end was returned by ``lock``."""
     added, end = extend(end, records)
     if not added:
         return
@@ -48,6 +48,6 @@ def append(connection: Connection, end: Head, records: Iterable[Record]) -> None
 
 
 def entries(connection: Connection, after: int, limit: int) -> list[Entry]:
-    """Return the records after a number."""
+    """Return the records with a higher number."""
     rows = connection.execute(_PAGE, {"after": after, "most": limit})
     return [Entry(seq=row.seq, body=row.body, hash=row.hash) for row in rows]

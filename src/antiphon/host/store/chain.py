@@ -1,7 +1,7 @@
-"""Records that cannot be changed unseen: each carries the hash of the one before it.
+"""A chain of records in which changes can be detected: each record carries the hash of the one before.
 
-Pure. Owns what a record is, its canonical form, its hash, and the proof that a chain is whole. Where records are kept
-is ``store``; what they are used for is ``log``.
+Pure. Owns what a record is, its canonical form, its hash, and the verification of a chain. ``store`` keeps records,
+``audit.log`` makes them.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``"sampling/createMessage"`` or ``"elicitation/create"``."""
     step: Step
     outcome: str = ""
-    """One word: the policy's effect, the kind of a decision, the reason of a refusal, the place of what is invalid."""
+    """One word: the policy's effect, the kind of a decision, the reason of a refusal, the place of an error."""
     digest: str | None = None
     """SHA-256 of what was received, shown, sent or answered at this step."""
     host: str = ""
-    """The process that asked; ids of asks and calls are its own."""
+    """The process that asked; ids of asks and calls are unique only within it."""
     call: str | None = None
     server: str | None = None
-    """The command line or address, masked, for display; with the first record of an ask."""
+    """The command line or URL, masked, for display; in the first record of an ask."""
     tool: str | None = None
-    """What was called that the ask belongs to; with the first record of an ask."""
+    """The tool or prompt of the call that the ask belongs to; in the first record of an ask."""
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -82,15 +82,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
     """Who decided."""
     reason: str | None = None
-    """Why a person refused, in the person's words; secrets are masked."""
+    """Why a person refused, in the person's words, with secrets masked."""
     told: bool | None = None
-    """Whether the server was told that reason; ``False`` where it was to be, and the message has no room for it."""
+    """Whether the server was told that reason; ``False`` if the person wanted it but the message has no room for it."""
     content: str | None = None
-    """What the digest is of, as JSON; only where content was asked for."""
+    """The data of the digest, as JSON; only if content is kept."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A record in its place: ``body`` is the canonical JSON that ``hash`` is of."""
+    """A record in its place: ``hash`` is that of ``body``, which is canonical JSON."""
 
     seq: int
     body: str
@@ -98,12 +98,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def record(self) -> Record:
-        """What the body says."""
+        """The record, decoded."""
         return msgspec.json.decode(self.body, type=_Linked).record
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a chain: how many records, and the hash of the last."""
+    """The end of a chain: the number of records, and the hash of the last one."""
 
     seq: int = 0
     hash: str = GENESIS
@@ -117,7 +117,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Noted = Mapping[int, frozenset[str]]
-"""Ends of a chain that were noted elsewhere: the hashes by the number of the record."""
+"""Known ends of a chain, noted elsewhere: hashes by the number of the record."""
 
 
 class _Linked(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,11 +137,11 @@ def extend(head: Head, records: Iterable[Record]) -> tuple[list[Entry], Head]:
 
 
 def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
-    """Check that the entries follow ``start`` without a gap. Returns the end reached, and the first fault.
+    """Verify that the entries follow ``start`` without a gap. Returns the end reached, and the first fault.
 
-    Any changed byte, any record left out, put in or moved is a fault. Whoever can write the whole store can compute a
-    new chain, and whoever cuts off its end can lower the end that is kept beside it: against both helps only a hash
-    noted elsewhere.
+    Any byte that was changed, and any record that was removed, inserted or moved, is a fault. Someone who can write the
+    whole store can still compute a new chain, or cut off the end and adjust the stored end; only a hash that was noted
+    elsewhere reveals that.
     """
     for entry in entries:
         fault = _fault(entry, start)
@@ -152,7 +152,7 @@ def verify(entries: Sequence[Entry], start: Head) -> tuple[Head, Fault | None]:
 
 
 def noted_heads(heads: Iterable[Head]) -> Noted:
-    """Sort ends that were noted; one of an empty chain says nothing."""
+    """Group known ends by number; that of an empty chain is left out."""
     noted: dict[int, set[str]] = {}
     for head in heads:
         if head.seq:
@@ -161,7 +161,7 @@ def noted_heads(heads: Iterable[Head]) -> Noted:
 
 
 def other_than(noted: Noted, entries: Iterable[Entry]) -> Fault | None:
-    """Compare entries with what was noted of them. Returns the first that is another."""
+    """Compare entries with the known ends. Returns the first one that differs."""
     for entry in entries if noted else ():
         if noted.get(entry.seq, {entry.hash}) != {entry.hash}:
             return Fault(seq=entry.seq, problem="it is not the record that was noted: the chain is another")

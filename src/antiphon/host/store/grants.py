@@ -1,4 +1,4 @@
-"""Grants, and blocked servers, in a database, within the transactions of others."""
+"""Grants and blocked servers in a database, within transactions of the caller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _USE = update(grants).where(grants.c.id == bindparam("grant"), _valid()).values(
 
 
 def add(connection: Connection, row: GrantRow) -> None:
-    """Remember a grant; the same one twice is one."""
+    """Store a grant; adding the same one again restarts its count."""
     revoke(connection, row.id)
     connection.execute(grants.insert(), msgspec.structs.asdict(row))
 
@@ -42,13 +42,13 @@ def use(connection: Connection, id: str, now: float) -> bool:
 
 
 def revoke(connection: Connection, id: str) -> bool:
-    """Forget a grant. Returns whether there was one."""
+    """Delete a grant. Returns whether there was one."""
     return connection.execute(delete(grants).where(grants.c.id == id)).rowcount == 1
 
 
 def block(connection: Connection, row: BlockRow) -> None:
-    """Block a server, unless it is; a block of this one alone becomes one of those alike."""
-    # Another one alike may be blocked: then this row is still needed when that block is lifted.
+    """Block a server; a block of this server alone can become one that covers similar servers."""
+    # A similar server may be blocked already; this row is then still needed when that block is lifted.
     same = blocks.c.identity == row.identity
     if not connection.execute(select(blocks.c.identity).where(same)).first():
         connection.execute(blocks.insert(), msgspec.structs.asdict(row))
@@ -57,7 +57,7 @@ def block(connection: Connection, row: BlockRow) -> None:
 
 
 def unblock(connection: Connection, identity: str) -> bool:
-    """Let a server ask again. Returns whether it was blocked."""
+    """Unblock a server. Returns whether it was blocked."""
     return connection.execute(delete(blocks).where(blocks.c.identity == identity)).rowcount == 1
 
 

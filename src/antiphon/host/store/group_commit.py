@@ -1,8 +1,8 @@
-"""Changes that are waited for at the same time, made in one transaction.
+"""Concurrent changes, made in one transaction.
 
-A transaction of SQLite costs far more than what is done in it. While one is under way the next changes gather, and all
-of them go together: each still happens whole or not at all, in the order they came. Owns that order, and what happens
-where one of them is refused; what a change is, and how it is made, is the store's.
+A transaction of SQLite costs far more than the changes in it. While one runs the next changes are collected, and then
+made together: each of them still happens completely or not at all, in order of arrival. Owns this order, and what
+happens if one of them is refused.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ C = TypeVar("C")
 
 
 class _Waiting(NamedTuple, Generic[C]):
-    """A change, and who waits for it."""
+    """A change, and the future of its caller."""
 
     change: C
     done: asyncio.Future[None]
 
 
 MAX_GROUP = 64
-"""Changes in one transaction: beyond that little is won, and other processes wait for it."""
+"""Most changes in one transaction: more would gain little, and other processes wait for it."""
 
 
 class Grouped(Generic[C]):
-    """Gathers changes. ``make`` makes some in one transaction: all of them, or none and it raises."""
+    """Groups changes. ``make`` makes several in one transaction: all of them, or none and it raises."""
 
     def __init__(self, make: Callable[[Sequence[C]], Awaitable[None]], refused: type[Exception]) -> None:
-        """Take what makes changes. ``refused``: raised where one of several is not allowed; each is then made alone."""
+        """Take the function that makes changes.
+
+        ``refused`` is raised if one is not allowed; each is then made by itself.
+        """
         self._make = make
         self._refused = refused
         self._waiting: list[_Waiting[C]] = []
@@ -41,7 +44,7 @@ class Grouped(Generic[C]):
         self._making: asyncio.Future[None] | None = None
 
     async def add(self, change: C) -> None:
-        """Make a change, with whatever others there are. Whoever stops waiting does not undo it.
+        """Make a change, together with any others. Cancelling the wait does not undo it.
 
         Raises:
             Whatever making it raises.
@@ -53,12 +56,12 @@ class Grouped(Generic[C]):
         await done
 
     async def finish(self) -> None:
-        """Wait until all changes are made that were added so far."""
+        """Wait until all changes added so far are made."""
         while self._making is not None:
             await asyncio.wait([self._making])
 
     def _begin(self) -> None:
-        """Begin with the next ones. The first that comes waits for nobody: the others gather behind it."""
+        """Start with the next changes. The first one does not wait; others are collected behind it."""
         if self._alone:
             group = [self._alone.popleft()]
         else:
@@ -66,7 +69,8 @@ class Grouped(Generic[C]):
         try:
             making = asyncio.ensure_future(self._make([one.change for one in group]))
         except Exception as error:
-            # It could not even be begun. Told as if it had been, so that whoever is next has a try of their own.
+            # The transaction could not start. Handled like a failed one, so that the next change makes an
+            # attempt of its own.
             making = asyncio.get_running_loop().create_future()
             making.set_exception(error)
         self._making = making
@@ -75,7 +79,7 @@ class Grouped(Generic[C]):
     def _made(self, group: list[_Waiting[C]], making: asyncio.Future[None]) -> None:
         error = asyncio.CancelledError() if making.cancelled() else making.exception()
         if len(group) > 1 and isinstance(error, self._refused):
-            # Nothing happened: whose fault it was shows when each is made by itself.
+            # Nothing was changed: making each by itself shows which one is refused.
             self._alone.extend(group)
         else:
             for one in group:

@@ -1,7 +1,7 @@
-"""What was gathered of the audit, in a database, within the transactions of others.
+"""What was gathered from the audit, in a database, within transactions of the caller.
 
-Nobody writes it while requests are under way: it is made of the audit when somebody looks, a piece at a time, whichever
-process wrote the records.
+Requests do not write it: it is computed from the audit when somebody looks, in pieces, whichever process wrote the
+records.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _ADD_ASK = Prepared(asks.insert())
 _ADD_SUM = Prepared(spent.insert())
 _SUM = tuple_(spent.c.day, spent.c.identity, spent.c.model)
 _MANY = 400
-"""Values in one condition: SQLite takes 999 in its oldest versions."""
+"""Most values in one condition: the oldest versions of SQLite allow 999."""
 
 
 def gather_more(connection: Connection, limit: int) -> int:
-    """Add so many more records of the audit to what was gathered. Returns how many are left."""
+    """Add more records of the audit to what was gathered. Returns how many are left."""
     at = connection.execute(_AT.with_for_update()).scalar_one()
     entries = trail.entries(connection, at, limit)
     if not entries:
@@ -76,13 +76,13 @@ def find(connection: Connection, sought: Sought) -> Found:
 
 
 def one(connection: Connection, seq: int) -> AskRow | None:
-    """Return the ask that has this record as its first."""
+    """Return the ask with this record as its first."""
     body = connection.execute(select(asks.c.body).where(asks.c.seq == seq)).scalar_one_or_none()
     return None if body is None else _row(body)
 
 
 def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
-    """Return these records, in their order."""
+    """Return these records, in order."""
     found: list[Entry] = []
     for some in _some(seqs):
         chosen = select(audit.c.seq, audit.c.body, audit.c.hash).where(audit.c.seq.in_(some)).order_by(audit.c.seq)
@@ -91,13 +91,13 @@ def entries_at(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
 
 
 def spending(connection: Connection) -> tuple[list[SpentRow], int]:
-    """Return what was spent, and the last record that this is made of."""
+    """Return what was spent, and the number of the last record that is counted in."""
     bodies = connection.scalars(select(spent.c.body)).all()
     return [msgspec.json.decode(body, type=SpentRow) for body in bodies], connection.execute(_AT).scalar_one()
 
 
 def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, AskRow]:
-    """Return the rows that there are already of the asks that these records are of."""
+    """Return the existing rows of the asks that these records belong to."""
     rows: dict[AskKey, AskRow] = {}
     for some in _some({ask_of(record) for _, record in records}):
         chosen = select(asks.c.body, asks.c.found).where(tuple_(asks.c.host, asks.c.ask).in_(some))
@@ -109,7 +109,7 @@ def _asks_of(connection: Connection, records: Iterable[Placed]) -> dict[AskKey, 
 
 
 def _sums_of(connection: Connection, records: Iterable[Placed]) -> dict[SpentKey, SpentRow]:
-    """Return the sums that there are already of those that these records add to."""
+    """Return the existing sums that these records add to."""
     keys = {key for _, record in records if (key := sum_of(record)) is not None}
     sums: dict[SpentKey, SpentRow] = {}
     for some in _some(keys):
@@ -152,7 +152,7 @@ def _values(row: AskRow) -> dict[str, Any]:
         "method": row.method,
         "ending": row.ending,
         "found": f"{row.facts}\n{row.quoted}",
-        # What is quoted is in ``found`` already.
+        # The quoted text is in ``found`` already.
         "body": msgspec.json.encode(msgspec.structs.replace(row, quoted="")).decode(),
     }
 

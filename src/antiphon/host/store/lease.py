@@ -1,7 +1,7 @@
-"""Which of the other processes have been silent for a whole lease, by the clock of the one that looks.
+"""Which other processes have been silent for a whole lease, by the clock of the observer.
 
-Each process moves its mark in the store every few seconds. Owns the judgement of a mark that no longer moves. What time
-the mark itself names counts for nothing: the clock of its process may be ahead, behind, or set meanwhile.
+Each process changes its mark in the store every few seconds. Owns the decision about a mark that no longer changes. The
+time in a mark is not used, because the clocks of processes may differ or be set.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import msgspec
 __all__ = ["BEATS", "LEASE", "Watch"]
 
 LEASE = 20.0
-"""Seconds of silence after which a process counts as killed: far longer than a pause of a healthy event loop."""
+"""Seconds of silence after which a process counts as killed: far longer than any pause of a healthy event loop."""
 BEATS = 4
-"""Signs of life within one lease: three may fail."""
+"""Changes of the mark within one lease, of which three may fail."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """A mark, and for how long it has not moved."""
+    """A mark, and for how long it has not changed."""
 
     mark: float
     silent: float = 0.0
 
 
 class Watch:
-    """What one process has seen of the marks of the others. It must look ``BEATS`` times a lease to see one end."""
+    """What one process has seen of the marks of the others. Call it ``BEATS`` times per lease."""
 
     def __init__(self, lease: float) -> None:
         """``lease`` is in seconds."""
@@ -35,10 +35,10 @@ class Watch:
         self._looked: float | None = None
 
     def silent(self, marks: Mapping[str, float], now: float) -> frozenset[str]:
-        """Look at the marks, and name those that have not moved for a lease.
+        """Return the processes whose marks have not changed for a lease.
 
-        ``now`` is in seconds of a clock that is never set. Between two looks no more than a beat is counted: while this
-        process stood still itself, others may have stood still with it.
+        ``now`` is in seconds of a clock that is never set. Between two calls at most one beat is counted, because while
+        this process was suspended, the others may have been too.
         """
         passed = 0.0 if self._looked is None else min(now - self._looked, self._lease / BEATS)
         self._looked = now

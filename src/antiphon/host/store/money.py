@@ -1,6 +1,6 @@
-"""Accounts and reservations in a database, within the transactions of others.
+"""Accounts and reservations in a database, within transactions of the caller.
 
-A reservation is one conditional update for each account: two processes at once can never overspend together.
+A reservation is one conditional update per account, so that concurrent processes never overspend together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _is(name: str) -> ColumnElement[bool]:
     return or_(blocks.c.identity == bindparam(name, type_=Text()), blocks.c.coarse == bindparam(name, type_=Text()))
 
 
-# Not if the server is blocked: with the reservation, so that no request needs a look of its own.
+# Fails if the server is blocked; checked here so that requests need no query of their own.
 _KEEP = Prepared(
     insert(holds).from_select(
         list(holds.c),
@@ -60,7 +60,7 @@ _DROP_SWEPT = Prepared(
 
 
 class Refused(Exception):
-    """A change is not allowed, and the transaction is undone; the text is the key of what does not allow it."""
+    """A change is not allowed, and the transaction is rolled back; the text is the key of what prevents it."""
 
 
 def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
@@ -88,7 +88,7 @@ def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
         "new_money": hold.amount.money,
         "new_tokens": hold.amount.tokens,
         "new_sent": hold.sent,
-        # A server has one or two coarser identities, or none.
+        # A server has at most two coarser identities.
         "alike": hold.coarser[0] if hold.coarser else hold.identity,
         "former": hold.coarser[-1] if hold.coarser else hold.identity,
     }
@@ -97,17 +97,17 @@ def take(connection: Connection, hold: Hold, *, host: str, now: float) -> None:
 
 
 def send(connection: Connection, id: str) -> None:
-    """Say that the provider is now called for a reservation.
+    """Record that the provider is now called for a reservation.
 
     Raises:
-        Refused: it is not there any more (``"hold"``): another process took this one for dead, and gave it back.
+        Refused: it does not exist any more (``"hold"``): another process took this one for dead, and released it.
     """
     if _SEND.count(connection, {"hold": id}) != 1:
         raise Refused("hold")
 
 
 def settle(connection: Connection, id: str, amount: Amount) -> bool:
-    """Turn a reservation into what was spent. Returns whether it was still there."""
+    """Convert a reservation to spending. Returns whether it still existed."""
     found = _DROP.rows(connection, {"hold": id})
     if not found:
         return False
@@ -119,8 +119,8 @@ def settle(connection: Connection, id: str, amount: Amount) -> bool:
 def sweep(connection: Connection, hold: HoldRow, now: float) -> Amount:
     """Settle the reservation of another process that is silent. Returns what was charged.
 
-    That is all of it if it was sent, or nothing. It is remembered: if the other was only slow, its own settlement is
-    still to come.
+    If the request was sent that is all of it, else nothing. The amount is kept, because a process that was only slow
+    will still settle it.
     """
     charged = hold.amount if hold.sent else Amount()
     settle(connection, hold.id, charged)
@@ -130,9 +130,9 @@ def sweep(connection: Connection, hold: HoldRow, now: float) -> Amount:
 
 
 def settle_late(connection: Connection, id: str, amount: Amount) -> Amount | None:
-    """Charge what a sweep charged less than a request really cost.
+    """Charge the difference between what a sweep charged and the actual cost.
 
-    Returns how much that was, or ``None`` where there was no sweep: the process has settled it itself.
+    Returns the difference, or ``None`` if there was no sweep, because the process has settled it itself.
     """
     found = _DROP_SWEPT.rows(connection, {"hold": id})
     if not found:
@@ -144,7 +144,7 @@ def settle_late(connection: Connection, id: str, amount: Amount) -> Amount | Non
 
 
 def balances(connection: Connection, prefix: str) -> list[Balance]:
-    """Return the accounts whose key starts so."""
+    """Return the accounts whose key starts with ``prefix``."""
     chosen = select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
     return [_balance(row) for row in connection.execute(chosen)]
 
@@ -168,7 +168,7 @@ def find_holds(connection: Connection) -> list[HoldRow]:
 
 
 def _shift(connection: Connection, keys: Sequence[str], held: Amount, spent: Amount) -> None:
-    """Take from what accounts hold, and add to what they have spent."""
+    """Move amounts from what accounts hold to what they have spent."""
     if keys:
         move = {"was_money": held.money, "was_tokens": held.tokens, "is_money": spent.money, "is_tokens": spent.tokens}
         _move(len(keys)).count(connection, move | _keyed(keys))
@@ -242,11 +242,11 @@ def _fits(account: Account, amount: Amount) -> bool:
 
 @cache
 def _take(dialect: str, count: int) -> Prepared:
-    """Make the conditional update of so many accounts: each row is inserted, or else updated if the sum is allowed.
+    """Make the conditional update of some accounts: each row is inserted, or updated if the sum is allowed.
 
-    Returns the keys of those that were. Both databases know it, but each under a construct of its own.
+    Returns the keys of those that were. Both databases support this, in different dialects of SQLAlchemy.
     """
-    # Imported here: a dialect takes a while to load, and one of the two is never needed.
+    # Imported here, because a dialect takes long to load, and only one of the two is needed.
     if dialect == "sqlite":
         from sqlalchemy.dialects import sqlite
 
@@ -273,7 +273,7 @@ def _columns() -> list[Column[Any]]:
 
 
 def _wanted(count: int) -> SelectBase:
-    """Make the rows out of parameters. One statement for all: several would take several times as long."""
+    """Make rows from parameters. One statement for all is several times as fast as one for each."""
     integer, moment = BigInteger(), accounts.c.changed.type
     return union_all(
         *(

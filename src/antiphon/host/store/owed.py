@@ -1,7 +1,7 @@
-"""What a store must still be told, because it could not be reached when it was to be.
+"""Work for a store that could not be reached, to be done later.
 
-A settlement that fails for a lost connection would keep its reservation as long as the process lives, and a question
-whose closing fails would be shown to people though nobody waits for it. Owns that such work is done later, and once.
+Otherwise a failed settlement would keep its reservation as long as the process lives, and a question whose closing
+failed would be shown to people although nobody waits for it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["MAX_OWED", "Owed"]
 Work = Callable[[Connection], None]
 
 MAX_OWED = 1_000
-"""Pieces of work that are remembered; beyond, what came first is given up. It is put in order when the process ends."""
+"""Most pieces of work that are kept; beyond that the oldest is dropped, and recovered when the process has ended."""
 
 _log = logging.getLogger("antiphon.host")
 
 
 class Owed:
-    """Work to be done when the store can be reached again. ``run`` does some in a transaction."""
+    """Work to do when the store can be reached again. ``run`` does some work in a transaction."""
 
     def __init__(self, run: Callable[[Work], Awaitable[None]]) -> None:
         self._run = run
@@ -32,17 +32,17 @@ class Owed:
         return len(self._works)
 
     def add(self, key: str, work: Work) -> None:
-        """Remember work; the same key twice is one. It must do no harm if it turns out to have happened already."""
+        """Add work; the same key twice is one. It must be harmless if it has happened already."""
         self._works[key] = work
         if len(self._works) > MAX_OWED:
             del self._works[next(iter(self._works))]
             _log.error("more than %d changes could not be saved; what they held counts as spent", MAX_OWED)
 
     async def pay(self) -> None:
-        """Do what is remembered, each in a transaction of its own.
+        """Do the work, each piece in a transaction of its own.
 
         Raises:
-            Whatever the store raises; the rest is still remembered then.
+            Whatever the store raises; the remaining work is then kept.
         """
         for key, work in list(self._works.items()):
             await self._run(work)

@@ -1,4 +1,4 @@
-"""Review pages and the browsers that were let in to them, in a database, within the transactions of others."""
+"""Review pages and the browsers with access to them in a database, within transactions of the caller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kept(connection: Connection) -> list[PageRow]:
 
 
 def keep(connection: Connection, row: PageRow, most: int) -> None:
-    """Remember a page, and forget the oldest beyond ``most`` with their browsers."""
+    """Store a page, and delete the oldest beyond ``most`` with their browsers."""
     _forget(connection, row.name, browsers_too=False)
     connection.execute(pages.insert(), msgspec.structs.asdict(row))
     for old in kept(connection)[most:]:
@@ -27,13 +27,13 @@ def keep(connection: Connection, row: PageRow, most: int) -> None:
 
 
 def browsers_of(connection: Connection, page: str) -> list[BrowserRow]:
-    """Return the browsers of a page, in the order in which they came."""
+    """Return the browsers of a page, in the order of arrival."""
     chosen = select(browsers).where(browsers.c.page == page).order_by(browsers.c.number)
     return [BrowserRow(**dict(row)) for row in connection.execute(chosen).mappings()]
 
 
 def keep_browser(connection: Connection, row: BrowserRow, most: int) -> None:
-    """Remember a browser, and forget the oldest of its page beyond ``most``."""
+    """Store a browser, and delete the oldest of its page beyond ``most``."""
     connection.execute(browsers.insert(), msgspec.structs.asdict(row))
     for old in browsers_of(connection, row.page)[:-most]:
         connection.execute(delete(browsers).where(browsers.c.digest == old.digest))

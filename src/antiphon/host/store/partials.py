@@ -1,4 +1,4 @@
-"""Answers that are not whole yet, and who looks at them, in a database, within the transactions of others."""
+"""Unfinished answers and those who watch them in a database, within transactions of the caller."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _KEPT = select(partials).order_by(partials.c.began, partials.c.id)
 
 
 def watch(connection: Connection, host: str, until: float) -> None:
-    """Say until when somebody looks at what a process shows."""
+    """Record until when somebody watches what a process shows."""
     connection.execute(update(hosts).where(hosts.c.id == host).values(watches=until))
 
 
 def watched(connection: Connection, now: float) -> bool:
-    """Tell whether anybody looks."""
+    """Tell whether anybody watches."""
     return connection.execute(select(hosts.c.id).where(hosts.c.watches > now).limit(1)).first() is not None
 
 
 def keep(connection: Connection, row: PartialRow) -> None:
-    """Keep what has come of an answer. Those who look are told of the first of it; then they look by themselves."""
+    """Store what has arrived of an answer. The first part counts as a change; after that, viewers poll."""
     again = update(partials).where(partials.c.id == row.id).values(msgspec.structs.asdict(row))
     if connection.execute(again).rowcount != 1:
         connection.execute(partials.insert(), msgspec.structs.asdict(row))
@@ -33,15 +33,15 @@ def keep(connection: Connection, row: PartialRow) -> None:
 
 
 def drop(connection: Connection, id: str) -> None:
-    """Forget what has come of an answer."""
+    """Delete what has arrived of an answer."""
     connection.execute(delete(partials).where(partials.c.id == id))
 
 
 def kept(connection: Connection) -> list[PartialRow]:
-    """Return what has come of answers, the first one first."""
+    """Return what has arrived of answers, in the order they began."""
     return [PartialRow(**dict(row)) for row in connection.execute(_KEPT).mappings()]
 
 
 def sweep(connection: Connection) -> None:
-    """Forget what came for processes that are gone."""
+    """Delete what arrived for processes that are gone."""
     connection.execute(delete(partials).where(partials.c.host.not_in(select(hosts.c.id))))

@@ -1,9 +1,9 @@
-"""What a killed process leaves behind, and how it is put in order by the next one.
+"""What a killed process leaves behind, and how the next one recovers it.
 
-A process says every few seconds that it is there. One that has been silent for longer than its lease is taken for gone,
-and so is one of this machine that does not run any more; one of this machine that runs is not, however silent it is.
-What it had reserved and not sent is given back; what it had sent counts as spent, because nobody knows. What it had
-asked a person is asked again. Whoever was only slow finds that out when it wants to send: see ``money.send``.
+A process signals every few seconds that it is alive. One that has been silent for longer than its lease counts as gone,
+and so does one of this machine that does not run any more; one of this machine that runs does not, however silent. Its
+unsent reservations are released; what was sent counts as spent, because the cost is unknown. Its questions are asked
+again. A process that was only slow finds out when it wants to send: see ``money.send``.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ __all__ = ["beat", "leave", "recover"]
 _OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
 _SAMPLING = "sampling/createMessage"
 _CALL_KEPT = 24 * 3600.0
-"""Seconds that the account of a call is kept after its last reservation: as long as a call may be taken up again."""
+"""Seconds that the account of a call is kept after its last reservation: as long as a call may be continued."""
 _SWEPT_KEPT = 24 * 3600.0
-"""Seconds that a settlement of a slow process is waited for: longer than a machine is suspended over night."""
+"""Seconds that the settlement of a slow process is expected: longer than a machine is suspended over night."""
 _REVIEW_KEPT = 90 * 24 * 3600.0
 """Seconds that a review stays in the history."""
 
 
 def beat(connection: Connection, host: str, mark: float) -> None:
-    """Say that this process is there, by a mark that it never had before."""
+    """Record that this process is alive, by a mark that it never had before."""
     if connection.execute(update(hosts).where(hosts.c.id == host).values(seen=mark)).rowcount != 1:
         connection.execute(hosts.insert(), {"id": host, "seen": mark})
 
 
 def leave(connection: Connection, host: str) -> None:
-    """Say that this process goes, so that the next one need not wait for its lease to end."""
+    """Record that this process ends, so that others need not wait for the end of its lease."""
     connection.execute(delete(hosts).where(hosts.c.id == host))
     partials.sweep(connection)
 
@@ -49,9 +49,9 @@ def leave(connection: Connection, host: str) -> None:
 def recover(
     connection: Connection, host: str, now: float, silent: Callable[[Mapping[str, float]], AbstractSet[str]]
 ) -> int:
-    """Put in order what the processes left that are gone. Returns how many things there were.
+    """Recover what ended processes left behind. Returns the number of things recovered.
 
-    ``silent`` says of the marks of the others which have not moved for a lease, see ``lease.Watch``.
+    ``silent`` returns, for the marks of other processes, those that have not changed for a lease; see ``lease.Watch``.
     """
     end = trail.lock(connection)
     others = {row.id: row.seen for row in connection.execute(select(hosts).where(hosts.c.id != host))}
@@ -66,7 +66,7 @@ def recover(
         money.sweep(connection, hold, now)
     trail.append(connection, end, [_record(hold, host, now) for hold in left])
     gone = and_(reviews.c.host.is_not(None), reviews.c.host.not_in(alive), reviews.c.state.in_(OPEN))
-    # What was to be carried out may have been; what may still be undone has not, and is kept.
+    # A decision that was to be carried out may have been; one that can still be undone was not, and is kept.
     again = {"state": "pending", "decision": None, "by": None, "decided": None, "release": None}
     connection.execute(update(reviews).where(gone, reviews.c.state == "decided").values(again))
     orphaned = connection.execute(update(reviews).where(gone).values(host=None)).rowcount
@@ -101,13 +101,13 @@ def _tidy(connection: Connection, now: float) -> None:
     idle = and_(accounts.c.held_money == 0, accounts.c.held_tokens == 0, accounts.c.changed < now - _CALL_KEPT)
     connection.execute(delete(accounts).where(accounts.c.key.startswith("call:"), idle))
     connection.execute(delete(swept).where(swept.c.at < now - _SWEPT_KEPT))
-    # By their names: "not open" would read every review there is, every few seconds.
+    # By name of the state: "not open" would read all reviews, every few seconds.
     over = and_(reviews.c.state.in_(_OVER), reviews.c.created < now - _REVIEW_KEPT)
     connection.execute(delete(reviews).where(over))
     connection.execute(delete(drafts).where(drafts.c.id.not_in(select(reviews.c.id).where(reviews.c.state.in_(OPEN)))))
-    # Grants that ended by themselves.
+    # Grants that are used up.
     used_up = and_(grants.c.max_uses.is_not(None), grants.c.used >= grants.c.max_uses)
     connection.execute(delete(grants).where(or_(used_up, grants.c.until <= now)))
-    # And what was spent of their sums.
+    # And what was spent of their amounts.
     known = select(literal("grant:") + grants.c.id)
     connection.execute(delete(accounts).where(accounts.c.key.startswith("grant:"), idle, accounts.c.key.not_in(known)))

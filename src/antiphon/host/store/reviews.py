@@ -1,4 +1,4 @@
-"""Reviews in a database, within the transactions of others."""
+"""Reviews in a database, within transactions of the caller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VERSION = select(reviews_head.c.version)
 
 
 def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
-    """Keep a question, or take over the open one of a killed process that asks the same."""
+    """Store a question, or take over the open one of a killed process that asks the same."""
     same = and_(reviews.c.fingerprint == row.fingerprint, reviews.c.host.is_(None), reviews.c.state.in_(OPEN))
     left = (
         connection.execute(select(reviews).where(same, _valid(now)).order_by(reviews.c.created).limit(1))
@@ -54,7 +54,7 @@ def put(connection: Connection, row: ReviewRow, now: float) -> ReviewRow:
         "hash": row.hash,
     }
     if left["hash"] != row.hash:
-        # What was decided meanwhile was about something else: another model, another cost.
+        # A decision made meanwhile was about something else: another model, another cost.
         mine |= _UNDECIDED
     connection.execute(update(reviews).where(reviews.c.id == left["id"]).values(mine))
     return msgspec.structs.replace(_review(left), **mine)
@@ -86,7 +86,7 @@ def in_states(
 
 
 def decide(connection: Connection, decisions: Sequence[Decided], now: float) -> str | None:
-    """Keep decisions. Returns the id of the first question that cannot be decided any more: undo everything then."""
+    """Store decisions. Returns the id of the first question that cannot be decided; the caller must then roll back."""
     for decided in decisions:
         pending = and_(reviews.c.id == decided.id, reviews.c.state == "pending")
         undecided = reviews.c.decision.is_(None)
@@ -101,7 +101,7 @@ def decide(connection: Connection, decisions: Sequence[Decided], now: float) -> 
 
 
 def undo(connection: Connection, id: str, now: float) -> bool:
-    """Take back a decision that does not count yet."""
+    """Take back a decision that has not taken effect yet."""
     held = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release > now)
     if connection.execute(update(reviews).where(held).values(_UNDECIDED)).rowcount != 1:
         return False
@@ -110,7 +110,7 @@ def undo(connection: Connection, id: str, now: float) -> bool:
 
 
 def release(connection: Connection, id: str, now: float) -> bool:
-    """Let a decision count whose time has come."""
+    """Let a decision take effect whose time has come."""
     due = and_(reviews.c.id == id, reviews.c.state == "pending", reviews.c.release <= now)
     decided = update(reviews).where(due, reviews.c.decision.is_not(None), _valid(now))
     if connection.execute(decided.values(state="decided")).rowcount != 1:
@@ -120,12 +120,12 @@ def release(connection: Connection, id: str, now: float) -> bool:
 
 
 def withdraw_from(connection: Connection, block: BlockRow, but: Sequence[str], *, keep_item: bool) -> None:
-    """Withdraw all that waits from a server that is blocked now and those alike, but what was decided with it."""
+    """Withdraw all that waits from a blocked server and similar ones, except what was decided together with it."""
     ended = _ended("withdrawn", keep_item=keep_item).values(outcome=BLOCKED)
     waiting = and_(reviews.c.state.in_(OPEN), reviews.c.id.not_in(but))
     connection.execute(ended.where(waiting, reviews.c.identity == block.identity))
     if block.coarse is not None:
-        # Whose item has the words somewhere may only quote them: its own origin decides.
+        # An item may contain the text as a quotation: only its own origin decides.
         quoting = select(reviews.c.id, reviews.c.item).where(waiting, reviews.c.item.contains(block.coarse))
         alike = [row.id for row in connection.execute(quoting) if block.covers(identities_in(row.item))]
         for id in alike:
@@ -134,13 +134,13 @@ def withdraw_from(connection: Connection, block: BlockRow, but: Sequence[str], *
 
 
 def end(connection: Connection, ended: Ended) -> None:
-    """Note what became of a decision."""
+    """Record what became of a decision."""
     connection.execute(update(reviews).where(reviews.c.id.in_(ended.reviews)).values(outcome=ended.outcome))
     changed(connection)
 
 
 def keep_draft(connection: Connection, id: str, body: str | None) -> bool:
-    """Keep, or forget, a draft; nobody who waits is told."""
+    """Store or delete a draft, without notifying those who wait."""
     connection.execute(delete(drafts).where(drafts.c.id == id))
     waits = select(reviews.c.id).where(reviews.c.id == id, reviews.c.state == "pending")
     if body is None or connection.execute(waits).one_or_none() is None:
@@ -155,32 +155,32 @@ def draft(connection: Connection, id: str) -> str | None:
 
 
 def finish(connection: Connection, id: str, *, keep_item: bool) -> bool:
-    """Say that a decision is carried out. Returns whether there was one to carry out."""
+    """Record that a decision is carried out. Returns whether there was one to carry out."""
     carried_out = _ended("done", keep_item=keep_item).where(reviews.c.id == id, reviews.c.state == "decided")
     changed(connection)
     return connection.execute(carried_out).rowcount == 1
 
 
 def close(connection: Connection, id: str, state: Literal["expired", "withdrawn", "done"], *, keep_item: bool) -> None:
-    """End a question that is open."""
+    """End an open question."""
     changed(connection)
     connection.execute(_ended(state, keep_item=keep_item).where(reviews.c.id == id, reviews.c.state.in_(OPEN)))
 
 
 def claim(connection: Connection, id: str, host: str) -> None:
-    """Say that a process waits for an open question that is nobody's."""
+    """Record that a process waits for an open question that no process waits for."""
     left = and_(reviews.c.id == id, reviews.c.host.is_(None), reviews.c.state.in_(OPEN))
     if connection.execute(update(reviews).where(left).values(host=host)).rowcount == 1:
         changed(connection)
 
 
 def changed(connection: Connection) -> None:
-    """Tell those who wait that something has changed."""
+    """Notify those who wait that something has changed."""
     connection.execute(_BUMP)
 
 
 def version(connection: Connection) -> int:
-    """Return how often anything has changed."""
+    """Return the number of changes so far."""
     return connection.execute(_VERSION).scalar_one()
 
 

@@ -1,6 +1,6 @@
-"""The tables of a store. The migrations make the same; a test compares the two.
+"""The tables of a store. The migrations create the same ones; a test compares the two.
 
-Whole numbers are 64 bits wide: nine thousand million dollars in nano-dollars. Moments are seconds since the epoch.
+Integers have 64 bits: nine thousand million dollars in nano-dollars. Times are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ hosts = Table(
     Column("seen", Double, nullable=False),
     Column("watches", Double),
 )
-"""The processes that use the store, when they last said so, and until when somebody looks at what they show."""
+"""The processes that use the store, their last sign of life, and until when somebody watches what they show."""
 
 accounts = Table(
     "accounts",
@@ -70,7 +70,7 @@ accounts = Table(
     Column("cap_tokens", BigInteger),
     Column("changed", Double, nullable=False),
 )
-"""What was spent and what is held; the caps are those of the latest reservation, kept for whoever lists them."""
+"""Amounts spent and held; the caps are those of the latest reservation, kept for lists of accounts."""
 
 holds = Table(
     "holds",
@@ -94,7 +94,8 @@ swept = Table(
     Column("tokens", BigInteger, nullable=False),
     Column("at", Double, nullable=False),
 )
-"""Reservations of silent processes that another has settled, and what it charged: for a settlement that comes late."""
+"""Reservations of silent processes that another one settled, and the amount charged, for a settlement that comes
+late."""
 
 grants = Table(
     "grants",
@@ -149,7 +150,7 @@ drafts = Table(
     Column("id", Text, primary_key=True),
     Column("body", Text, nullable=False),
 )
-"""What somebody has begun to write about a review; gone with the review."""
+"""What somebody has begun to write about a review; deleted with the review."""
 
 reviews_head = Table(
     "reviews_head",
@@ -167,7 +168,7 @@ partials = Table(
     Column("began", Double, nullable=False),
     Column("body", Text, nullable=False),
 )
-"""What has come of answers that are not whole yet."""
+"""What has arrived of unfinished answers."""
 
 pages = Table(
     "pages",
@@ -176,7 +177,7 @@ pages = Table(
     Column("port", Integer, nullable=False),
     Column("used", Double, nullable=False),
 )
-"""Where review pages are served: the same name and port after a restart."""
+"""Where review pages are served, so that name and port are the same after a restart."""
 
 browsers = Table(
     "browsers",
@@ -186,7 +187,7 @@ browsers = Table(
     Column("number", Integer, nullable=False),
     Column("opened", Double, nullable=False),
 )
-"""The browsers that were let in to a page, by the digest of the secret in their cookie."""
+"""The browsers with access to a page, by the digest of the secret in their cookie."""
 
 audit = Table(
     "audit",
@@ -203,7 +204,7 @@ audit_head = Table(
     Column("seq", BigInteger, nullable=False),
     Column("hash", Text, nullable=False),
 )
-"""One row: the end of the chain. Whoever writes anything locks it first, so that there is one writer at a time."""
+"""One row: the end of the chain. Every writer locks it first, so that there is one writer at a time."""
 
 asks = Table(
     "asks",
@@ -221,7 +222,7 @@ asks = Table(
     Index("asks_of_server", "identity", "seq"),
     Index("asks_by_ending", "ending", "seq"),
 )
-"""What became of each ask, made of the audit when somebody looks: ``body`` is its row, ``found`` what is searched."""
+"""What became of each ask, computed from the audit when somebody looks: ``body`` is its row, ``found`` is searched."""
 
 spent = Table(
     "spent",
@@ -231,7 +232,7 @@ spent = Table(
     Column("model", Text, primary_key=True),
     Column("body", Text, nullable=False),
 )
-"""What was spent, made of the audit as well."""
+"""What was spent, also computed from the audit."""
 
 gathered = Table(
     "gathered",
@@ -239,4 +240,4 @@ gathered = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("seq", BigInteger, nullable=False),
 )
-"""One row: the last record that ``asks`` and ``spent`` are made of."""
+"""One row: the last record that is counted in ``asks`` and ``spent``."""

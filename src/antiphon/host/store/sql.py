@@ -1,7 +1,7 @@
 """A store in a database: a SQLite file, or PostgreSQL. It outlives the process, and several processes can share it.
 
-Owns opening it, the lease of this process, and one transaction for each method. What is done in them is in ``money``,
-``reviews``, ``grants``, ``audit`` and ``recovery``.
+Owns opening it, the lease of this process, and one transaction per method. ``money``, ``reviews``, ``grants``,
+``audit`` and ``recovery`` have the work done in them.
 """
 
 from __future__ import annotations
@@ -53,16 +53,18 @@ __all__ = ["SqlStore"]
 T = TypeVar("T")
 
 _MARK = 0.001
-"""By how much a mark moves at least, in seconds: a clock that stands still, or was set back, is still seen to live."""
+"""Least change of a mark, in seconds, so that a process is seen to be alive even if its clock stands still or was set
+back."""
 
 LISTING = 60.0
-"""Seconds for what may be long: to open a store, which may bring its tables up to date, and to read many records."""
+"""Seconds for operations that may take long: opening a store, which may migrate its tables, and reading many
+records."""
 
 _log = logging.getLogger("antiphon.host")
 
 
 class SqlStore:
-    """See ``base.Store``. It opens itself when first used."""
+    """See ``base.Store``. It opens on first use."""
 
     bounded = False
 
@@ -77,9 +79,9 @@ class SqlStore:
     ) -> None:
         """Use a database.
 
-        ``clock`` tells the moments that are kept, ``monotonic`` judges the silence of others; both in seconds.
-        ``lease`` is how many seconds of it make another process count as killed. ``keep_content`` keeps what was
-        reviewed when the review is over.
+        ``clock`` returns the times that are stored, ``monotonic`` measures the silence of other processes; both in
+        seconds. After ``lease`` seconds of silence another process counts as killed. ``keep_content`` keeps what was
+        reviewed after the review is over.
         """
         self.host = process.named()
         self._runner = runner
@@ -274,7 +276,7 @@ class SqlStore:
         return done
 
     async def aclose(self) -> None:
-        """See ``base.Store.aclose``. It waits for the database, but no longer than ``runner.CLOSING`` a step."""
+        """See ``base.Store.aclose``. It waits for the database, but no longer than ``runner.CLOSING`` per step."""
         heart, self._heart = self._heart, None
         if heart is not None:
             heart.cancel()
@@ -284,7 +286,8 @@ class SqlStore:
                 async with asyncio.timeout(CLOSING):
                     await self._left()
             except Exception as error:
-                # Whoever uses the store next finds that this process runs no more, and puts in order what it left.
+                # The next process that uses the store finds that this one does not run any more, and
+                # recovers what it left.
                 _log.warning("the store was not told that this process goes: %s", type(error).__name__)
         await self._runner.aclose()
 
@@ -342,7 +345,7 @@ class SqlStore:
                 _log.error("%s", error)
                 return
             except Exception as error:
-                # The next one may succeed; a lease that ends costs only that others settle what we hold.
+                # The next attempt may succeed. If the lease ends, others only settle what we hold.
                 _log.warning("the store could not be reached: %s", type(error).__name__)
 
     def _make(self, changes: Sequence[Change]) -> Awaitable[None]:
@@ -351,7 +354,7 @@ class SqlStore:
         return making
 
     def _made(self, changes: Sequence[Change], making: asyncio.Future[None]) -> None:
-        """Remember the settlements that could not be saved: what they hold would be held as long as we live."""
+        """Keep the settlements that could not be saved, so that their reservations do not last as long as we live."""
         error = None if making.cancelled() else making.exception()
         if error is None or isinstance(error, money.Refused):
             return
@@ -384,14 +387,14 @@ class SqlStore:
     def _settled(
         self, settling: Settlement, records: Sequence[Record], connection: Connection
     ) -> Sequence[Record] | None:
-        """Settle. Returns the records with what was charged now; ``None`` where this process had settled it already."""
+        """Settle. Returns the records with the amounts charged now; ``None`` if this process had settled it before."""
         if money.settle(connection, settling.id, settling.amount):
             return records
         rest = money.settle_late(connection, settling.id, settling.amount)
         return None if rest is None else late(records, settling, rest)
 
     def _settled_again(self, settling: Settlement, records: Sequence[Record], connection: Connection) -> None:
-        """Settle what could not be saved before; if it could, and only the answer was lost, it is there already."""
+        """Settle what could not be saved before. If only the reply was lost, it is saved already."""
         end = trail.lock(connection)
         trail.append(connection, end, self._settled(settling, records, connection) or ())
 
@@ -418,7 +421,7 @@ class SqlStore:
 
 
 def _readable(connection: Connection) -> bool:
-    """Check that a store that cannot be written to can be read as it is."""
+    """Check that a read-only store can be read without changing it."""
     if not migrations.is_current(connection):
         raise ConfigError("the store is of another release, and cannot be brought up to date where it is read-only")
     return True

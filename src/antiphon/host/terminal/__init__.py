@@ -1,4 +1,4 @@
-"""The reviewer at the terminal: shows who asks for what, exactly, and takes the person's decision."""
+"""The reviewer at the terminal: shows who asks for what, exactly, and reads the person's decision."""
 
 from __future__ import annotations
 

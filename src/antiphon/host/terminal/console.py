@@ -1,7 +1,4 @@
-"""Question and answer on a terminal: show rows, ask for one of some keys, for a line, for several lines.
-
-Owns how a person is asked; what about is the callers' business.
-"""
+"""Dialogue on a terminal: showing rows; asking for a key, a line, or several lines."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ from antiphon.host.terminal.tty import EndOfInput, Tty
 __all__ = ["PROMPT", "Console", "folded"]
 
 PROMPT = "decision> "
-"""Shown when, and only when, a decision is awaited."""
+"""Shown only when a decision is expected."""
 
 _ROWS_AT_ONCE = 200
-"""Rows shown before the event loop gets a turn."""
+"""Rows shown before other tasks run."""
 _ROWS_FOR_KEYS = 8
-"""Rows that are left for the keys, and for what stands above."""
+"""Rows reserved for the keys, and for what stands above them."""
 _FOLDED = 8
-"""Rows of a text that are shown where a request does not fit the terminal."""
+"""Rows shown of a text if a request does not fit the terminal."""
 _MAX_TYPED = 200_000
-"""Characters of one typed answer; more is a mistaken paste."""
+"""Most characters of one typed answer; more is a mistaken paste."""
 
 
 class Console:
-    """One conversation with the person at a terminal."""
+    """One dialogue with the person at a terminal."""
 
     def __init__(self, tty: Tty, *, color: bool | None, pause: float, waiting: Callable[[], int] = lambda: 0) -> None:
         """``color=None``: if the terminal and ``NO_COLOR`` allow it. ``pause``: see ``arm``.
@@ -46,11 +43,11 @@ class Console:
 
     @property
     def layout(self) -> Layout:
-        """The layout for the terminal as wide as it is now."""
+        """The layout for the current width of the terminal."""
         return Layout(columns=self.tty.columns, color=self._color)
 
     async def show(self, rows: Iterable[str]) -> None:
-        """Show rows, in pieces, so that a long text does not stop the program."""
+        """Show rows, in pieces, so that a long text does not block other tasks."""
         piece: list[str] = []
         for row in rows:
             piece.append(row)
@@ -62,19 +59,19 @@ class Console:
             await self.tty.write("\n".join(piece) + "\n")
 
     async def say(self, text: str) -> None:
-        """Say something of our own, made inert in case it repeats a text."""
+        """Show a text of our own, made inert in case it quotes another text."""
         await self.show(self.layout.remark(text))
 
     async def arm(self) -> None:
-        """Wait a moment after something new was shown, and forget what was typed until then.
+        """Wait a moment after something new was shown, and discard what was typed until then.
 
-        A key pressed for the last request must not decide the next one.
+        A key pressed for the previous request must not decide this one.
         """
         await asyncio.sleep(self._pause)
         self.tty.discard_typed()
 
     async def show_to_the_end(self, rows: Iterable[str], more: str) -> bool:
-        """Show rows a screen at a time, so that each was in sight; ``False`` if the person turned away before the end.
+        """Show rows one screen at a time, so that each was visible; ``False`` if the person stopped before the end.
 
         ``more`` is the prompt between two screens.
         """
@@ -90,7 +87,7 @@ class Console:
         return True
 
     async def typed_within(self, prompt: str, seconds: float) -> str | None:
-        """Ask for a line for so many seconds; ``None`` where nothing was typed until then."""
+        """Ask for a line within some seconds; ``None`` if nothing was typed in time."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.line(prompt) or ""
@@ -117,7 +114,7 @@ class Console:
         await self.show(rows)
 
     async def line(self, prompt: str) -> str | None:
-        """Ask for one line, without the spaces around it; ``None`` if the person pressed Ctrl-D."""
+        """Ask for one line, without surrounding spaces; ``None`` if the person pressed Ctrl-D."""
         await self.tty.write(self.layout.paint("1", prompt))
         try:
             return (await self.tty.read_line()).strip()
@@ -150,12 +147,12 @@ class Console:
 
 
 def folded(console: Console, rows: Callable[[Layout], Iterator[str]], more: str) -> Layout:
-    """Return the layout for rows that may not fit the terminal: long texts are folded then, and ``more`` says how much.
+    """Return the layout for rows that may not fit the terminal: long texts are then folded, and ``more`` says how much.
 
-    ``rows`` draws them by a layout.
+    ``rows`` draws them with a layout.
     """
     layout = console.layout
-    # Folded at the height of the terminal, so that finding out costs no more than drawing it.
+    # Folded at the height of the terminal, so that finding out takes no longer than drawing.
     high = msgspec.structs.replace(layout, fold=console.tty.rows)
     if next(islice(rows(high), console.tty.rows, None), None) is None:
         return layout

@@ -1,7 +1,7 @@
-"""A request as a text form to edit, and back: TOML, in which nothing is invisible.
+"""A request as a text form for editing: TOML in which nothing is invisible.
 
-Pure. Owns the form and what may be changed in it: system prompt, messages, and ``max_tokens`` downwards. Running an
-editor is ``editor``'s business.
+Pure. Owns the form, and what may be changed in it: system prompt, messages, and a lower ``max_tokens``. ``editor`` runs
+an editor.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _INTRODUCTION = """\
 # Characters that cannot be seen are written as escapes (\\u202E). A block with "keep" stays as it is or is removed.
 """
 _MOST_LINES = 20_000
-"""Longest form that is compared line by line; beyond, comparing would take too long."""
+"""Most lines of a form that is compared line by line; comparing more would take too long."""
 
 
 def to_form(params: CreateMessageRequestParams) -> str:
-    """Write a request as a form."""
+    """Convert a request to a form."""
     parts = [_INTRODUCTION, f"max_tokens = {params.max_tokens}  # may only be lowered\n"]
     if params.system_prompt is not None:
         parts.append(f"system_prompt = {_quoted(params.system_prompt)}\n")
@@ -46,7 +46,7 @@ def to_form(params: CreateMessageRequestParams) -> str:
 
 
 def from_form(form: str, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
-    """Read an edited form of this request.
+    """Convert an edited form of this request back.
 
     Raises:
         ValueError: it cannot be read, or changes what may not be changed; the text names the place.
@@ -76,7 +76,7 @@ def difference(before: CreateMessageRequestParams, after: CreateMessageRequestPa
 
 
 def _quoted(text: str) -> str:
-    """Write a TOML multi-line basic string (TOML 1.0, "String"): its first line end does not count."""
+    """Format a TOML multi-line basic string (TOML 1.0, "String"), whose first line end does not count."""
     text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     if text.endswith('"'):
         text = text[:-1] + '\\"'
@@ -112,7 +112,7 @@ def _messages(entries: object, params: CreateMessageRequestParams) -> Sequence[S
 
 
 def _reused(read: list[SamplingMessage], originals: Sequence[SamplingMessage]) -> Iterator[SamplingMessage]:
-    """Yield the original of every message that says the same: it may carry annotations that the form does not show."""
+    """Yield the original of every unchanged message, since it may have annotations that the form does not show."""
     for at, message in enumerate(read):
         original = originals[at] if at < len(originals) else None
         yield original if original is not None and _plain(original) == _plain(message) else message

@@ -1,6 +1,6 @@
-"""The person's editor on a text, in the foreground of a terminal.
+"""Running the person's editor on a text, in the foreground of a terminal.
 
-Owns the temporary file (0600, in a folder of its own, gone afterwards) and the child process.
+Owns the temporary file (0600, in a folder of its own, deleted afterwards) and the child process.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def find_editor() -> str | None:
 
 
 async def edit(text: str, editor: str, terminal: str | None) -> str:
-    """Let the person edit a text and return it.
+    """Let the person edit a text, and return it.
 
     ``terminal``: its path; ``None`` for an editor that needs none, such as a script, on our own standard streams.
-    Cancelling ends the editor and gives the terminal back as it was.
+    Cancelling ends the editor and restores the terminal.
 
     Raises:
-        ValueError: the editor cannot be started, or failed, or left no text; the message says so.
+        ValueError: the editor cannot be started, failed, or left no text; the message says so.
     """
     with _text_file(text) as path, _terminal(terminal) as fd:
         try:
@@ -70,7 +70,7 @@ def _text_file(text: str) -> Generator[Path, None, None]:
 
 @contextlib.contextmanager
 def _terminal(path: str | None) -> Generator[int | None, None, None]:
-    """Open the terminal for a child, and put its modes back afterwards."""
+    """Open the terminal for a child, and restore its modes afterwards."""
     if path is None:
         yield None
         return

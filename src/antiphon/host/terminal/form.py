@@ -1,6 +1,6 @@
 """Filling in a form at the terminal, field by field, and agreeing to visit an address.
 
-Owns the questions; which values fit is decided in ``host.elicit``.
+Owns the questions; ``host.checks.forms`` decides which values fit.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitV
 __all__ = ["Opener", "fill_in", "may_open", "open_address", "read_address"]
 
 Opener = Callable[[str], Awaitable[bool]]
-"""Opens an address in the person's browser and tells whether that worked."""
+"""Opens an address in the person's browser, and tells whether that worked."""
 
 _LEAVE_OUT = "-"
 
 
 async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = ENGLISH) -> ElicitResult | None:
-    """Ask for each field, then whether to send it; ``None`` if the person breaks off, and decides nothing."""
+    """Ask for each field, then whether to send it; ``None`` if the person breaks off without a decision."""
     fields = fields_of(params)
     while True:
         content = await _ask_all(console, fields)
@@ -39,23 +39,23 @@ async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = 
 
 
 async def read_address(console: Console, url: str, words: Texts = ENGLISH) -> bool:
-    """Show an address whole, a screen at a time; ``False`` if the person turned away before its end."""
+    """Show a complete address, one screen at a time; ``False`` if the person stopped before its end."""
     return await console.show_to_the_end(show_address(url, console.layout, words), words("form.more"))
 
 
 async def open_address(console: Console, url: str, opener: Opener, words: Texts = ENGLISH) -> None:
-    """Open an address in the browser; nothing is opened, fetched or resolved before the person says so."""
+    """Open an address in the browser. Before the person agrees, nothing is opened, fetched or resolved."""
     if not may_open(url) or not await opener(url):
         await console.say(words("form.not_opened"))
 
 
 def may_open(url: str) -> bool:
-    """Tell whether an address may be opened: other schemes start programs, which the person starts."""
+    """Tell whether an address may be opened; other schemes start programs, which only the person may do."""
     return url.lower().startswith(("https://", "http://"))
 
 
 async def _ask_all(console: Console, fields: list[Field]) -> dict[str, ElicitValue] | None:
-    """Ask field by field; ``None`` if the person broke it off with Ctrl-D."""
+    """Ask field by field; ``None`` if the person broke off with Ctrl-D."""
     content: dict[str, ElicitValue] = {}
     for number, field in enumerate(fields, 1):
         await console.show(_about(field, number, len(fields), console.layout))

@@ -1,6 +1,6 @@
-"""Rows that fit a terminal: labels, gutters, wrapping by cells, a little colour.
+"""Rows that fit a terminal: labels, gutters, wrapping by cells, some colour.
 
-Pure. Every row begins with something of ours, so that no text from a server can begin a row and pass for the host.
+Pure. Every row begins with something of ours, so that no text of a server can begin a row and imitate the host.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ __all__ = ["Layout", "wrap"]
 _LABEL = 9
 """Width of the labels at the left."""
 _CONTINUED = "┊ "
-"""Begins a row that goes on where the one above ended."""
+"""Begins a row that continues the one above."""
 _LEAST = 2
-"""Columns of text even where the terminal claims to be narrower: one wide character."""
+"""Least columns of text even if the terminal claims to be narrower: one wide character."""
 _NARROW = 40
-"""Columns below which a label stands above its text: beside it, there would be no room for a word."""
+"""Columns below which a label stands above its text, since beside it there would be no room for a word."""
 _PER_CELL = 4
-"""Characters that are looked at for each cell of a folded text: what is drawn is bounded, however long the text is."""
+"""Characters examined for each cell of a folded text, so that the work is limited however long the text is."""
 _RULE = 100
-"""Columns of a rule at most."""
+"""Most columns of a rule."""
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """How wide, and whether in colour."""
+    """The width, and whether to use colour."""
 
     columns: int = 80
     """0 wraps nothing: each line of a text is one row, for a pipe or a file."""
     color: bool = False
     fold: int = 0
-    """Rows of a text of the server's that are shown; 0 shows all. How much more there is, is said."""
+    """Most rows shown of a server's text; 0 shows all. The rest is announced by ``more``."""
     more: str = ""
-    """What is said then, with a place for ``{characters}``."""
+    """Text for what was folded, with a place for ``{characters}``."""
 
     def title(self, text: str) -> str:
-        """Draw a rule with our own words in it."""
+        """Draw a rule with a text of ours in it."""
         return self.paint("1", f"── {text} ".ljust(min(self.columns or _RULE, _RULE) - 1, "─"))
 
     def labelled(self, label: str, text: str, paint: str = "") -> Iterator[str]:
-        """Show a fact of one line, wrapped beside its label."""
+        """Show a one-line fact, wrapped beside its label."""
         narrow = 0 < self.columns < _NARROW
         if narrow and label:
             yield self.paint("2", f" {label}")
@@ -58,7 +58,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             yield head + self.paint(paint, row)
 
     def quoted(self, text: str, indent: int = 0) -> Iterator[str]:
-        """Show a text of the server's, whole, each row behind a gutter."""
+        """Show a server's text completely, each row behind a gutter."""
         shown = at = 0
         most = self.fold * (self.columns or _RULE) * _PER_CELL if self.fold else len(text)
         made = inert(text[:most])
@@ -78,22 +78,22 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return " " * (indent + 1) + self.paint("33", "┆ " + self.more.format(characters=characters))
 
     def remark(self, text: str, indent: int = 0) -> Iterator[str]:
-        """Show words of ours about a block; what they repeat of the server's is made one inert line."""
+        """Show a remark of ours about a block; quotations of the server's text become one inert line."""
         rows = self.wrapped(inert_line(text), indent + 5)
         for at, row in enumerate(rows):
             yield " " * (indent + 1) + self.paint("" if at else "1", (_CONTINUED if at else "▪ ") + row)
 
     def wrapped(self, line: str, taken: int) -> Iterator[str]:
-        """Break a line into rows that leave ``taken`` columns free for what stands before them."""
+        """Break a line into rows that leave ``taken`` columns free for a prefix."""
         return wrap(line, max(_LEAST, self.columns - taken)) if self.columns else iter((line,))
 
     def paint(self, code: str, text: str) -> str:
-        """Colour text of ours (SGR codes), or leave it."""
+        """Colour a text of ours (SGR codes), if colour is used."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.color and code else text
 
 
 def wrap(line: str, width: int) -> Iterator[str]:
-    """Break a line into rows of at most ``width`` cells, behind a space where there is one. Loses no character."""
+    """Break a line into rows of at most ``width`` cells, after a space if possible. Loses no character."""
     return _wrap_ascii(line, width) if line.isascii() else _wrap_cells(line, width)
 
 

@@ -1,6 +1,6 @@
-"""``TerminalReviewer``: one request at a time, shown whole, decided by the person at the terminal.
+"""``TerminalReviewer``: one request at a time, shown completely, decided by the person at the terminal.
 
-Owns the order of the conversation. What is shown is ``screen``'s, how a person is asked ``console``'s.
+Owns the order of the dialogue. ``screen`` shows the content, ``console`` asks the person.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 __all__ = ["TerminalReviewer"]
 
 PAUSE = 0.4
-"""Seconds in which a request that has just appeared cannot be decided."""
+"""Seconds during which a request that was just shown cannot be decided."""
 
 _FOLLOWED = 100
-"""Answers whose end is not known yet, of which it will be said; of the oldest nothing more is said."""
+"""Most answers whose end is not known yet and will be reported; the oldest are dropped."""
 _YES = frozenset({"y", "yes", "\u662f"})
 _TEMPLATES = ("scope", "secret", "cost", "unclear")
 
@@ -133,7 +133,7 @@ class TerminalReviewer:
         return made if isinstance(made, ElicitResult | Filled | Deny) else Deny()
 
     def handed_over(self, origin: Origin, why: str | None) -> None:
-        """Say what became of an answer that the person let pass; if a question is being asked now, behind that one."""
+        """Report what became of an answer that the person allowed; after the question, if one is being asked now."""
         if origin.id not in self._followed:
             return
         self._followed.remove(origin.id)
@@ -166,7 +166,7 @@ class TerminalReviewer:
                 undone.append(name_of(made))
 
     async def _taken_back(self, console: Console, seconds: float) -> bool:
-        """Let the person take a permission back before it counts."""
+        """Let the person take a permission back before it takes effect."""
         key = key_for("undo", "inline").keys[0]
         prompt = self._words("inline.undo", press=key, n=math.ceil(seconds))
         return await console.typed_within(prompt, seconds) == key
@@ -176,7 +176,7 @@ class TerminalReviewer:
 
     @contextlib.asynccontextmanager
     async def _conversation(self, expires_in: float | None) -> AsyncGenerator[Console, None]:
-        """Wait for our turn and open the terminal; say so if the question is withdrawn before it was answered."""
+        """Wait for our turn and open the terminal; report it if the question is withdrawn before it was answered."""
         loop = asyncio.get_running_loop()
         deadline = None if expires_in is None else loop.time() + expires_in
         self._waiting += 1
@@ -201,7 +201,7 @@ class TerminalReviewer:
 
 
 class _Talk:
-    """The conversation about one question."""
+    """The dialogue about one question."""
 
     def __init__(
         self, console: Console, item: AnyItem, kind: ReviewKind, words: Texts, *, editor: str | None, opener: Opener
@@ -254,11 +254,11 @@ class _Talk:
                 return made
 
     def _left(self) -> AnyDecision:
-        """Decide for a person who turned away: nothing passes."""
+        """Return the decision for a person who left: nothing is allowed."""
         return ElicitResult(action="cancel") if isinstance(self._item, ElicitItem) else Deny()
 
     def _keys(self) -> list[tuple[Key, str]]:
-        """List the keys that can be used now, each with what it is called."""
+        """List the keys that can be used now, each with its label."""
         words, about = self._words, subject(self._shown)
         keys = [key for key in offered(self._shown, "inline") if key.action not in self._lacking()]
         further = ("fold", "raw", "help") if self._folded else ("raw", "help")
@@ -273,7 +273,7 @@ class _Talk:
 
     def _lacking(self) -> Iterator[str]:
         if self._edited:
-            # A grant is for what the server sends, and that is not what was approved.
+            # A grant covers what the server sends, which is not what was approved.
             yield "grant"
         if self._shown.url is not None and not may_open(self._shown.url):
             yield "open"
@@ -283,7 +283,7 @@ class _Talk:
         return isinstance(self._item, ReviewItem) and self._params is not self._item.params
 
     async def _draw(self, *, whole: bool) -> None:
-        """Show the question; where it does not fit the terminal, long texts are folded at first."""
+        """Show the question; if it does not fit the terminal, long texts are folded first."""
         console, words = self._console, self._words
         layout = console.layout
         if not whole:
@@ -398,7 +398,7 @@ class _Talk:
         return None
 
     async def _edit(self) -> None:
-        """Let the person edit what would be sent, and show what it is now."""
+        """Let the person edit what would be sent, and show the result."""
         console, before = self._console, self._params
         editor = self._editor or find_editor()
         if editor is None or before is None:
@@ -420,7 +420,7 @@ class _Talk:
         console, layout, item = self._console, self._console.layout, self._item
         if not isinstance(item, ReviewItem):
             return
-        # Shown once more whole: what is approved is what was seen.
+        # Shown again completely: what is approved must have been seen.
         await self._draw(whole=True)
         await console.show([layout.title(self._words("changes.title"))])
         paints = {"+": "32", "-": "31", "@": "2"}
@@ -430,12 +430,12 @@ class _Talk:
 
 
 def _decision(made: AnyDecision | Filled) -> Decision:
-    # Only elicitations are answered with the other kind.
+    # Only elicitations are answered with the other type.
     return Deny() if isinstance(made, ElicitResult | Filled) else made
 
 
 def _after(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
-    """Have a decision say what was taken back before it."""
+    """Add to a decision what was taken back before it."""
     if not undone:
         return made
     if isinstance(made, ElicitResult):

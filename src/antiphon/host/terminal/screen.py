@@ -1,6 +1,6 @@
 """A request, an answer or an elicitation as rows of text: complete, in reading order, inert.
 
-Pure. Owns what is shown and in which order; widths and gutters are ``layout``'s.
+Pure. Owns what is shown, and in which order; ``layout`` has widths and gutters.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = ["show_address", "show_elicitation", "show_request", "show_result", "s
 
 ENGLISH = texts("en")
 _SHOWN_DIGITS = 12
-"""Hexadecimal digits of an identity that are shown: enough to tell one's own servers apart."""
+"""Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
 
 
 def show_request(item: ReviewItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
-    """Show a sampling request as it will be sent, what differs from what the server sent, and who asks."""
+    """Show a sampling request as it will be sent, how it differs from what the server sent, and who asks."""
     yield layout.title(words("ask.request"))
     yield from _headline(item.origin, item.costs, item.expires_in, layout, words)
     yield from _risks(item.risks, layout, words)
@@ -91,7 +91,7 @@ def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout, w
 
 
 def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
-    """Show the call of a tool before it is sent: which tool, all arguments, what the server says of it, to whom."""
+    """Show a tool call before it is sent: the tool, all arguments, the server's description of it, and the server."""
     yield layout.title(words("ask.tool"))
     yield from _headline(item.origin, None, item.expires_in, layout, words)
     yield from _risks(item.risks, layout, words)
@@ -106,7 +106,7 @@ def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterato
 
 
 def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
-    """Show what a server wants of the person, and who it is; fields and address come later."""
+    """Show what a server asks of the person, and who it is; fields and address follow."""
     yield layout.title(words("ask.elicitation" if item.params.url is None else "ask.elicitation.url"))
     yield from _headline(item.origin, None, item.expires_in, layout, words)
     yield from _risks(item.risks, layout, words)
@@ -115,7 +115,7 @@ def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -
 
 
 def show_address(url: str, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
-    """Show an address whole, and its host apart: what stands before that can be made to look like another."""
+    """Show a complete address, and its host separately, because the text before it can imitate another host."""
     yield from layout.labelled(words("who.host"), host_of(url) or "-", "1")
     yield from msgspec.structs.replace(layout, fold=0).quoted(url)
 
@@ -171,7 +171,7 @@ def _blocks(blocks: Iterable[object], layout: Layout, words: Texts, indent: int)
 
 
 def _more(value: Any, layout: Layout, words: Texts, indent: int) -> Iterator[str]:
-    """Show the members that are sent and have no place of their own."""
+    """Show the members that are sent and have no display of their own."""
     more = more_of(value)
     if more:
         yield from layout.remark(words("show.more"), indent)
@@ -214,7 +214,7 @@ def _tool(tool: Tool, layout: Layout) -> Iterator[str]:
 
 
 def _pretty(value: object) -> str:
-    # Through the wire form: what is shown is what would be sent, whatever the types.
+    # Through the wire form, so that exactly what would be sent is shown.
     return msgspec.json.format(encode(value), indent=2).decode("utf-8", "replace")
 
 

@@ -1,7 +1,7 @@
-"""The person's terminal: lines in, text out, without blocking the event loop and without a thread.
+"""The person's terminal: reads lines and writes text, without blocking the event loop and without a thread.
 
-Owns one terminal device, opened on its own so that its flags touch nobody else's standard streams.
-What is shown and what lines mean is decided elsewhere. POSIX only: elsewhere no terminal is found.
+Owns one terminal device, opened separately so that its flags do not affect the standard streams. POSIX only: on other
+systems no terminal is found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from antiphon.host.review.review import NoReviewer
 __all__ = ["EndOfInput", "Tty", "find_terminal"]
 
 _LONGEST_LINE = 4095
-"""Linux cuts a line typed in canonical mode at 4096 bytes (``N_TTY_BUF_SIZE``) without a word."""
+"""Linux silently cuts a line typed in canonical mode at 4096 bytes (``N_TTY_BUF_SIZE``)."""
 _FLAGS = os.O_RDWR | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -26,10 +26,10 @@ class EndOfInput(Exception):
 
 
 def find_terminal() -> str | None:
-    """Return the path of the terminal a person can be asked on, or ``None``.
+    """Return the path of the terminal on which a person can be asked, or ``None``.
 
-    That is the one behind a standard stream, else the controlling one. A process in the background has none:
-    reading would stop it.
+    That is the one of a standard stream, else the controlling one. A background process has none, because reading would
+    stop it.
     """
     if sys.platform == "win32":
         return None
@@ -47,14 +47,14 @@ def _if_foreground(path: str) -> str | None:
     try:
         return path if os.tcgetpgrp(fd) == os.getpgrp() else None
     except OSError:
-        # Not our controlling terminal: job control does not apply to us there.
+        # It is not our controlling terminal, so job control does not apply.
         return path
     finally:
         os.close(fd)
 
 
 class Tty:
-    """An open terminal. Not for two readers at once."""
+    """An open terminal, for one reader at a time."""
 
     def __init__(self, path: str) -> None:
         """Open the terminal.
@@ -72,7 +72,7 @@ class Tty:
 
     @property
     def columns(self) -> int:
-        """Width in character cells; 80 where the terminal does not say."""
+        """Width in character cells; 80 if the terminal does not say."""
         try:
             return os.get_terminal_size(self._fd).columns or 80
         except OSError:
@@ -80,7 +80,7 @@ class Tty:
 
     @property
     def rows(self) -> int:
-        """Height in character cells; 24 where the terminal does not say."""
+        """Height in character cells; 24 if the terminal does not say."""
         try:
             return os.get_terminal_size(self._fd).lines or 24
         except OSError:
@@ -92,7 +92,7 @@ class Tty:
         return self._line_cut
 
     async def write(self, text: str) -> None:
-        """Show text, as it is: whoever calls has made it inert."""
+        """Write a text unchanged: the caller has made it inert."""
         left = memoryview(text.encode("utf-8", "replace"))
         while left:
             try:
@@ -103,12 +103,12 @@ class Tty:
                 raise NoReviewer(f"the terminal is gone: {error.strerror}") from None
 
     def write_now(self, text: str) -> None:
-        """Show as much of a short text as the terminal takes at once. For the moment of being cancelled."""
+        """Write as much of a short text as the terminal accepts at once, for use while being cancelled."""
         with contextlib.suppress(OSError):
             os.write(self._fd, text.encode("utf-8", "replace"))
 
     def discard_typed(self) -> None:
-        """Forget what was typed before now: it was not meant for what is shown next."""
+        """Discard what was typed before now, since it was not meant for what is shown next."""
         import termios
 
         self._pending.clear()
@@ -116,9 +116,7 @@ class Tty:
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
     async def read_line(self) -> str:
-        """Wait for a line and return it without its end.
-
-        Cancelling loses nothing that was typed.
+        """Wait for a line and return it without its end. Cancelling loses nothing that was typed.
 
         Raises:
             EndOfInput: the person pressed Ctrl-D.
@@ -128,7 +126,7 @@ class Tty:
             chunk = await self._read()
             if not chunk and not self._pending:
                 raise EndOfInput
-            # Ctrl-D twice, or a terminal that hung up, ends a line that has no end of its own.
+            # Ctrl-D twice, or a terminal that hung up, ends a line without a line end.
             self._pending += chunk or b"\n"
         line, _, rest = bytes(self._pending).partition(b"\n")
         self._pending[:] = rest
@@ -164,7 +162,7 @@ class Tty:
             loop.remove_writer(self._fd)
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Close the terminal."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -71,10 +71,10 @@ class _Plain(NamedTuple):
 
 
 def outgoing(params: CreateMessageRequestParams, model: Model) -> Outgoing:
-    """Translate a request for a model.
+    """Convert a request for a model.
 
     Raises:
-        ProviderFailure: something in it cannot be said to a vendor.
+        ProviderFailure: a vendor does not support something in it.
     """
     uses = [block for message in params.messages for block in message.blocks if isinstance(block, ToolUseContent)]
     plain = _Plain(
@@ -91,7 +91,7 @@ def outgoing(params: CreateMessageRequestParams, model: Model) -> Outgoing:
 
 
 def _plain(originals: Iterable[str], longest: int) -> dict[str, str]:
-    """Give each name one that every vendor takes: itself, where that will do."""
+    """Map each name to one that every vendor accepts: itself, if possible."""
     given: dict[str, str] = {name: name for name in originals if len(name) <= longest and _TAKEN.fullmatch(name)}
     used = set(given)
     for name in dict.fromkeys(originals):
@@ -108,7 +108,7 @@ def _plain(originals: Iterable[str], longest: int) -> dict[str, str]:
 
 
 def _settings(params: CreateMessageRequestParams, model: Model) -> ModelSettings:
-    # One attempt a call: trying again is ``persistence``'s, which knows the deadline and what others have done before.
+    # One attempt per call, because ``persistence`` retries, and knows the deadline and the reservation.
     settings = ModelSettings(max_tokens=min(params.max_tokens, model.max_output or params.max_tokens), max_retries=0)
     if params.temperature is not None:
         settings["temperature"] = params.temperature
@@ -120,7 +120,7 @@ def _settings(params: CreateMessageRequestParams, model: Model) -> ModelSettings
 
 
 def _tool(tool: Tool, name: str) -> ToolDefinition:
-    # Not strict: a strict schema is rewritten by some vendors, and the server's is what its tool was written for.
+    # Not strict: some vendors rewrite strict schemas, and the server's tool was written for its own schema.
     schema = {"type": "object", **tool.input_schema}
     return ToolDefinition(
         name=name,
@@ -146,7 +146,7 @@ def _messages(params: CreateMessageRequestParams, uses: Iterable[ToolUseContent]
 
 
 def _asked(message: SamplingMessage, names: Mapping[str, str], plain: _Plain) -> Iterator[ModelRequestPart]:
-    """Translate a message of the user: results of tools each by itself, all else as one prompt."""
+    """Convert a message of the user: each tool result to a part of its own, all else to one prompt."""
     prompt: list[UserContent] = []
     for block in message.blocks:
         if isinstance(block, ToolResultContent):
@@ -163,7 +163,7 @@ def _returned(block: ToolResultContent, names: Mapping[str, str], plain: _Plain)
         contents = [encode(block.structured_content).decode()]
     texts = [content for content in contents if isinstance(content, str)]
     return ToolReturnPart(
-        # Validation has seen to it that every result answers a use.
+        # Validation has made sure that every result answers a use.
         tool_name=names.get(block.tool_use_id, "unknown"),
         content="\n".join(texts) if len(texts) == len(contents) else contents,
         tool_call_id=plain.ids.get(block.tool_use_id, block.tool_use_id),

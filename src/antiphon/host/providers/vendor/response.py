@@ -1,6 +1,6 @@
-"""What a vendor answered, as the result of a sampling request, with what it took.
+"""A vendor's answer as the result of a sampling request, with its usage.
 
-Whatever comes here was written by a stranger: sizes are bounded, and text that ought not to be there is left out.
+The answer is untrusted: sizes are limited, and text that should not be there is left out.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = ["completion"]
 
 _MOST_CHARACTERS_PER_TOKEN = 32
-"""More than any real text has on average; for services that count nothing and ignore ``max_tokens``."""
+"""More than any real text has on average; for services that report no usage and ignore ``max_tokens``."""
 _LONGEST_NAME = 200
-"""Characters of a model's name."""
+"""Most characters of a model's name."""
 
 
 class _Bound(NamedTuple):
-    """How much text may be handed on."""
+    """How much text may be passed on."""
 
     characters: int
     is_cut: bool
@@ -34,7 +34,7 @@ class _Bound(NamedTuple):
 def completion(
     response: ModelResponse, params: CreateMessageRequestParams, model: Model, names: Mapping[str, str]
 ) -> Completion:
-    """Translate an answer. ``names``: the names of tools as they were sent, each with the server's own.
+    """Convert an answer. ``names``: the names of tools as they were sent, each with the server's own.
 
     Raises:
         ProviderFailure: the model refused, or the answer cannot be used.
@@ -59,7 +59,7 @@ def completion(
 
 
 def _block(part: object, names: Mapping[str, str]) -> SamplingContent | None:
-    """Translate a part. Hidden reasoning stays here: it is not part of the answer."""
+    """Convert a part. Hidden reasoning is left out, because it is not part of the answer."""
     if isinstance(part, TextPart):
         return TextContent(text=part.content) if part.content else None
     if isinstance(part, ToolCallPart):
@@ -77,7 +77,7 @@ def _block(part: object, names: Mapping[str, str]) -> SamplingContent | None:
 
 
 def _bound(response: ModelResponse, blocks: list[SamplingContent], params: CreateMessageRequestParams) -> _Bound:
-    """Work out how much of the text ``max_tokens`` allows, where a service did not obey it."""
+    """Return how much text ``max_tokens`` allows, if a service did not obey it."""
     length = sum(len(block.text) for block in blocks if isinstance(block, TextContent))
     visible = response.usage.output_tokens - int(response.usage.details.get("reasoning_tokens", 0))
     allowed = params.max_tokens * _MOST_CHARACTERS_PER_TOKEN
@@ -87,7 +87,7 @@ def _bound(response: ModelResponse, blocks: list[SamplingContent], params: Creat
 
 
 def _within(blocks: list[SamplingContent], characters: int) -> list[SamplingContent]:
-    """Cut the text; uses of tools stay whole."""
+    """Cut the text; tool uses stay complete."""
     kept: list[SamplingContent] = []
     for block in blocks:
         if isinstance(block, TextContent):
@@ -101,7 +101,7 @@ def _within(blocks: list[SamplingContent], characters: int) -> list[SamplingCont
 
 
 def _stop_reason(response: ModelResponse, blocks: list[SamplingContent]) -> str:
-    """Name the end in the protocol's words, by what was said before what the vendor called it."""
+    """Return the stop reason in the protocol's terms, from the vendor's reason and the content."""
     raw = (response.provider_details or {}).get("finish_reason")
     if any(isinstance(block, ToolUseContent) for block in blocks):
         return "toolUse"
@@ -109,7 +109,7 @@ def _stop_reason(response: ModelResponse, blocks: list[SamplingContent]) -> str:
         return "maxTokens"
     if response.finish_reason == "content_filter":
         return "contentFilter"
-    # Only Anthropic tells the two apart.
+    # Only Anthropic distinguishes the two.
     return "stopSequence" if raw == "stop_sequence" else "endTurn"
 
 
