@@ -1,1 +1,1 @@
-"""The ``antiphon`` command: one file for each of its commands. Calls the library and owns nothing but the terminal."""
+"""The ``antiphon`` command, one module per subcommand. Calls the library, and owns only the terminal."""

@@ -1,8 +1,7 @@
-"""Arguments as they are typed, read by a tool's input schema: ``key=value``, ``key:=JSON``, or one JSON object.
+"""Arguments as typed, converted by a tool's input schema: ``key=value``, ``key:=JSON``, or one JSON object.
 
-An object may be in a file (``@FILE``) or come through standard input (``-``).
-
-Owns how a typed text becomes a value of the type the schema names. Whether the values fit is the server's decision.
+An object may be in a file (``@FILE``) or come from standard input (``-``). Owns the conversion of typed text to a value
+of the schema's type; the server validates the values.
 """
 
 from __future__ import annotations
@@ -24,15 +23,13 @@ __all__ = ["read_arguments", "read_texts", "similar"]
 Schema = Mapping[str, Any]
 
 _SHOWN = 200
-"""Characters that a message repeats of what cannot be read."""
+"""Characters that a message quotes of what cannot be read."""
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of the arguments in a file: as many as a message may have."""
+"""Most bytes of arguments in a file: as many as a message may have."""
 
 
 def read_arguments(typed: Iterable[str], schema: Schema) -> dict[str, Any]:
-    """Read the arguments of a tool.
-
-    A key that is given twice makes a list where the schema wants one.
+    """Read the arguments of a tool. A key that is given twice makes a list if the schema wants one.
 
     Raises:
         ConfigError: one cannot be read, or the schema has no such argument; the message names it.
@@ -56,7 +53,7 @@ def read_texts(typed: Iterable[str]) -> dict[str, str]:
 
 
 def similar(name: str, known: Sequence[str]) -> str:
-    """Say which name was probably meant, or which there are."""
+    """Name the known name that was probably meant, or list all of them."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known[:50]) or 'none'}"
 
@@ -71,7 +68,7 @@ def _split(word: str) -> tuple[str, str, bool]:
 
 
 def _given(word: str) -> str:
-    """Return what a word stands for: a file, standard input, or itself.
+    """Return what a word stands for: the content of a file, standard input, or itself.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -109,7 +106,7 @@ def _json(place: str, text: str) -> object:
 
 
 def _property(schema: Schema, key: str) -> Schema | None:
-    """Find the schema of one argument; ``None`` where nothing is said of it."""
+    """Return the schema of one argument; ``None`` if the schema has none for it."""
     properties = schema.get("properties")
     known = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
     if key in known:
@@ -120,7 +117,7 @@ def _property(schema: Schema, key: str) -> Schema | None:
 
 
 def _resolved(schema: object, root: Schema) -> Schema | None:
-    """Follow a reference within the schema; a few steps, since a hostile one may go round in a ring."""
+    """Follow a reference within the schema; a limited number of steps, since it may be circular."""
     for _ in range(8):
         if not isinstance(schema, dict):
             return None
@@ -135,7 +132,7 @@ def _resolved(schema: object, root: Schema) -> Schema | None:
 
 
 def _value(key: str, text: str, wanted: Schema | None, root: Schema) -> object:
-    """Read a text as the first type of the schema that it fits; text comes last, since everything is one."""
+    """Convert a text to the first type of the schema that it fits; strings come last, since every text is one."""
     if wanted is None:
         return _guess(text)
     types = _types(wanted, root)

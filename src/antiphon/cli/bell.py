@@ -1,4 +1,4 @@
-"""The terminal's bell: it rings when a question comes that was not there before. It says nothing of the question."""
+"""The terminal's bell, rung when a new question comes. It reveals nothing of the question."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BELL = "\a"
 
 @asynccontextmanager
 async def ringing(store: Store, *, wanted: bool = True, stream: TextIO | None = None) -> AsyncGenerator[None]:
-    """Ring for new questions in this store for as long as the context lasts; only at a terminal."""
+    """Ring for new questions in this store while the context lasts; only at a terminal."""
     out = stream or sys.stderr
     if not (wanted and out.isatty()):
         yield
         return
     queue = Queue(store)
-    # What waited before anybody listened is on the list already.
+    # Questions from before this are in the list already.
     known = {question.id for question in await queue.pending()}
     listening = asyncio.create_task(_listen(queue, known, out))
     try:
@@ -38,7 +38,7 @@ async def _listen(queue: Queue, known: set[str], stream: TextIO) -> None:
     async for _ in queue.changes():
         pending = {question.id for question in await queue.pending()}
         if pending - known:
-            # Once for all that come together.
+            # Once for all that came together.
             bell(stream)
         known = pending
 

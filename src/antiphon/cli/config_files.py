@@ -1,7 +1,7 @@
-"""Configuration files with servers in them: where they are looked for, and whether they are trusted.
+"""Configuration files that list servers: where they are, and whether they are trusted.
 
-Owns the asking: a project's file is shown before anything of it is used or filled in. How such files are written is
-``server_files``', which of them were allowed ``host.config.trust``'s business.
+Owns the dialogue: a project's file is shown before anything in it is used or substituted. ``server_files`` parses them,
+``host.config.trust`` records permissions.
 """
 
 from __future__ import annotations
@@ -28,28 +28,27 @@ _PROJECT = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 
 
 class Found(NamedTuple):
-    """An entry, and the file it is in."""
+    """An entry, and its file."""
 
     entry: Entry
     path: Path
 
 
 def config_paths() -> list[Path]:
-    """List the files that are looked at, whether they exist or not, the first to win first.
+    """Return the files that are read, whether they exist or not, in order of precedence.
 
-    The user's own comes first: a project's came with the project, perhaps from a stranger, and a name that the user
-    knows must not become another program in it.
+    The user's own comes first: a project's may come from a stranger, and must not redefine a name that the user knows.
     """
     return [_home() / "servers.json", *map(Path, _PROJECT)]
 
 
 def is_own(path: Path) -> bool:
-    """Tell whether a file is in the user's own configuration folder, and so came with no project."""
+    """Tell whether a file is in the user's own configuration folder, and so belongs to no project."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(_home()))
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file, as far as is needed to see that it is too large.
+    """Read a file, as far as needed to see that it is too large.
 
     Raises:
         ConfigError: it cannot be read.
@@ -62,27 +61,27 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_config(path: Path) -> Mapping[str, Entry]:
-    """Read the servers of a file. Nothing is filled in.
+    """Read the servers in a file. Variables are not substituted.
 
     Raises:
-        ConfigError: it cannot be read, or has not the shape; the message names the place.
+        ConfigError: it cannot be read, or has the wrong form; the message names the place.
     """
     return read_servers(read_bytes(path), path)
 
 
 def find_entry(name: str, config: Path | None) -> Found | None:
-    """Look a name up in the file given, or else in those of ``config_paths``. Variables are filled in.
+    """Look a name up in the given file, or else in those of ``config_paths``. Variables are substituted.
 
-    A project's file must be trusted first; of a file that is named, only an entry that wants variables must.
+    A project's file must be trusted first; in a file that was named, only an entry with variables must be.
 
     Raises:
-        ConfigError: a file cannot be read, a variable is not set, or the file given has no such name.
+        ConfigError: a file cannot be read, a variable is not set, or the given file has no such name.
         Failed: the file is not trusted, and nobody can be asked.
     """
     for path in config_paths() if config is None else [config]:
         if config is None and not path.is_file():
             continue
-        # Read once: what is looked at is what is trusted and what is used.
+        # Read once, so that exactly the bytes that are shown are trusted and used.
         data = read_bytes(path)
         servers = read_servers(data, path)
         if name in servers:
@@ -96,9 +95,9 @@ def find_entry(name: str, config: Path | None) -> Found | None:
 
 
 def find_entries(files: Sequence[Path]) -> dict[str, Found]:
-    """Return every server of some files, or else of those of ``config_paths`` that exist; the first of a name wins.
+    """Return the servers of some files, or else of those of ``config_paths``; the first of each name counts.
 
-    Variables are filled in. Trust is as for ``find_entry``.
+    Variables are substituted. Trust is as for ``find_entry``.
 
     Raises:
         ConfigError: a file cannot be read, or a variable is not set.
@@ -121,7 +120,7 @@ def _found(path: Path, name: str, entry: Entry) -> Found:
 
 
 def shown(servers: Mapping[str, Entry]) -> Iterator[str]:
-    """Write what is in a file for whoever decides about it: each server in a line, and what it is given."""
+    """Describe the content of a file for the person who decides about it: one line per server, and its environment."""
     for name, entry in servers.items():
         if entry.command is None and entry.url is None:
             yield inert(f"  {name}: nothing that can be reached")
@@ -155,6 +154,6 @@ def _home() -> Path:
 
 
 def _project(path: Path) -> Path:
-    """Return the folder of a project whose file this is."""
+    """Return the folder of the project that a file belongs to."""
     folder = path.absolute().parent
     return folder.parent if folder.name in (".vscode", ".cursor", ".zed") else folder

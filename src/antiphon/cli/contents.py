@@ -1,4 +1,4 @@
-"""Blocks of content and contents of resources as text for a terminal; what is no text is named by kind and size."""
+"""Content and resources as text for a terminal; binary data is described by kind and size."""
 
 from __future__ import annotations
 

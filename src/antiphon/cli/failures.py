@@ -1,4 +1,4 @@
-"""What went wrong, as one message for the person at the terminal and one exit code. Never a traceback."""
+"""Errors as one message for the person at the terminal, and an exit code. Never a traceback."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Failed(Exception):
 
 @contextmanager
 def placed(place: str) -> Generator[None]:
-    """Put the name of a place before the message of whatever this library raises inside."""
+    """Prefix the message of any error of this library raised inside with the name of a place."""
     try:
         yield
     except (AntiphonError, Failed) as error:
         told = explain(error)
-        # Whatever fails on the way to an address names it already.
+        # An error on the way to an address names the address already.
         said = told if "://" in place and place in told else f"{place}: {told}"
         raise Failed(said, exit_code(error)) from error
 
 
 def exit_code(error: Exception) -> int:
-    """Return the exit code for an error: 2 if what was typed or configured is wrong, else 1."""
+    """Return the exit code for an error: 2 if input or configuration is wrong, else 1."""
     if isinstance(error, Failed):
         return error.code
     return WRONG_USAGE if isinstance(error, ConfigError) else FAILED
 
 
 def explain(error: BaseException) -> str:
-    """Say in words what an error is, with the notes that were added to it."""
+    """Return the text of an error, with its notes."""
     if isinstance(error, Failed | AntiphonError):
         text = str(error)
     elif isinstance(error, OSError) and error.strerror:
@@ -61,7 +61,7 @@ def report(error: Exception) -> int:
 
 
 def json_mistake(data: bytes) -> str | None:
-    """Say where a text is no JSON, by line and column; ``None`` if it is JSON, and something else is wrong with it."""
+    """Say where a text is not JSON, by line and column; ``None`` if it is JSON."""
     try:
         json.loads(data)
     except json.JSONDecodeError as error:

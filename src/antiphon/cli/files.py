@@ -1,6 +1,6 @@
-"""What a server sent, written to files: one file, or one for each part in a folder.
+"""Writing what a server sent to files: to one file, or one per part in a folder.
 
-Owns the names of these files: a server never chooses one. What is shown instead of data is ``contents``.
+Owns the names of these files, which a server never chooses. ``contents`` describes data on the terminal.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Output = Annotated[
 
 
 class Part(NamedTuple):
-    """One thing that a file can hold."""
+    """One part that can be written to a file."""
 
     data: bytes
     mime_type: str | None
 
 
 def parts_of(blocks: Iterable[object]) -> list[Part]:
-    """Return what of a result can be kept in files: texts, pictures, sounds and embedded resources, but no links.
+    """Return the parts of a result that can be written to files: texts, images, audio and embedded resources.
 
     Raises:
-        Failed: the data of one is no base64.
+        Failed: the data of one is not base64.
     """
     parts: list[Part] = []
     for block in blocks:
@@ -54,19 +54,19 @@ def parts_of(blocks: Iterable[object]) -> list[Part]:
 
 
 def part_of(contents: ResourceContents) -> Part:
-    """Return what a resource holds.
+    """Return the contents of a resource as a part.
 
     Raises:
-        Failed: its data is no base64.
+        Failed: its data is not base64.
     """
     return Part(data_of(contents), contents.mime_type or (None if contents.text is None else "text/plain"))
 
 
 def data_of(holder: ImageContent | AudioContent | ResourceContents) -> bytes:
-    """Return the bytes that something holds.
+    """Return the bytes of a block or resource.
 
     Raises:
-        Failed: its data is no base64.
+        Failed: its data is not base64.
     """
     try:
         return holder.bytes
@@ -76,10 +76,10 @@ def data_of(holder: ImageContent | AudioContent | ResourceContents) -> bytes:
 
 
 def save(parts: Sequence[Part], output: Path) -> list[Path]:
-    """Write the parts: to files named by their number in a folder, or the only one to a file. Returns the files.
+    """Write the parts: the only one to a file, or each to a numbered file in a folder. Returns the files.
 
     Raises:
-        Failed: several parts do not fit one file, or there is none.
+        Failed: several parts do not fit into one file, or there is none.
     """
     if output.is_dir():
         files = [output / f"{at}{_extension(part.mime_type)}" for at, part in enumerate(parts, 1)]

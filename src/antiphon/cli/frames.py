@@ -1,4 +1,4 @@
-"""The messages that travel, written for people. How they are overheard is ``transports.recording``'s business."""
+"""Messages formatted for people. ``transports.recording`` records them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["LEGEND", "line"]
 LEGEND = "→ from us to the server   ← from the server to us"
 
 _LONGEST_TEXT = 100
-"""Characters of one text shown in a line."""
+"""Most characters of one text in a line."""
 _LONGEST_BODY = 360
-"""Characters of a body shown: four rows of a terminal."""
+"""Most characters of a body: four rows of a terminal."""
 
 
 def line(message: Message) -> str:
-    """Write a message as one line: an arrow, what it is, its id, a short body."""
+    """Format a message as one line: an arrow, its kind, its id, a short body."""
     arrow = "→" if message.direction == "sent" else "←"
     what = {"result": "result of ", "error": "error for ", "unreadable": "unreadable"}.get(message.kind, "")
     number = "" if message.id is None else f" #{message.id}"
@@ -37,7 +37,7 @@ def _short(body: object) -> str:
 
 
 def _abridged(value: object) -> object:
-    """Cut long texts, and leave out what every message of the newest revision repeats."""
+    """Shorten long texts, and leave out what every message of the newest revision repeats."""
     if isinstance(value, str):
         return _cut(value, _LONGEST_TEXT)
     if isinstance(value, Mapping):
@@ -53,7 +53,7 @@ def _abridged(value: object) -> object:
 
 
 def _hidden(state: str) -> str:
-    # Whoever has it can go on with the call, so it is no matter for a screen.
+    # Anyone who has the state can continue the call, so it is not shown.
     return f"<{len(state)} characters>"
 
 

@@ -1,6 +1,6 @@
-"""Commands that have commands of their own: ``antiphon review approve``, ``antiphon audit verify``.
+"""Commands with subcommands: ``antiphon review approve``, ``antiphon audit verify``.
 
-Owns what such a command does when none of its own is named. Which there are is their modules' business.
+Owns which subcommand runs if none is named.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["Group", "ListGroup", "ReviewGroup", "ShowGroup", "group", "ordered"]
 
 
 class Group(TyperGroup):
-    """A command with commands; where none is named, the one called ``usual`` is meant, with its options."""
+    """A command with subcommands; if none is named, the one called ``usual`` runs, with its options."""
 
     usual = ""
     doors: Mapping[str, str] = {}
-    """Options that stand for a command, each with the command's name, where none is named."""
+    """Options that stand for a subcommand, each with the name of that."""
 
     # The context is typer's or click's own, by the version of typer.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the usual command in where none is named."""
-        # Not for a line that is being completed: it is about to name one.
+        """Insert the usual subcommand if none is named."""
+        # Not for a line that is being completed, which is about to name one.
         unnamed = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         if unnamed and not ctx.resilient_parsing:
             door = next((word for word in args if word in self.doors), "")
@@ -33,7 +33,7 @@ class Group(TyperGroup):
 
 
 def ordered(names: Collection[str]) -> type[TyperGroup]:
-    """Make a group whose help lists commands in this order; typer would put those with commands of their own last."""
+    """Make a group whose help lists commands in this order; typer would list groups last."""
 
     class Ordered(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
@@ -49,7 +49,7 @@ class ListGroup(Group):
 
 
 class ReviewGroup(ListGroup):
-    """A group that lists, or opens the page."""
+    """A group that lists, or opens the review page."""
 
     doors: Mapping[str, str] = {"--web": "web"}
 
@@ -61,5 +61,5 @@ class ShowGroup(Group):
 
 
 def group(kind: type[Group], words: str) -> typer.Typer:
-    """Make a group without commands; ``words`` is its help."""
+    """Make a group without commands; ``words`` is its help text."""
     return typer.Typer(cls=kind, help=words, rich_markup_mode=None, add_completion=False, no_args_is_help=False)

@@ -1,6 +1,6 @@
-"""What answers a server that asks during a command: the configured host, at the terminal unless told to be quiet.
+"""The host that answers asks during a command: as configured, and at the terminal unless options say otherwise.
 
-Owns the choice of the host's parts by the options of a command. What a person sees is the host's business.
+Owns the choice of the host's parts by the options of a command.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["Answering", "Defaults", "choose_host", "configuration"]
 
 
 class Defaults:
-    """Stands in for a person where ``--yes`` was given: a form is sent with its defaults, if those are enough."""
+    """Replaces a person after ``--yes``: a form is sent with its defaults, if these are complete."""
 
     available = True
 
     async def review(self, item: ReviewItem) -> Decision:
-        """Refuse: what is reviewed in spite of ``--yes`` needs a person."""
+        """Refuse: a review despite ``--yes`` needs a person."""
         return Deny(reason="--yes answers no such question")
 
     async def confirm(self, item: ToolItem) -> Decision:
@@ -49,7 +49,7 @@ class Defaults:
         return Deny(reason="--yes answers no such question")
 
     async def elicit(self, item: ElicitItem) -> ElicitResult:
-        """Accept a form of which every required field has a default; never an address to visit."""
+        """Accept a form whose required fields all have defaults; never an address to visit."""
         fields = fields_of(item.params)
         if item.params.mode == "url" or any(field.required and field.default is None for field in fields):
             return ElicitResult(action="decline")
@@ -86,9 +86,9 @@ def choose_host(
         raise ConfigError("--yes and --deny contradict each other")
     if deny:
         if config is not None:
-            # For its mistakes: a file that was named is there, and can be read.
+            # Checks that a file which was named exists and can be read.
             configuration(config, environ)
-        # Whatever is configured, nothing will be asked of it.
+        # Nothing will be asked of this host, whatever is configured.
         return Configured(Config(), environ, provider=named("echo"), review="refuse")
     configured = configuration(config, environ)
     completes = _provider(configured, provider, model, environ)
@@ -107,13 +107,13 @@ def choose_host(
 
 
 def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config: Config) -> Reviewer:
-    """Choose who is asked: whoever looks into the store where that is wanted, or where nobody sits here.
+    """Choose who is asked: whoever reads the store, if that is wanted or nobody is at this terminal.
 
     ``store``: the one that was named; ``kept``: the one that is used.
     """
     if review == "page":
         return page_over(kept, config)
-    # Imported here: a command that asks nobody does not pay for it.
+    # Imported here, so that commands that ask nobody do not load it.
     from antiphon.host.terminal import TerminalReviewer
 
     terminal = TerminalReviewer(undo=config.review.undo)
@@ -125,25 +125,25 @@ def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config:
 
 
 def configuration(file: Path | None, environ: Mapping[str, str]) -> Config:
-    """Read what is configured. ``file``: of ``--config``; one with servers only (JSON) is none of ours."""
+    """Read the configuration. ``file``: that of ``--config``; a JSON file lists only servers and is not ours."""
     return load_config(environ, file=file if file is not None and file.suffix == ".toml" else None)
 
 
 def _provider(config: Config, provider: str | None, model: str | None, environ: Mapping[str, str]) -> Provider | None:
-    """Find out who completes; ``None`` is all that is configured."""
+    """Return the provider; ``None`` for all configured models."""
     if provider in ("echo", "manual"):
         return named(provider)
     if provider is not None:
         return Models(Catalogue((model_of(provider, model, environ),)), environ)
     if model is not None:
-        # The one that was named, and no other in its place.
+        # Only the model that was named, without its fallback.
         chosen = msgspec.structs.replace(config.catalogue().get(model), fallback=None)
         return Models(Catalogue((chosen,)), environ)
     return None
 
 
 class Answering:
-    """A host, and a word to the person at the terminal about each of its answers."""
+    """A host, with a line at the terminal about each of its answers."""
 
     def __init__(self, host: Configured, teller: Teller) -> None:
         self.host = host
@@ -174,18 +174,18 @@ class Answering:
         return result
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
-        """Pass on what became of an answer."""
+        """Report what became of an answer."""
         return self.host.handed_over(origin, why)
 
 
 def _taken(records: Sequence[Record]) -> str:
-    """Say how long a model took, and what of; nothing where none was asked, or one that counts nothing."""
+    """Say how long a model took, and its usage; empty if none was asked, or it reports no usage."""
     settled = [record for record in records if record.step == "settled" and record.input_tokens is not None]
     sent = [at for at, record in enumerate(records[:-1]) if record.step == "generate"]
     tokens = sum((each.input_tokens or 0) + (each.output_tokens or 0) for each in settled)
     if not sent or not tokens:
         return ""
-    # The next thing that was noted: whoever reviews an answer does so after it came.
+    # Up to the next record, since a review of the answer comes after it.
     seconds = records[sent[-1] + 1].at - records[sent[-1]].at
     money = sum(each.money or 0 for each in settled)
     return f" in {seconds:.1f} s, {tokens} tokens{f', {dollars(money)}' if money else ''}"

@@ -1,7 +1,7 @@
-"""The command tree, and the one place where errors become a message and an exit code.
+"""The command tree, and the only place where errors become a message and an exit code.
 
-Owns which commands there are. A command's module is imported only when it is the one that was asked for, so that
-``antiphon --version`` stays fast. What the commands do is in their own files.
+Owns the list of commands. The module of a command is imported only when it is used, so that ``antiphon --version``
+stays fast.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
-    ``arguments``: those of the process by default. With ``ANTIPHON_DEBUG=1`` in the environment an error is not caught.
+    ``arguments``: by default those of the process. With ``ANTIPHON_DEBUG=1`` in the environment errors are not caught.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in (["--version"], ["-V"]):
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _application(given)(args=given, prog_name="antiphon", standalone_mode=True)
     except KeyboardInterrupt:
-        return 130  # as ``opening.INTERRUPTED``, which may not have been imported yet
+        return 130  # like ``session.INTERRUPTED``, which may not be imported yet
     except SystemExit as end:
         return _code(end)
     except Exception as error:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _application(given: Sequence[str]) -> typer.Typer:
-    """Build the command tree: only the command that is asked for, or all of them where help may be wanted."""
+    """Build the command tree: only the command that is used, or all of them if help may be needed."""
     import typer
 
     from antiphon.cli.groups import ordered
@@ -82,7 +82,7 @@ def _application(given: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     application.callback()(root)
-    # A shell that completes a line hands it over in the environment.
+    # A shell that completes a line passes it in the environment.
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     words = given or line.split()[1:]
     asked_for = next((word for word in words if not word.startswith("-")), None)
@@ -97,13 +97,13 @@ def _application(given: Sequence[str]) -> typer.Typer:
 
 def _code(end: SystemExit) -> int:
     if isinstance(end.code, str):
-        # As Python does it: a file that is served may end itself, and says why.
+        # As Python does: a file that is served may exit, and say why.
         print(end.code, file=sys.stderr)
     return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
 def _let_text_through() -> None:
-    """Replace what the terminal's encoding lacks, instead of failing at it."""
+    """Replace characters that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share, so that they are spelled and explained alike."""
+"""Arguments and options that several commands share, so that they have the same names and explanations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 ReviewAt = Literal["terminal", "page", "queue"]
-"""Where a person is asked: here, in the browser, or wherever they look into the store."""
+"""Where a person is asked: at this terminal, in the browser, or wherever they read the store."""
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A field name (RFC 9110, section 5.1)."""
@@ -123,7 +123,7 @@ Deny = Annotated[bool, typer.Option("--deny", help="Refuse whatever the server a
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """How a command reaches its server: the options that all such commands have."""
+    """How a command connects to its server: the options that all such commands have."""
 
     target: str
     config: Path | None = None
@@ -135,7 +135,8 @@ class Reach(Struct, frozen=True, kw_only=True):
     messages: bool = False
     yes: bool = False
     deny: bool = True
-    """By default asks are refused: a list is no occasion for them. They are declared still: lists depend on it."""
+    """By default asks are refused, since a list is no occasion for them; they are still declared, because lists depend
+    on it."""
     provider: str | None = None
     model: str | None = None
     store: str | None = None
@@ -154,7 +155,7 @@ class Reach(Struct, frozen=True, kw_only=True):
         for text in self.header or ():
             name, colon, value = text.partition(":")
             if not colon or not _HEADER.fullmatch(name.strip()) or "\n" in value or "\r" in value:
-                # Not repeated: it may well be a token.
+                # The value is not repeated, because it may be a token.
                 raise ConfigError("--header is written 'NAME: VALUE', such as 'Authorization: Bearer ...'")
             found[name.strip()] = value.strip()
         return found or None

@@ -1,6 +1,6 @@
-"""How commands print data: tables on a terminal, tab-separated lines into a pipe, JSON lines when asked for.
+"""Output of data: tables on a terminal, tab-separated lines into a pipe, or JSON lines.
 
-Text from a server is made inert before it reaches a terminal. What is told beside the data is ``progress``'s.
+Text of a server is made inert before it reaches a terminal. ``progress`` writes everything other than data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _GAP = 2
 """Spaces between two columns."""
 _LONG_WORD = 24
-"""Characters of a word that may be broken: an address, or an identity."""
+"""Characters from which a word may be broken: an address, or an identity."""
 
 
 def is_terminal() -> bool:
@@ -34,31 +34,32 @@ def is_terminal() -> bool:
 
 
 def json_line(value: object) -> str:
-    """Encode a value as one line of JSON, in which whatever a terminal would obey is escaped."""
+    """Encode a value as one line of JSON, with control characters of terminals escaped."""
     return replace_hidden(encode(value).decode(), lambda char: json.dumps(char)[1:-1])
 
 
 def write_line(text: str, stream: TextIO | None = None) -> None:
-    """Write a line, at once; to standard output by default. A reader that has gone (``| head``) is no failure."""
+    """Write a line and flush; to standard output by default. A reader that has gone (``| head``) is no error."""
     file = stream or sys.stdout
     try:
         print(text, file=file, flush=True)
     except BrokenPipeError:
-        # What follows goes nowhere, even what Python itself flushes at its end.
+        # Discard all further output, including what Python flushes at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, file.fileno())
         os.close(nowhere)
 
 
 def print_json(value: object) -> None:
-    """Print a value as one line of JSON, at once."""
+    """Print a value as one line of JSON, and flush."""
     write_line(json_line(value))
 
 
 def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *, as_json: bool, nothing: str) -> None:
-    """Print a list: a table on a terminal, else lines with tabs between the cells; or each item as a line of JSON.
+    """Print a list: a table on a terminal, else tab-separated lines; or each item as a line of JSON.
 
-    ``columns``: title, and how a cell is made of an item. ``nothing``: what to say (not into pipes) of an empty list.
+    ``columns``: titles, with functions from an item to a cell. ``nothing``: the text (not into pipes) for an empty
+    list.
     """
     if as_json:
         for item in items:
@@ -75,9 +76,9 @@ def print_list(items: Sequence[T], columns: Mapping[str, Callable[[T], str]], *,
 def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
 
-    # Both: rich takes no width by itself where the terminal is a dumb one.
+    # Both are needed: rich takes no width by itself if the terminal is a dumb one.
     width, height = shutil.get_terminal_size()
-    # A column in which nothing stands takes room from the others.
+    # Empty columns would take room from the others.
     kept = [at for at in range(len(titles)) if any(row[at] for row in rows)]
     titles = [titles[at] for at in kept]
     inert_rows = [[inert_line(row[at]) for at in kept] for row in rows]
@@ -88,7 +89,7 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _needed(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return how wide each column must be, so that only very long words are broken."""
+    """Return the width of each column, so that only very long words are broken."""
     from rich.cells import cell_len
 
     columns = zip(titles, *rows, strict=True)
@@ -110,7 +111,7 @@ def _side_by_side(titles: Sequence[str], rows: Sequence[Sequence[str]], widths: 
 
 
 def _one_below_the_other(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table for a narrow terminal: each cell on a line of its own, and an empty line between two rows."""
+    """Make a table for a narrow terminal: each cell on a line of its own, and an empty line between rows."""
     from rich.table import Table
     from rich.text import Text
 
@@ -127,7 +128,7 @@ def _one_below_the_other(titles: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 
 def print_text(text: str) -> None:
-    """Print text of a server: inert on a terminal, as it is into a pipe."""
+    """Print a server's text: inert on a terminal, unchanged into a pipe."""
     write_line(inert(text) if is_terminal() else text)
 
 

@@ -1,7 +1,7 @@
-"""What is told to the person beside the data: log messages, messages that travel, progress.
+"""Output beside the data: log messages, protocol messages, progress.
 
-Owns the order of lines on one stream: a bar is cleared before a line, and nothing is written while a person is being
-asked something at the same terminal. The data itself is ``output``'s.
+Owns the order of lines on one stream: a progress bar is cleared before a line, and nothing is written while a person is
+being asked at the same terminal. ``output`` writes the data.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["Teller"]
 
 _TICK = 1.0
-"""Seconds until a call is said to take its time, and from one figure to the next."""
+"""Seconds until a call is reported as slow, and between two updates."""
 _MOST_HELD = 10_000
-"""Lines kept while a person thinks; a server that says more loses the rest, which is counted."""
+"""Most lines held while a person decides; further lines are dropped and counted."""
 
 
 class Teller:
-    """Lines and a progress bar on one stream, in colour if it is a terminal that wants it."""
+    """Lines and a progress bar on one stream, in colour if it is a terminal that allows it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -84,19 +84,19 @@ class Teller:
         done, total = self._reached or (0.0, None)
         count = "" if self._reached is None else f"{done:g}/{total:g}" if total else f"{done:g}"
         bar.update(task, description=self._doing, completed=done, total=total, count=count, elapsed=elapsed)
-        # Not before: it draws what it has. It is harmless to repeat.
+        # Not earlier, because it draws its content at once. Repeating it is harmless.
         bar.start()
         bar.refresh()
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar[0].stop()
             self._bar = None
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Write nothing inside: the terminal belongs to a question. What is said meanwhile follows afterwards."""
+        """Write nothing inside: the terminal is used for a question. What is written meanwhile follows afterwards."""
         self.clear()
         self._asking += 1
         try:

@@ -1,6 +1,6 @@
-"""Moments and sums as they are typed: ``--since 7d``, ``--until 2026-12-01``, ``--up-to $2``.
+"""Times and amounts as typed: ``--since 7d``, ``--until 2026-12-01``, ``--up-to $2``.
 
-Pure. Owns how they are read; the clock is the caller's.
+Pure; the clock is the caller's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_DOLLARS = 1_000_000_000
 
 
 def past(text: str | None, now: float) -> float | None:
-    """Read a moment that was: a length of time ago (``7d``), or a date.
+    """Read a time in the past: a duration ago (``7d``), or a date.
 
     Raises:
         ConfigError: it is neither.
@@ -29,7 +29,7 @@ def past(text: str | None, now: float) -> float | None:
 
 
 def until(text: str | None, now: float) -> float | None:
-    """Read a moment that will be: a length of time from now (``2h``), or a date.
+    """Read a time in the future: a duration from now (``2h``), or a date.
 
     Raises:
         ConfigError: it is neither, or it is over.
@@ -43,7 +43,7 @@ def until(text: str | None, now: float) -> float | None:
 
 
 def moment(option: str, text: str, now: float, direction: int) -> float:
-    """Read a length of time, counted from now in this direction, or an ISO 8601 date or time (UTC unless it says).
+    """Read a duration, counted from now in this direction, or an ISO 8601 date or time (UTC unless it says otherwise).
 
     Raises:
         ConfigError: it is neither.
@@ -61,10 +61,10 @@ def moment(option: str, text: str, now: float, direction: int) -> float:
 
 
 def money(option: str, text: str | None) -> int | None:
-    """Read a sum in US dollars as nano-dollars.
+    """Read an amount of US dollars as nano-dollars.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is no amount.
     """
     if text is None:
         return None
@@ -78,5 +78,5 @@ def money(option: str, text: str | None) -> int | None:
 
 
 def shown(at: float | None) -> str:
-    """Write a moment for people and programs: ISO 8601 in UTC, to the second."""
+    """Format a time for people and programs: ISO 8601 in UTC, to the second."""
     return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,6 +1,6 @@
-"""A request of a server out of a file: the params alone, or the whole message.
+"""A server's request from a file: the params alone, or the whole message.
 
-Owns reading and checking it. What is done with it is the commands' business.
+Owns reading and validating it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from antiphon.wire.tools import CallToolRequestParams
 __all__ = ["Asked", "read_ask", "read_request"]
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of a request in a file: more than a host takes."""
+"""Most bytes of a request in a file: more than a host accepts."""
 
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
 
 
 class _Message(msgspec.Struct):
-    """A message, as far as it matters here."""
+    """The members of a message that matter here."""
 
     params: msgspec.Raw = msgspec.Raw()
     method: str = ""
@@ -37,16 +37,16 @@ def read_request(path: Path) -> CreateMessageRequestParams:
     """Read a sampling request; ``-`` is standard input.
 
     Raises:
-        ConfigError: it cannot be read, is none, or no valid one.
+        ConfigError: it cannot be read, or is no valid request.
     """
     return _sampling(path, _bytes(path))
 
 
 def read_ask(path: Path) -> Asked:
-    """Read a sampling request; or the message of an elicitation or of the call of a tool, which names its method.
+    """Read a sampling request, or the message of an elicitation or a tool call, which names its method.
 
     Raises:
-        ConfigError: it is none, or no valid one.
+        ConfigError: it is none of these, or not valid.
     """
     data = _bytes(path)
     try:

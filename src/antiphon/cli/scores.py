@@ -1,6 +1,6 @@
-"""How a model was chosen, for people: a row for each model, and the verdict.
+"""How a model was chosen, for people: a row for each model, and the result.
 
-Pure. Owns the words. Choosing is the host's business, tables are ``output``'s.
+Pure. Owns the texts; ``output`` prints tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["cells", "verdict"]
 
 
 def cells(selection: Selection) -> Mapping[str, Callable[[Candidate], str]]:
-    """Name the columns of the score table, and how each cell is made."""
+    """Return the columns of the score table, with functions for the cells."""
     return {
         "model": lambda each: each.name,
         "eligible": lambda each: "; ".join(one.detail for one in each.obstacles) or "yes",
@@ -27,7 +27,7 @@ def cells(selection: Selection) -> Mapping[str, Callable[[Candidate], str]]:
 
 
 def verdict(selection: Selection) -> str:
-    """Say which model it is, and by which rule."""
+    """Say which model was chosen, and by which rule."""
     if selection.winner is None:
         return "none of them can answer"
     rules = {

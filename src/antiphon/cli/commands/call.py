@@ -1,4 +1,4 @@
-"""``antiphon call``: call a tool, and answer what it asks meanwhile."""
+"""``antiphon call``: call a tool, and answer what it asks."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def _call(reach: Reach, name: str, typed: list[str], *, as_json: bool, out
 
 
 def _missing(tool: Tool, arguments: Mapping[str, object]) -> str:
-    """Say what the tool takes, where something that it needs was not given."""
+    """Describe the arguments of the tool, if a required one is missing."""
     required: object = tool.input_schema.get("required")
     needed = cast("list[object]", required) if isinstance(required, list) else []
     return "" if all(name in arguments for name in needed) else f"; it takes {signature(tool)}"
@@ -137,7 +137,7 @@ async def _find(client: Client, name: str) -> Tool:
 
 
 def _absolute(root: str) -> str:
-    """Name a folder in full, so that the server gets its name and not a dot."""
+    """Return the absolute path of a folder, so that the server gets its name and not a dot."""
     return root if "://" in root else str(Path(root).absolute())
 
 

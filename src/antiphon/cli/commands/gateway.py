@@ -109,7 +109,7 @@ def command(
 
 
 def _listens(http: str) -> tuple[str, int]:
-    """Read the address to serve on: everybody who reaches it may call the tools, so it is one of this machine's."""
+    """Read the address to serve on, which must be local, because everybody who reaches it may call the tools."""
     host, port = address_of(http)
     try:
         is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -121,7 +121,7 @@ def _listens(http: str) -> tuple[str, int]:
 
 
 def _has_servers(path: Path) -> bool:
-    """Tell whether a TOML file is another host's, with servers in it (Codex), and not one of our settings."""
+    """Tell whether a TOML file is another program's, with servers in it (Codex), and not one of our settings."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``antiphon models``: the models there are, and which one would answer a request, and why."""
+"""``antiphon models``: the models, and which one would answer a request, and why."""
 
 from __future__ import annotations
 

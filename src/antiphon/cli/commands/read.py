@@ -86,7 +86,10 @@ async def _read(reach: Reach, uri: str, output: Path | None, *, as_json: bool) -
 
 
 async def _close_to(client: Client, uri: str) -> str | None:
-    """Find what may have been meant; a server that cannot list its resources has said why already."""
+    """Return the known URI that was probably meant.
+
+    An error here is ignored, since the server has reported it before.
+    """
     with suppress(AntiphonError):
         known = [resource.uri async for resource in client.resources()]
         return None if uri in known else next(iter(difflib.get_close_matches(uri, known, 1)), None)

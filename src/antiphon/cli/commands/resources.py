@@ -1,4 +1,4 @@
-"""``antiphon resources``: what a server lets its client read."""
+"""``antiphon resources``: the resources of a server."""
 
 from __future__ import annotations
 

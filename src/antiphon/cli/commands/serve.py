@@ -1,4 +1,4 @@
-"""``antiphon serve``: serve a ``Server`` object out of a Python file, over stdio or a network."""
+"""``antiphon serve``: serve a ``Server`` object from a Python file, over stdio or a network."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def command(
     Over stdio, until the client ends; or over a network, until Ctrl-C.
     """
     path, name = _split(file)
-    # Standard output is the protocol's: what the file prints while it is loaded goes to standard error.
+    # Standard output belongs to the protocol, so what the file prints while loading goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):
         server = find_server(load(path), name, str(path))
     chosen = [(kind, given) for kind, given in (("http", http), ("sse", sse), ("websocket", ws)) if given]
@@ -108,7 +108,7 @@ def command(
         print(f"Serving {server.name!r} at {place}. Ctrl-C ends it.", file=sys.stderr)
         server.run(kind, host=host, port=port, **options)
         return 0
-    # The token may stand in the environment for another server.
+    # The environment's token may be meant for another server.
     if allow_host or allow_origin or tls_cert or tls_key or (token and token != os.environ.get(_TOKEN)):
         raise ConfigError(
             "--allow-host, --allow-origin, --tls-cert, --tls-key and --token are for --http, --sse and --ws"
@@ -144,10 +144,10 @@ def _options(
 
 
 def _checked(token: str) -> Callable[[str], str | None]:
-    """Make the check that lets in who sends this token; it takes as long for a wrong one as for the right one.
+    """Make the check of the token, which takes the same time for right and wrong ones.
 
     Raises:
-        ConfigError: it could not be sent in a header, or is empty.
+        ConfigError: the token is empty, or cannot be sent in a header.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError("--token is one word of printable ASCII; openssl rand -hex 32 makes one")
@@ -156,7 +156,7 @@ def _checked(token: str) -> Callable[[str], str | None]:
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """Read ``HOST:PORT`` or ``PORT``, which is on this machine alone."""
+    """Read ``HOST:PORT``, or ``PORT`` for this machine only."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
@@ -164,7 +164,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def _url(kind: str, host: str, port: int, *, is_tls: bool) -> str:
-    """Write where clients find it, to be copied; whoever lets the system choose a port knows it otherwise."""
+    """Return the URL for clients, to be copied, unless the system chooses the port."""
     scheme, path = {"http": ("http", "mcp"), "sse": ("http", "sse"), "websocket": ("ws", "ws")}[kind]
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}{'s' if is_tls else ''}://{shown}:{port}/{path}"
@@ -193,7 +193,7 @@ def load(path: Path) -> ModuleType:
         raise ConfigError(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(specification)
     sys.path.insert(0, str(path.parent.absolute()))
-    # Dataclasses and type hints look their module up by its name.
+    # Dataclasses and type hints look their module up by name.
     sys.modules[path.stem] = module
     try:
         specification.loader.exec_module(module)
@@ -205,7 +205,7 @@ def load(path: Path) -> ModuleType:
 
 
 def _place(error: Exception, path: Path) -> str:
-    """Name the line of the file at which it failed."""
+    """Return the line of the file at which it failed."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
@@ -216,7 +216,7 @@ def find_server(module: ModuleType, name: str | None, place: str) -> Server:
     """Return the Server object of a module: the one of this name, or the only one.
 
     Raises:
-        ConfigError: there is none, or several and no name.
+        ConfigError: there is none, or there are several and no name.
     """
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     if name is not None:

@@ -1,4 +1,4 @@
-"""``antiphon tools``: what a server can do."""
+"""``antiphon tools``: the tools of a server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def _tools(reach: Reach, *, as_json: bool) -> None:
 
 
 def signature(tool: Tool) -> str:
-    """Write the arguments of a tool in brief: optional ones with a question mark, each with its type."""
+    """Return the arguments of a tool in short form: optional ones with a question mark, each with its type."""
     properties = tool.input_schema.get("properties")
     required = tool.input_schema.get("required")
     names = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}

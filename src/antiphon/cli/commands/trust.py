@@ -1,4 +1,4 @@
-"""``antiphon trust``: which projects' files with servers may be used, each by what is in it."""
+"""``antiphon trust``: which projects' files with servers may be used, each bound to its content."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A page wrapped to the width of a terminal, of any length: rows are cut out of its texts when they are shown.
+"""Text wrapped to the width of a terminal, of any length: rows are cut out of its texts when they are shown.
 
-Pure. A text of ten megabytes in lines of one letter is five million rows: of each only the place is kept.
+Pure. A text of ten megabytes in lines of one letter has five million rows, so only the position of each is kept.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from antiphon.host.terminal.layout import wrap
 __all__ = ["Document", "Drawn"]
 
 _MARK = re.compile("\u27e6")
-"""Begins whatever was marked as not to be seen; no text of a server's has this bracket itself."""
+"""Begins the mark of an invisible character; no text of a server contains this bracket itself."""
 _SEARCHED = 200_000
 """Characters of a text that are searched for secrets while somebody waits for a key."""
 _LEAST = 16
-"""Cells of text even where the terminal is narrower."""
+"""Least cells of text even if the terminal is narrower."""
 
 
 class Drawn(NamedTuple):
@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
 
 class _Wrapped:
-    """One piece, wrapped."""
+    """One part, wrapped."""
 
     def __init__(self, piece: Piece, width: int) -> None:
         self.piece = piece
@@ -46,7 +46,7 @@ class _Wrapped:
         at = 0
         room = max(_LEAST, width - cell_len(piece.rest))
         for line in piece.text.split("\n"):
-            # No character is wider than two cells: a short line is a row as it is.
+            # No character is wider than two cells, so a short line is a row as it is.
             for row in (line,) if 2 * len(line) <= room else _rows(line, room):
                 at += len(row)
                 starts.append(at)
@@ -76,7 +76,7 @@ class _Wrapped:
 
 
 class Document:
-    """Pieces one below the other, in rows of at most ``width`` cells."""
+    """Parts one below the other, in rows of at most ``width`` cells."""
 
     def __init__(self, pieces: Iterable[Piece], width: int) -> None:
         self.width = width
@@ -88,11 +88,11 @@ class Document:
             self._ends.append(total)
 
     def __len__(self) -> int:
-        """Count the rows."""
+        """Return the number of rows."""
         return self._ends[-1] if self._ends else 0
 
     def row(self, at: int) -> Drawn:
-        """Cut out one row, by its number from 0."""
+        """Return one row, by its index."""
         which = bisect_right(self._ends, at)
         return self._pieces[which].row(at - (self._ends[which - 1] if which else 0))
 
@@ -104,12 +104,12 @@ class Document:
         return 0
 
     def end(self) -> int:
-        """Return the row below the last piece that must be seen whole; 0 if there is none."""
+        """Return the row after the last part that must be seen completely; 0 if there is none."""
         kept = [end for end, wrapped in zip(self._ends, self._pieces, strict=True) if wrapped.piece.kept]
         return kept[-1] if kept else 0
 
     def places(self) -> list[int]:
-        """List the rows that need a closer look: with marks of what cannot be seen, or what looks like a secret."""
+        """Return the rows that need a closer look: with marks of invisible characters, or with secrets."""
         found: list[int] = []
         for at, wrapped in enumerate(self._pieces):
             start = self._ends[at - 1] if at else 0

@@ -1,1 +1,1 @@
-"""``antiphon audit``: what happened to each ask, whether the record is whole, and what was spent."""
+"""``antiphon audit``: what happened to each ask, whether the record is intact, and what was spent."""

@@ -1,7 +1,7 @@
-"""The head of the record, kept elsewhere: in a file, at an address, in the system's log.
+"""The head of the record, stored elsewhere: in a file, at an address, in the system's log.
 
-Whoever can write the store can cut off its newest records together with the head beside them. A head that was noted
-where they cannot write gives them away: ``verify --anchors``. Owns the line that is noted, and reading it again.
+Someone who can write the store can cut off its newest records and adjust the head stored beside them. A head that was
+noted where they cannot write reveals this: ``verify --anchors``. Owns the format of a note.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from antiphon.host.store.chain import Head
 __all__ = ["Anchor", "anchor", "read_anchors"]
 
 MAX_ANCHORS = 64 * 1024 * 1024
-"""Bytes of a file of anchors: half a million of them, one a minute for a year."""
+"""Most bytes of a file of anchors: half a million of them, one per minute for a year."""
 _TIMEOUT = 10.0
-"""Seconds that an address has to take an anchor."""
+"""Seconds that an address has to accept an anchor."""
 _SYSTEM_LOGS = (Path("/dev/log"), Path("/var/run/syslog"))
 _NOTICE = 4 * 8 + 5
-"""RFC 5424, 6.2.1: facility 4, security, and severity 5, notice."""
+"""RFC 5424, 6.2.1: facility 4 (security) and severity 5 (notice)."""
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,15 +43,15 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def anchor(store: Store, file: Path | None, webhook: str | None, *, log: bool, as_json: bool) -> int:
-    """Note the head of a record that is whole and goes on from what the file has. Returns the exit code.
+    """Note the head of a record that is intact and continues from what the file has. Returns the exit code.
 
     Raises:
         Failed: it cannot be noted there.
-        ConfigError: the file holds something else.
+        ConfigError: the file contains something else.
     """
     proof = await verify_store(store, [] if file is None else read_anchors(file, make=True))
     if not proof.whole:
-        # What is broken is not noted as if it were whole.
+        # A broken record must not be noted as if it were intact.
         return tell(proof, as_json=as_json)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = msgspec.json.encode(Anchor(at=now, head=head_text(proof.head)))
@@ -69,10 +69,10 @@ async def anchor(store: Store, file: Path | None, webhook: str | None, *, log: b
 
 
 def read_anchors(file: Path, *, make: bool = False) -> list[Head]:
-    """Read the heads that were noted in a file; with ``make``, one that is not there yet has none.
+    """Read the heads that were noted in a file; with ``make``, a missing file has none.
 
     Raises:
-        ConfigError: it cannot be read, or holds something else.
+        ConfigError: it cannot be read, or contains something else.
     """
     heads: list[Head] = []
     if make and not file.exists():
@@ -111,7 +111,7 @@ async def _post(url: str, line: bytes) -> None:
         async with asyncio.timeout(_TIMEOUT):
             await post_json(url, line)
     except Exception as error:
-        # The address may hold a secret, and so may an error that repeats it.
+        # The address may contain a secret, and so may an error that quotes it.
         raise Failed(f"--webhook: it was not taken: {type(error).__name__}") from None
 
 

@@ -1,4 +1,4 @@
-"""The whole record for other programs, to standard output or a file of mode 0600 that is there whole or not at all."""
+"""Export of the whole record, to standard output or to a file of mode 0600 that is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _opened(output: Path | None) -> Generator[Callable[[str], object]]:
 
 
 def _printed(line: str) -> None:
-    """Print a line as it is; on a terminal, what that would obey is marked."""
+    """Print a line unchanged into a pipe; on a terminal, control characters are marked."""
     text = line.rstrip("\r\n")
     if not is_terminal():
         write_line(text)

@@ -1,6 +1,6 @@
-"""Records as lines, and all of one ask.
+"""Records as lines, and all records of one ask.
 
-Owns what of a record is shown in which column. The records themselves are the host's ``audit``.
+Owns the columns. The records are the host's ``audit``.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from antiphon.host.store.chain import Entry, Record
 __all__ = ["Placed", "Wanted", "list_records", "read", "short", "show_records"]
 
 _DIGITS = 8
-"""Hexadecimal digits of an identity in a table: enough to tell one's own servers apart."""
+"""Hexadecimal digits of an identity in a table: enough to distinguish a user's servers."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records are listed; ``None`` for any."""
+    """Filters for records; ``None`` for any."""
 
     since: float | None = None
     servers: tuple[str, ...] = ()
-    """Identities of one server, or their beginnings; earlier releases recorded another one."""
+    """Identities of one server, or prefixes of them; earlier releases recorded another one."""
     step: str | None = None
     outcome: str | None = None
-    """Or its beginning."""
+    """The outcome, or a prefix of it."""
     call: str | None = None
 
     def __contains__(self, record: Record) -> bool:
@@ -61,16 +61,16 @@ async def read(store: Store, after: int = 0) -> AsyncIterator[Placed]:
     """Yield all records after a number, oldest first.
 
     Raises:
-        Failed: one cannot be read.
+        Failed: a record cannot be read.
     """
     async for entry in Audit(store).entries(after):
         yield _placed(entry)
 
 
 async def list_records(store: Store, wanted: Wanted, limit: int, *, as_json: bool) -> None:
-    """List the latest of the records that are wanted; ``limit`` 0 for all of them."""
+    """List the latest records that match; ``limit`` 0 for all of them."""
     latest: deque[Placed] = deque(maxlen=limit or None)
-    # Of all of them the latest are at the end: the rest need not be read.
+    # Without filters the latest records are at the end, so the others need not be read.
     skipped = max(0, (await store.head()).seq - limit) if limit and wanted == Wanted() else 0
     async for placed in read(store, skipped):
         if placed.record in wanted:
@@ -95,12 +95,12 @@ async def show_records(store: Store, seq: int, *, as_json: bool) -> None:
     ]
     _print(records, as_json=as_json)
     if not as_json and (said := _became(records)):
-        # Beside the records: a program that reads these finds it in the outcome of the last one.
+        # Not among the records: a program finds it in the outcome of the last one.
         write_line(said, sys.stderr)
 
 
 def _became(records: list[Placed]) -> str:
-    """Say what became of the answer; nothing where there was none, or nobody has said."""
+    """Say what became of the answer; empty if there was none, or it is not known."""
     asks: dict[gathering.AskKey, gathering.AskRow] = {}
     gathering.gather(asks, {}, (gathering.Placed(placed.seq, placed.record) for placed in records))
     arrival = next((row.arrival for row in asks.values()), None)
@@ -125,7 +125,7 @@ def _print(records: list[Placed], *, as_json: bool) -> None:
         return
     columns = dict(_COLUMNS)
     if is_terminal():
-        # What is too long for a table is in the lines for programs.
+        # Too long for a table; it is in the lines for programs.
         del columns["call"]
         columns["at"] = lambda each: shown(each.record.at).replace("T", " ").rstrip("Z")
         columns["server"] = lambda each: short(each.record.identity)

@@ -1,6 +1,6 @@
-"""What was spent, as a table with bars: by day, server or model.
+"""Spending as a table with bars: by day, server or model.
 
-Owns adding up and drawing. What a request took is the host's ``audit``.
+Owns sums and drawing. The usage of a request is in the host's ``audit``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Sum(NamedTuple):
 
 
 async def spend(store: Store, by: By, since: float | None, names: Mapping[str, str], *, as_json: bool) -> None:
-    """Show what was spent since a moment, in whole days (UTC). ``names``: of servers, by identity."""
+    """Show what was spent since a time, in whole days (UTC). ``names``: those of servers, by identity."""
     day = "" if since is None else day_of(since)
     lines = [line for line in await Audit(store).spending() if line.day >= day]
     if as_json:
@@ -60,7 +60,7 @@ async def spend(store: Store, by: By, since: float | None, names: Mapping[str, s
 
 
 def sums(lines: Iterable[SpentRow], by: By, names: Mapping[str, str]) -> list[Sum]:
-    """Add up what was spent under one name; days in their order, the rest with the dearest first."""
+    """Sum up by name; days in order, everything else with the highest first."""
     found: dict[str, list[SpentRow]] = {}
     for line in lines:
         found.setdefault(_name(line, by, names), []).append(line)
@@ -99,12 +99,12 @@ def _columns(rows: Sequence[Sum], by: By, *, bars: bool) -> dict[str, Callable[[
         has_price = any(row.money for row in rows)
         values = {row: row.money if has_price else row.tokens for row in rows}
         most = max(values.values(), default=0)
-        # The total has none: it would dwarf the rest.
+        # The total has no bar, which would be far longer than the others.
         columns[""] = lambda row: _bar(values.get(row, 0), most)
     return columns
 
 
 def _bar(value: int, most: int) -> str:
-    """Draw a value as a bar, in eighths of a cell; anything above nothing is at least one of them."""
+    """Draw a value as a bar, in eighths of a cell; any value above 0 gets at least one."""
     eighths = max(1, value * _BAR * 8 // most) if value and most else 0
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

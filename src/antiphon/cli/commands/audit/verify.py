@@ -1,6 +1,6 @@
-"""Is the record whole: in the store, or in a file that was exported from it.
+"""Verification of the record, in the store or in an exported file.
 
-Owns the words and the head as it is written and typed (``12:9f86...``). The proof is the host's ``chain``.
+Owns the texts, and the head as it is printed and typed (``12:9f86...``). The host's ``chain`` verifies.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["head_text", "read_head", "tell", "verify_file", "verify_store"]
 
 _HEAD = re.compile(r"(?P<seq>\d{1,18}):(?P<hash>[0-9a-f]{64})")
 _LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of one exported record, with its content if that is kept."""
+"""Most bytes of one exported record, with its content if that is kept."""
 
 
 def read_head(text: str | None) -> Head | None:
     """Read a head as ``verify`` prints it.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is no head.
     """
     if text is None:
         return None
@@ -39,7 +39,7 @@ def read_head(text: str | None) -> Head | None:
 
 
 async def verify_store(store: Store, known: Iterable[Head]) -> Proof:
-    """Check all records of a store; one that the database itself cannot read any more is a fault like others."""
+    """Verify all records of a store; a record that the database cannot read is a fault like others."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -49,7 +49,7 @@ async def verify_store(store: Store, known: Iterable[Head]) -> Proof:
 
 
 def verify_file(path: Path, known: Iterable[Head]) -> Proof:
-    """Check a file of JSON Lines.
+    """Verify a file of JSON Lines.
 
     Raises:
         ConfigError: it cannot be opened.
@@ -60,12 +60,12 @@ def verify_file(path: Path, known: Iterable[Head]) -> Proof:
 
 
 def head_text(head: Head) -> str:
-    """Write a head as it is printed, noted and typed."""
+    """Format a head as it is printed, noted and typed."""
     return f"{head.seq}:{head.hash}"
 
 
 def tell(proof: Proof, *, as_json: bool) -> int:
-    """Say what was found, and return the exit code."""
+    """Print the result, and return the exit code."""
     head = head_text(proof.head)
     fault = proof.fault
     if as_json:
@@ -80,7 +80,7 @@ def tell(proof: Proof, *, as_json: bool) -> int:
 
 
 async def _unreadable(store: Store) -> Proof:
-    """Read one by one, to name the first that cannot be read; where nothing can be, that raises as it did."""
+    """Read the records one by one, to name the first that cannot be read; raises if none can be."""
     from sqlalchemy.exc import DBAPIError
 
     kept, after, head = await store.head(), 0, Head()

@@ -1,6 +1,6 @@
-"""``antiphon demo``: the whole mission in one minute, on a server in a process of its own.
+"""``antiphon demo``: shows sampling in one minute, with a server in a process of its own.
 
-Owns the options and what they stand for. The run itself is ``run``.
+Owns the options; ``run`` has the run itself.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def command(
     if not yes and (host.reviewer is None or not host.reviewer.available):
         raise ConfigError("there is no terminal to ask you at; --yes approves without asking")
     if store is not None:
-        Store(store).close()  # a file that is none is our caller's mistake, not the server's
+        Store(store).close()  # a file that is no store is reported here and not by the server
     display = Display(as_json=as_json, messages=messages)
     pace = interval if interval is not None else _QUICK if yes else _HUMAN
     with tempfile.TemporaryDirectory(prefix="antiphon-demo-") as folder:
@@ -108,7 +108,7 @@ def command(
 
 
 def _record(host: Configured, config: Path | None) -> str:
-    """Say where what was decided is kept, and how to look at it."""
+    """Say where decisions are stored, and how to look at them."""
     if isinstance(host.store, MemoryStore):
         return "in memory; it ends with this program"
     place = configured_place(config)
@@ -117,7 +117,7 @@ def _record(host: Configured, config: Path | None) -> str:
 
 
 class Wanted(NamedTuple):
-    """What the options say of one run."""
+    """What the options ask of one run."""
 
     products: int
     revision: str
@@ -136,7 +136,7 @@ async def _shown(demo: Demo, display: Display, host: Configured, opener: Opener 
             if sys.stdout.isatty():
                 display.hint(is_paged=opener is not None)
                 if opener is not None:
-                    # What was decided, and what it cost, is worth a look.
+                    # Decisions and costs can be viewed on the page until Ctrl-C.
                     await asyncio.get_running_loop().create_future()
             return code
     finally:

@@ -1,6 +1,6 @@
-"""What the demonstration shows: its events, as lines for a person or as lines of JSON for a program.
+"""Output of the demonstration: its events, as lines for a person or as JSON lines for a program.
 
-Owns the names of the events and how each looks. What happens, and when, is ``command``'s.
+Owns the names and the appearance of events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STYLES = {
 
 
 class Display:
-    """Shows events. ``messages``: whether every message that travels is one."""
+    """Shows events. ``messages``: also show every message."""
 
     def __init__(self, *, as_json: bool, messages: bool) -> None:
         self.teller = Teller(sys.stdout)
@@ -40,7 +40,7 @@ class Display:
         self._messages = messages
 
     def event(self, event: str, **facts: Any) -> None:
-        """Show that something has happened."""
+        """Show an event."""
         if self._as_json:
             print_json({"event": event, **facts})
         elif event in _LINES and (event != "done" or facts["stored"] is not None):
@@ -48,24 +48,24 @@ class Display:
             self.teller.say(_LINES[event].format_map(_Facts(facts)), _STYLES.get(event, "bold"))
 
     def message(self, message: Message) -> None:
-        """Show a message that travels."""
+        """Show a message."""
         if self._messages and self._as_json:
             print_json({"event": "message", **msgspec.to_builtins(message)})
         elif self._messages:
             self.teller.say(line(message), "red" if message.kind == "error" else "dim")
 
     def summary(self, *, calls: int, asks: int, answered: int, refused: int, cost: str, record: str) -> None:
-        """Show what happened in all; ``record`` says where it is kept."""
+        """Show a summary; ``record`` says where it is stored."""
         facts = {"calls": calls, "asks": asks, "answered": answered, "refused": refused, "cost": cost, "record": record}
         self.event("summary", **facts)
 
     def legend(self) -> None:
-        """Say what the arrows mean."""
+        """Explain the arrows."""
         if self._messages and not self._as_json:
             self.teller.say(LEGEND, "dim")
 
     def hint(self, *, is_paged: bool) -> None:
-        """Say how to go on from here."""
+        """Say what to do next."""
         if self._as_json:
             return
         if is_paged:
@@ -74,7 +74,7 @@ class Display:
             self.teller.say(f"Decide yourself, in the browser: {_program()} demo --web", "bold")
 
     def shelf(self, products: Sequence[Product]) -> None:
-        """Show what is stored, as a table."""
+        """Show the stored products as a table."""
         if self._as_json:
             return
         self.teller.say("")
@@ -92,13 +92,13 @@ class Display:
 
 
 def _program() -> str:
-    """Name this program so that what is printed can be typed."""
+    """Return the name of this program, so that printed commands can be typed."""
     started = sys.argv[0]
     return started if Path(started).name == "antiphon" and which("antiphon") != started else "antiphon"
 
 
 class _Facts(dict[str, Any]):
-    """Facts of an event, of which a line may lack some: a server may say what it likes."""
+    """Facts of an event; some may be missing, because they come from the server."""
 
     def __missing__(self, key: str) -> str:
         return "?"

@@ -1,6 +1,6 @@
-"""The client's side of the demonstration: the call, the host that answers, and the proof that all was stored.
+"""The client of the demonstration: the call, the host that answers, and the check that everything was stored.
 
-Owns the order of events. How they are shown is ``display``'s, who answers is the host's.
+Owns the order of events; ``display`` shows them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResu
 __all__ = ["Demo"]
 
 _PATIENCE = 30.0
-"""Seconds the call may take beyond the time in which products arrive and we answer."""
+"""Seconds the call may take in addition to the time in which products arrive and answers are made."""
 _SHELF = "shop://products"
 _AT_ONCE = 20
-"""Calls at once: as many requests as a person can overlook, and fewer than a host answers at once by default."""
+"""Concurrent calls: as many requests as a person can keep track of, and fewer than a host answers at once."""
 
 
 class Demo:
@@ -51,9 +51,10 @@ class Demo:
         is_paged: bool,
         record: str,
     ) -> None:
-        """``is_kept``: the shop may have products already. ``is_paged``: a person decides elsewhere, on a page.
+        """Prepare a run.
 
-        ``record`` says where the host keeps what was decided, for people.
+        ``is_kept``: the shop may have products already. ``is_paged``: a person decides on a page. ``record`` says where
+        the host keeps decisions, for people.
         """
         self._record = record
         self._display = display
@@ -65,12 +66,12 @@ class Demo:
         self._pid: int | None = None
         self._asks = 0
         self._made = 0
-        """Calls that were made."""
+        """Number of calls made."""
         self._answered = 0
         self._refused = 0
 
     async def run(self, wanted: int, revision: str) -> int:
-        """Have products described; return the exit code. The last event says how many really are stored."""
+        """Have products described; return the exit code. The last event says how many are actually stored."""
         began, spent = time.monotonic(), await self._spent()
         done: dict[str, object] = {"stored": None, "wanted": wanted}
         try:
@@ -101,13 +102,14 @@ class Demo:
             done["revision"] = client.revision
             before: set[str] = {product.sku for product in await _read_shelf(client)} if self._is_kept else set()
             await self._calls(client, wanted)
-            # What counts is what the server has, not what we have answered.
+            # The server's list counts, not the answers that were sent.
             shelf = [product for product in await _read_shelf(client) if product.sku not in before]
         done["stored"] = sum(1 for product in shelf if product.description)
         self._display.shelf(shelf)
 
     def _client(self, wanted: int, revision: str) -> Client:
-        # Not in its arguments: by them a host knows it, and what is allowed to one run is allowed to the next.
+        # Not in its arguments, which are part of its identity: a grant given in one run then applies in the
+        # next.
         environ = {STORE_VARIABLE: str(self._store.absolute())}
         program = ["-m", "antiphon.cli.commands.demo.server", "--interval", str(self._interval)]
         return Client(
@@ -136,7 +138,7 @@ class Demo:
         )
 
     async def _calls(self, client: Client, wanted: int) -> None:
-        """Make one call for all products; where a page shows them side by side, one for each, so that they queue up."""
+        """Make one call for all products; with a page one call for each, so that they can be seen side by side."""
         if not self._is_paged:
             await self._call(client, wanted)
             return
@@ -155,7 +157,7 @@ class Demo:
         except ConnectionClosed:
             raise
         except AntiphonError as error:
-            # At 2026-07-28 a refusal gives up the whole call; what was stored before it stays stored.
+            # At 2026-07-28 a refusal ends the whole call; what was stored before stays stored.
             self._display.event("error", message=f"the call was given up: {explain(error)}")
             return
         if result.is_error:
@@ -175,7 +177,7 @@ class Demo:
         return self._host.capabilities
 
     async def answer(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
-        """Let the host answer, and show what comes of it. Nothing else is shown while a person decides here."""
+        """Let the host answer, and show the outcome. Nothing else is shown while a person decides at this terminal."""
         self._asks += 1
         number = self._asks
         prompt = params.messages[-1].text if params.messages else ""
@@ -194,7 +196,7 @@ class Demo:
 
 
 def _ignore(progress: float, total: float | None, message: str | None) -> None:
-    """Take progress, so that the server sends it: it is shown among the messages."""
+    """Ignore progress; passing a callback makes the server send it, and it is shown among the messages."""
 
 
 async def _read_shelf(client: Client) -> list[Product]:

@@ -26,11 +26,11 @@ from antiphon.server.context import Context
 __all__ = ["MOST_PRODUCTS", "Shop", "make_server", "serve"]
 
 MOST_PRODUCTS = 1_000
-"""Products that one call describes at most."""
+"""Most products that one call describes."""
 _MOST_WAITING = 50
-"""Products that wait for their description; makers hold the next ones back meanwhile."""
+"""Most products that wait for a description; no more arrive meanwhile."""
 _RHYTHM = (0.6, 1.4, 0.9, 1.1, 0.7, 1.3, 1.0)
-"""Products arrive irregularly, but every run alike: each pause as a multiple of the interval."""
+"""Irregular pauses, the same in every run, as multiples of the interval."""
 _SYSTEM_PROMPT = "You are a helpful assistant assisting with product descriptions"
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PRODUCTS)]
@@ -45,7 +45,7 @@ class Shop:
         self._waiting: asyncio.Queue[Product] = asyncio.Queue(_MOST_WAITING)
 
     async def keep_arriving(self) -> None:
-        """Let one product after the other arrive, for ever, at irregular intervals around the given one."""
+        """Let products arrive for ever, at irregular intervals around the given one."""
         for product in self.store.undescribed():
             await self._waiting.put(product)
         for arrival, pause in zip(cycle(catalogue()), cycle(_RHYTHM), strict=False):
@@ -53,17 +53,17 @@ class Shop:
             await self._waiting.put(self.store.add(arrival))
 
     async def next(self) -> Product:
-        """Wait for a product without a description; nobody else gets it."""
+        """Wait for a product without a description, and take it."""
         return await self._waiting.get()
 
     def put_back(self, product: Product) -> None:
-        """Give a product back that could not be described. Where there is no room it waits for the next start."""
+        """Return a product that could not be described; without room it waits until the next start."""
         with contextlib.suppress(asyncio.QueueFull):
             self._waiting.put_nowait(product)
 
 
 def make_server(path: str, interval: float) -> Server:
-    """Make the server around a store in this file, in which a product arrives about every ``interval`` seconds."""
+    """Make the server with a store in this file, where a product arrives about every ``interval`` seconds."""
 
     @asynccontextmanager
     async def lifespan(_: Server) -> AsyncGenerator[Shop]:
@@ -108,7 +108,10 @@ async def describe_new_products(count: Count, ctx: Context) -> str:
 
 
 async def _describe(product: Product, shop: Shop, ctx: Context) -> bool:
-    """Have one product described; tell whether it was. A refusal leaves it as it is, and the others are not lost."""
+    """Have one product described; tell whether it was.
+
+    After a refusal the product is unchanged, and others continue.
+    """
     try:
         reply = await ctx.sample(
             f"Create a selling product description for this product: {product.name} (price: {product.price:.2f} EUR), "
@@ -120,7 +123,7 @@ async def _describe(product: Product, shop: Shop, ctx: Context) -> bool:
         shop.put_back(product)
         return False
     except BaseException:
-        # The call was given up: the product is there for the next one.
+        # The call was given up, so the next call may describe this product.
         shop.put_back(product)
         raise
     if not reply.text.strip():

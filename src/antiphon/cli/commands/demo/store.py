@@ -1,6 +1,6 @@
-"""The shop's products and their descriptions, in a SQLite file. Knows neither server nor client.
+"""The shop's products and their descriptions, in a SQLite file.
 
-Used from one thread; a statement takes far less than a millisecond, so it is not worth a thread of its own.
+Used from one thread; a statement takes far less than a millisecond, so it needs no thread of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from antiphon.errors import ConfigError
 __all__ = ["STORE_VARIABLE", "Arrival", "Product", "Store", "catalogue"]
 
 STORE_VARIABLE = "ANTIPHON_DEMO_STORE"
-"""Names the file of the shop to its server."""
+"""Environment variable that names the file of the shop to its server."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS products (
@@ -35,7 +35,7 @@ _FIRST_NUMBER = 1001
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
-    """A product as the makers announce it."""
+    """A product as announced by its maker."""
 
     name: str
     price: float
@@ -43,7 +43,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class Product(Arrival, frozen=True, kw_only=True, omit_defaults=True):
-    """A product in the shop, with its description once there is one, and the model that wrote it."""
+    """A product in the shop, with its description if there is one, and the model that wrote it."""
 
     sku: str
     description: str | None = None
@@ -51,7 +51,7 @@ class Product(Arrival, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def catalogue() -> list[Arrival]:
-    """Read the products that arrive, over and over, from the data of the package."""
+    """Read the products, which arrive over and over, from the data of the package."""
     data = files("antiphon.cli.commands.demo").joinpath("products.json").read_bytes()
     return msgspec.json.decode(data, type=list[Arrival])
 
@@ -60,7 +60,7 @@ class Store:
     """The products of one shop."""
 
     def __init__(self, path: str | Path) -> None:
-        """Open the file, or make it.
+        """Open the file, or create it.
 
         Raises:
             ConfigError: it is no such file, or cannot be written.
@@ -77,7 +77,7 @@ class Store:
         self._database = database
 
     def add(self, arrival: Arrival) -> Product:
-        """Take in a new product, and return it with its number."""
+        """Add a new product, and return it with its number."""
         last = self._database.execute("SELECT max(number) FROM products").fetchone()[0]
         number = _FIRST_NUMBER if last is None else last + 1
         self._database.execute(
@@ -87,7 +87,7 @@ class Store:
         return _product(number, arrival.name, arrival.price, json.dumps(arrival.keywords), None, None)
 
     def describe(self, sku: str, description: str, model: str) -> None:
-        """Store a description; the model is who wrote it."""
+        """Store a description and the model that wrote it."""
         self._database.execute(
             "UPDATE products SET description = ?, model = ? WHERE number = ?", (description, model, _number(sku))
         )
@@ -102,7 +102,7 @@ class Store:
         return self._all(f"{_SELECT} WHERE description IS NOT NULL ORDER BY number")
 
     def undescribed(self) -> list[Product]:
-        """Return the products that have none yet, the oldest first."""
+        """Return the products without a description, the oldest first."""
         return self._all(f"{_SELECT} WHERE description IS NULL ORDER BY number")
 
     def close(self) -> None:

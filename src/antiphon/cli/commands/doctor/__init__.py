@@ -1,1 +1,1 @@
-"""``antiphon doctor``: this machine, or one server, examined."""
+"""``antiphon doctor``: checks this machine, or one server."""

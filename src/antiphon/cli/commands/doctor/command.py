@@ -1,6 +1,6 @@
-"""``antiphon doctor``: is everything in place here, and what is there to know about a server.
+"""``antiphon doctor``: checks the installation, or examines a server.
 
-Owns how findings are shown and what they mean for the exit code. The checks are ``local``, ``models`` and ``server``.
+Owns the display of findings, and the exit code. ``local``, ``models`` and ``server`` have the checks.
 """
 
 from __future__ import annotations

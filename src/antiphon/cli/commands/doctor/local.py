@@ -1,4 +1,4 @@
-"""What can be checked without a server: this Python, what is installed, the terminal, the configuration files."""
+"""Checks without a server: Python, installed packages, the terminal, configuration files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _EXTRAS = {
     "postgres": (("asyncpg",), "a store in PostgreSQL"),
     "telemetry": (("opentelemetry-api",), "traces and metrics"),
 }
-"""Of each extra: a few of its packages, and what it is for."""
+"""For each extra: some of its packages, and its purpose."""
 
 
 class Finding(NamedTuple):
-    """One thing found. ``odd`` is worth a look, ``failed`` has to be mended."""
+    """One finding. ``odd`` is worth a look, ``failed`` must be fixed."""
 
     kind: Literal["ok", "note", "odd", "failed"]
     subject: str
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 def local_findings(config: Path | None = None) -> list[Finding]:
-    """Check this installation. ``config``: look at this file instead of the usual ones."""
+    """Check this installation. ``config``: read this file instead of the usual ones."""
     hosts = config is not None and config.suffix == ".toml"
     servers = () if hosts else _config_files(config)
     settings = _settings(config if hosts else None) if hosts or config is None else ()
@@ -113,7 +113,7 @@ def _config_files(config: Path | None) -> Iterator[Finding]:
 
 
 def _settings(file: Path | None) -> Iterator[Finding]:
-    """Say what is configured of the host; without a file there is still a model, and a person to ask."""
+    """Describe the host's configuration; without a file there is still a model, and a person to ask."""
     try:
         config = load_config(os.environ, file=file)
     except ConfigError as error:
@@ -126,7 +126,7 @@ def _settings(file: Path | None) -> Iterator[Finding]:
 
 
 def _models(config: Config) -> Finding:
-    """Say which models there are, and whether any of them can answer the shortest request."""
+    """List the models, and whether any of them can answer the shortest request."""
     message = SamplingMessage(role="user", content=TextContent(text="Hello"))
     shortest = CreateMessageRequestParams(messages=[message], max_tokens=1)
     selection = Models(config.catalogue(), os.environ).select(shortest)
@@ -136,7 +136,7 @@ def _models(config: Config) -> Finding:
 
 
 def _store(configured: str | None) -> Finding:
-    """Say where commands keep what is decided, and not what a program's own host does."""
+    """Say where commands store decisions; hosts in other programs choose for themselves."""
     if configured == "memory":
         return Finding("note", "store", "memory: what is decided ends with the process")
     usual = str(state_folder(os.environ) / "host.db")

@@ -1,6 +1,6 @@
-"""Does each model answer: one word is asked of each that is configured. It costs a fraction of a cent.
+"""Checks that each configured model answers, by asking for one word. This costs a fraction of a cent.
 
-Owns the question and how an answer or a failure is told. Which models there are is the configuration's.
+Owns the question, and the texts about answers and failures.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 __all__ = ["model_findings"]
 
 _DEADLINE = 30.0
-"""Seconds for an answer: a local model may have to be loaded first."""
+"""Seconds for an answer, since a local model may have to be loaded first."""
 _QUESTION = "Answer with the one word: ready"
 _MOST_TOKENS = 200
-"""Tokens of the answer: models that think need some before they say a word."""
+"""Most tokens of the answer; reasoning models need some before their first word."""
 _SHOWN = 40
 """Characters of the answer that are shown."""
 
 
 async def model_findings(config: Path | None, environ: Mapping[str, str]) -> list[Finding]:
-    """Ask each model for one word, all at once, each once; findings are in the order of the configuration.
+    """Ask each model for one word, all concurrently; findings are in the order of the configuration.
 
     Raises:
         ConfigError: the configuration cannot be read.

@@ -1,4 +1,4 @@
-"""What a server says of itself, how it behaves, and what is odd about it: for ``antiphon doctor TARGET``."""
+"""What a server declares, how it behaves, and what is unusual about it, for ``antiphon doctor TARGET``."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["examine", "oddities"]
 
 _PINGS = 5
 _MANY_TOOLS = 100
-"""Tools from which on models are known to choose badly, and lists to cost more than the work."""
+"""Number of tools from which models choose badly, and lists cost more than the work."""
 _LONG = 4_000
-"""Characters of a description from which on it costs a model more than it tells."""
+"""Characters from which a description costs a model more than it is worth."""
 # 2025-11-25 server/tools, Tool Names: 1 to 128 characters, letters, digits, "_", "-" and ".".
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 async def examine(reach: Reach, report: Callable[[Finding], object]) -> None:
-    """Connect to a server and report what is found, one after the other; whatever fails is raised."""
+    """Connect to a server and report findings one by one; errors are raised."""
     channels: list[Channel] = []
     began = time.perf_counter()
     async with opened(reach, seen=channels.append) as client:
@@ -98,7 +98,7 @@ async def _lists(client: Client) -> AsyncIterator[Finding]:
 
 
 def oddities(tools: Iterable[Tool]) -> Iterator[Finding]:
-    """Tell what is odd about a list of tools."""
+    """Yield what is unusual about a list of tools."""
     names: Counter[str] = Counter()
     for tool in tools:
         names[tool.name] += 1

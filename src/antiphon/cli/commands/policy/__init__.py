@@ -1,1 +1,1 @@
-"""``antiphon policy``: what is allowed beforehand, why an ask would be, and what people allowed or blocked since."""
+"""``antiphon policy``: what is configured to be allowed, why, and what people have allowed or blocked since."""

@@ -1,6 +1,6 @@
-"""``antiphon policy``: show and explain what is allowed, list and take back what people allowed or blocked.
+"""``antiphon policy``: show and explain what is allowed; list and withdraw what people allowed or blocked.
 
-Owns the options and what they stand for.
+Owns the options.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Why a request would be allowed, asked about or denied: rule by rule.
+"""Why a request would be allowed, asked about or denied, rule by rule.
 
-Owns the origin it is explained for. The reasons are the host's ``policy``.
+Owns the origin that is assumed. The host's ``policy`` has the reasons.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["origin_of", "tell"]
 
 
 def origin_of(known: Origin, *, background: bool) -> Origin:
-    """Make an origin: an ask of this server, for a call of ours or for none."""
+    """Make the origin: an ask of this server, during a call or in the background."""
     call = None if background else OriginCall(id="explained", method="tools/call")
     return msgspec.structs.replace(known, id="explained", call=call)
 
 
 def tell(policy: Policy, asked: Asked, origin: Origin, *, headless: bool, as_json: bool) -> int:
-    """Explain, and return the exit code: 1 for what would be denied."""
+    """Print the explanation, and return the exit code: 1 if the request would be denied."""
     verdict = decide(policy, asked, origin, headless=headless)
     if as_json:
         rules = [{"rule": rule, "mismatch": mismatch(rule, asked, origin)} for rule in ranked(policy)]

@@ -1,6 +1,6 @@
-"""What people have allowed for more than once, and whom they have blocked: listed, and taken back.
+"""Grants and blocked servers: listing and withdrawing them.
 
-Owns how they are shown. What they cover is the host's ``grants``.
+Owns the display. The host's ``grants`` defines what they cover.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["lift", "list_blocks", "list_grants", "revoke"]
 
 
 async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) -> None:
-    """List the grants in force. ``names``: of servers, by identity."""
+    """List the grants in force. ``names``: those of servers, by identity."""
     given = await Grants(store).all()
     spent = {balance.key: balance.spent.money for balance in await store.balances("grant:")}
     if as_json:
@@ -48,7 +48,7 @@ async def list_grants(store: Store, names: Mapping[str, str], *, as_json: bool) 
 
 
 def _models(given: Given) -> str:
-    """Say which models it was given for, and how far away they are."""
+    """List the models it was given for, and how far they reach."""
     grant = given.grant
     if grant.asks_again:
         return "local ones; else it asks again"
@@ -56,10 +56,10 @@ def _models(given: Given) -> str:
 
 
 async def revoke(store: Store, ids: Sequence[str]) -> None:
-    """Take grants back; the next request asks again.
+    """Withdraw grants, so that the next request is asked about.
 
     Raises:
-        ConfigError: several grants begin so.
+        ConfigError: several grants have this prefix.
         Failed: there is no such grant (any more).
     """
     grants = Grants(store)
@@ -82,10 +82,10 @@ async def list_blocks(store: Store, *, as_json: bool) -> None:
 
 
 async def lift(store: Store, identity: str) -> None:
-    """Let a server ask again.
+    """Unblock a server.
 
     Raises:
-        ConfigError: several that are blocked begin so.
+        ConfigError: several blocked servers have this prefix.
         Failed: it is not blocked.
     """
     one = _only(identity, [row.identity for row in await store.blocks()], "no server is blocked as")
@@ -113,5 +113,5 @@ def _bounded(used: str, most: int | None) -> str:
 
 
 def _spent(spent: int, most: int | None) -> str:
-    # Without a sum in its terms nothing is counted under the grant itself.
+    # Only a grant with a limit on money has an account.
     return "" if most is None else f"{dollars(spent)} of {dollars(most)}"

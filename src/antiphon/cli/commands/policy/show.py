@@ -1,6 +1,6 @@
-"""What is configured to be allowed: the rules in the order they are weighed, and what holds for each server.
+"""The configured permissions: the rules in the order of evaluation, and the settings of each server.
 
-Owns the words. Which settings a server gets is the host's ``config``.
+Owns the texts. The host's ``config`` determines the settings of a server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RANK: tuple[Effect, ...] = ("deny", "ask", "allow")
 
 
 def show(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
-    """Show the policy and the settings: of one server, or the general ones and those of all servers named."""
+    """Show the policy and the settings of one server, or the general ones and those of all configured servers."""
     if identities:
         policy = effective(config, *identities)
         _print(config, policy, {identities[0]: config.for_server(*identities)}, as_json=as_json)
@@ -36,13 +36,13 @@ def show(config: Config, identities: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def effective(config: Config, *identities: str) -> Policy:
-    """Return the policy that holds for a server, its review mode worked in."""
-    # Nothing is asked of the provider: the host is made for its policy.
+    """Return the policy for a server, including its review mode."""
+    # The provider is never used: the host is only made for its policy.
     return Configured(config, {}, provider=named("echo"), reviewer=None).host(*identities).policy
 
 
 def ranked(policy: Policy) -> list[Rule]:
-    """Return the rules in the order in which they are weighed."""
+    """Return the rules in the order of evaluation."""
     return sorted(policy.rules, key=lambda rule: _RANK.index(rule.effect))
 
 

@@ -1,1 +1,1 @@
-"""``antiphon review``: what waits for a person, in a terminal or in a script."""
+"""``antiphon review``: the questions that wait for a person, in a terminal or in a script."""

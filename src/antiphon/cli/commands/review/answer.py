@@ -1,6 +1,6 @@
-"""The person at the terminal: is shown what a command would let pass, and types answers.
+"""Dialogue with the person at the terminal: shows what a command would allow, and reads answers.
 
-Owns when a person is asked; how, is the host's ``terminal``.
+Owns when a person is asked; the host's ``terminal`` asks.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["agree_in_person", "check_named", "fill_in_person", "show_in_person"]
 
 
 async def agree_in_person(questions: Sequence[Question], ids: Sequence[str], verb: str) -> None:
-    """Show what is to pass, and ask for each whether it may: ``verb`` is what the person says then.
+    """Show what would be allowed, and ask for each question whether it may be; ``verb`` names the action.
 
-    Nobody is asked about a question whose id was typed together with the hash of what it shows: a list in a pipe and
-    ``show`` print the two.
+    No confirmation is needed for a question whose id was typed together with the hash of its content, which a list in a
+    pipe and ``show`` print.
 
     Raises:
         ConfigError: there is no terminal to show it at.
@@ -54,7 +54,7 @@ async def show_in_person(question: Question) -> None:
 
 
 def check_named(question: Question, ids: Sequence[str]) -> None:
-    """Check that a question was named together with what it shows, where nobody will be asked.
+    """Check that a question was named together with the hash of its content, since nobody will be asked.
 
     Raises:
         ConfigError: it was not.
@@ -77,7 +77,7 @@ async def _agree(question: Question, verb: str) -> None:
 
 
 async def _agreed(question: Question, console: Console, keys: Mapping[str, str]) -> bool:
-    """Show a request, its long texts folded where it does not fit, and ask."""
+    """Show a request, with long texts folded if it does not fit, and ask."""
     fold = key_for("fold", "inline")
     layout = folded(console, lambda layout: _rows(question, layout), ENGLISH("fold.inline", press=fold.keys[0]))
     await console.show(_rows(question, layout))
@@ -112,7 +112,7 @@ async def fill_in_person(question: Question) -> Answer | ElicitResult:
 
     Raises:
         ConfigError: there is no terminal.
-        Failed: the person put it off.
+        Failed: the person broke off.
     """
     terminal = find_terminal()
     if terminal is None:

@@ -1,6 +1,6 @@
-"""``antiphon review``: list, show, approve, deny, edit and answer what waits for a person.
+"""``antiphon review``: list, show, approve, deny, edit and answer questions that wait for a person.
 
-Owns the options and what they stand for. The questions themselves are in the store, whoever asked them.
+Owns the options. The questions are in the store, whichever process asked them.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def answer(
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What every command that decides is told."""
+    """Options that all deciding commands share."""
 
     by: str | None
     as_json: bool
@@ -294,7 +294,7 @@ def _decided(
     *,
     verb: str = "",
 ) -> int:
-    """Decide; ``verb`` names what lets something pass, which is shown first. A refusal needs no showing."""
+    """Decide. ``verb`` names an action that allows something, which is shown first; a refusal is not."""
 
     async def done() -> None:
         async with opened_store(told.store, told.config) as opened:

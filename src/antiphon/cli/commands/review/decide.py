@@ -1,6 +1,6 @@
-"""Decisions as they are typed, and what is said of them: approve, deny, answer.
+"""Decisions as typed, and the messages about them: approve, deny, answer.
 
-Owns which decision a command means for which kind of question. Whether it is allowed, the queue decides.
+Owns which decision a command means for each kind of question. The queue decides whether it is allowed.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from antiphon.wire.envelope import encode
 __all__ = ["Decider", "answer_of", "approval", "denial", "read_answer"]
 
 _LONGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes of an answer from standard input: more than any server takes."""
+"""Most bytes of an answer from standard input: more than any server accepts."""
 
 
 class Decider:
-    """Whoever decides, by name, and how it is told."""
+    """The person who decides, by name, and the form of the output."""
 
     def __init__(self, store: Store, *, by: str | None, as_json: bool) -> None:
-        """``by``: by default the name of this user."""
+        """Name who decides. ``by``: by default the name of this user."""
         self.store = store
         self._by = by or _user()
         self._as_json = as_json
 
     async def find(self, ids: Sequence[str]) -> list[Question]:
-        """Find the questions that are to be decided; see ``find.find_pending``."""
+        """Find the questions to decide; see ``find.find_pending``."""
         return await find_pending(self.store, ids)
 
     async def decide(self, questions: Sequence[Question], decisions: Sequence[AnyDecision], word: str) -> None:
-        """Decide all of these questions, as they were read, or none, and say so.
+        """Decide all of these questions, as they were read, or none, and report it.
 
         Raises:
-            Failed: somebody was faster, or a decision does not fit.
+            Failed: somebody else decided, or a decision does not fit.
         """
         queue = Queue(self.store)
         try:
@@ -80,10 +80,10 @@ class Decider:
 
 
 def approval(question: Question, scope: Scope, terms: Terms | None, model: str | None) -> Approve | ElicitResult:
-    """Make the decision that lets pass what is shown; ``terms``: ``None`` for the usual bounds.
+    """Make the decision that allows what is shown; ``terms``: ``None`` for the usual bounds.
 
     Raises:
-        ConfigError: what is shown cannot be approved so.
+        ConfigError: this cannot be approved in this way.
     """
     item = question.item
     if isinstance(item, ElicitItem):
@@ -107,7 +107,7 @@ def denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) 
     """Make the decision that refuses.
 
     Raises:
-        ConfigError: the server is to be told the reason, and cannot be.
+        ConfigError: the server should be told the reason, which is not possible.
     """
     if tell and question.item is not None and not can_tell(question.item):
         raise ConfigError(f"{question.id}: the answer to this has no room for a reason: leave --tell out")
@@ -115,9 +115,9 @@ def denial(question: Question, reason: str | None, reach: Reach, *, tell: bool) 
 
 
 def answer_of(question: Question, words: Sequence[str], *, defaults: bool = False) -> Answer | ElicitResult:
-    """Make the decision that answers in person: a text; or, for a form, its fields.
+    """Make the decision that answers in person: with a text or, for a form, its fields.
 
-    ``defaults``: take what the server suggests for the fields that are not given. Nothing of it is taken unasked.
+    ``defaults``: use the server's defaults for fields that are not given; otherwise they are not used.
 
     Raises:
         ConfigError: it is no answer to this question.
@@ -149,7 +149,7 @@ def answer_of(question: Question, words: Sequence[str], *, defaults: bool = Fals
 
 
 def read_answer(words: Sequence[str]) -> list[str]:
-    """Return the words of an answer; ``-`` alone is all of standard input."""
+    """Return the words of an answer; ``-`` alone stands for standard input."""
     if list(words) != ["-"]:
         return list(words)
     data = sys.stdin.buffer.read(_LONGEST_ANSWER + 1)
@@ -162,7 +162,7 @@ def read_answer(words: Sequence[str]) -> list[str]:
 
 
 def _acceptance(id: str, item: ElicitItem) -> ElicitResult:
-    """Accept an address, or a form that is complete as it stands."""
+    """Accept an address, or a form that is complete without further input."""
     if item.params.mode == "url":
         return ElicitResult(action="accept")
     content = suggested(item.params)
@@ -176,4 +176,4 @@ def _user() -> str | None:
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):
-        return None  # a process in a container may have no name
+        return None  # a process in a container may have no user name

@@ -1,6 +1,6 @@
-"""A request in the person's editor, until it can be sent, is left as it was, or is given up.
+"""Editing a request in the person's editor, until it can be sent, is unchanged, or is given up.
 
-Owns the order of edit, mistakes, difference and consent. The form is the host's ``terminal.edit_form``.
+Owns the order of editing, errors, differences and consent. The host's ``terminal.edit_form`` has the form.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _MISTAKE = "# Mistake: "
 
 
 async def edited(question: Question, item: ReviewItem, *, yes: bool, model: str | None = None) -> Edit:
-    """Show a request at the terminal, let the person edit a request, and return the decision to send what it is then.
+    """Let the person edit a request, and return the decision to send the result.
 
-    ``yes``: send it without asking once more. ``model``: another one of those that may answer.
+    ``yes``: send it without asking again. ``model``: another one of those that may answer.
 
     Raises:
         ConfigError: there is no editor, or nobody to ask whether it may be sent.
-        Failed: nothing was changed, or it was given up.
+        Failed: nothing was changed, or the person gave up.
     """
     editor, terminal = find_editor(), find_terminal()
     if editor is None:
@@ -50,7 +50,7 @@ async def edited(question: Question, item: ReviewItem, *, yes: bool, model: str 
         params = await _session(params, item.params, editor, terminal)
         if params == item.params:
             raise Failed("nothing was changed, and nothing was decided")
-        # On standard error: what goes into a pipe is the outcome.
+        # On standard error, because only the outcome goes into a pipe.
         for row in changes(item.params, params, layout()):
             write_line(row, sys.stderr)
         if yes or (terminal and await _agreed(terminal)):
@@ -60,7 +60,7 @@ async def edited(question: Question, item: ReviewItem, *, yes: bool, model: str 
 async def _session(
     params: CreateMessageRequestParams, original: CreateMessageRequestParams, editor: str, terminal: str | None
 ) -> CreateMessageRequestParams:
-    """Open the editor, again with the mistake at the top as long as there is one."""
+    """Open the editor, again with the error at the top as long as there is one."""
     form = to_form(params)
     while True:
         try:
@@ -81,10 +81,10 @@ async def _session(
 
 
 async def _agreed(terminal: str) -> bool:
-    """Ask whether it may be sent, ``False`` to edit on.
+    """Ask whether it may be sent; ``False`` to continue editing.
 
     Raises:
-        Failed: the person gave it up.
+        Failed: the person gave up.
     """
     with closing(Tty(terminal)) as tty:
         console = Console(tty, color=None, pause=0.0)

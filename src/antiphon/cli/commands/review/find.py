@@ -1,6 +1,6 @@
-"""The question that is meant by the beginning of its id, and why it cannot be decided any more.
+"""The question that a prefix of its id means, and why it cannot be decided any more.
 
-Owns ids as they are typed, and the words for what came too late.
+Owns the form of typed ids, and messages about questions that are over.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from antiphon.host.store.base import ReviewRow, ReviewState, Store
 __all__ = ["LATE", "find", "find_pending", "lateness", "listed", "named_as_listed", "shortest"]
 
 _LEAST = 4
-"""Letters of an id that are shown: few enough to be typed."""
+"""Least letters of an id that are shown: few enough to be typed."""
 _HASH = 12
-"""Hexadecimal digits of a hash that are listed: chance does not meet them."""
+"""Hexadecimal digits of a hash in a list: enough to exclude a coincidence."""
 _MOST = 10_000
-"""Questions that are searched: more have never waited for one person."""
+"""Most questions that are searched, far more than ever wait for one person."""
 _PAST: tuple[ReviewState, ...] = ("decided", "done", "expired", "withdrawn")
 
 
 async def find(store: Store, id: str) -> Question:
-    """Find the question whose id begins so; one that waits, if there is one.
+    """Find the question whose id has this prefix, preferably one that waits.
 
-    ``id`` may be ``ID:HASH``, as the list says: then what is found must be what was listed.
+    ``id`` may be ``ID:HASH``, as listed; the question must then have this content.
 
     Raises:
-        ConfigError: several begin so.
-        Failed: none does, or it is not what was listed (any more).
+        ConfigError: several ids have this prefix.
+        Failed: none has, or its content is not what was listed (any more).
     """
     id, _, hash = id.lower().partition(":")
     states: Sequence[tuple[ReviewState, ...]] = (("pending",), _PAST)
@@ -49,7 +49,7 @@ async def find_pending(store: Store, ids: Sequence[str]) -> list[Question]:
     """Find questions that can be decided, each once.
 
     Raises:
-        ConfigError: several begin so.
+        ConfigError: several ids have this prefix.
         Failed: there is no such question, or it is decided already.
     """
     found = {question.id: question for question in [await find(store, id) for id in ids]}
@@ -73,12 +73,12 @@ def lateness(question: Question) -> str:
 
 
 def listed(question: Question) -> str:
-    """Name a question together with what it shows, so that a script approves what it has listed and nothing else."""
+    """Return a question's id with the hash of its content, so that a script approves exactly what it has listed."""
     return f"{question.id}:{question.hash[:_HASH]}" if question.hash else question.id
 
 
 def named_as_listed(question: Question, ids: Sequence[str]) -> bool:
-    """Tell whether a question was named together with what it shows, with as many digits as ``listed`` writes."""
+    """Tell whether a question was named together with its hash, with as many digits as ``listed`` returns."""
     named = (id.lower().partition(":") for id in ids)
     return any(question.id.startswith(id) and len(hash) >= _HASH for id, _, hash in named if id)
 
@@ -105,7 +105,7 @@ LATE = {
 
 
 def shortest(ids: Collection[str]) -> dict[str, str]:
-    """Shorten ids as far as they can still be told apart."""
+    """Shorten ids to the shortest prefixes that are unique."""
     length = _LEAST
     while len({id[:length] for id in ids}) < len(set(ids)):
         length += 1

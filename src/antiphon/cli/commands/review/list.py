@@ -1,4 +1,4 @@
-"""What waits for a person: once, or live until it is broken off."""
+"""The questions that wait for a person: listed once, or live until interrupted."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["layout", "list_pending", "watch"]
 
 _NOTHING = "Nothing waits for you."
 _TICK = 0.5
-"""Seconds between two looks: a person neither waits longer nor sees more."""
+"""Seconds between two reads; shorter ones would not be noticed."""
 
 
 def layout() -> Layout:
-    """Return the layout for standard output: as wide as the terminal, and without colours or a width for all else."""
+    """Return the layout for standard output: as wide as the terminal; no colours and no width otherwise."""
     if not is_terminal():
         return Layout(columns=0)
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
@@ -40,7 +40,7 @@ def layout() -> Layout:
 
 
 async def list_pending(store: Store, *, as_json: bool) -> None:
-    """List once: by calls on a terminal, else a line for each question."""
+    """List once: grouped by call on a terminal, else one line per question."""
     questions = await Queue(store).pending()
     now = time.time()
     if as_json or not is_terminal():
@@ -54,7 +54,7 @@ async def list_pending(store: Store, *, as_json: bool) -> None:
 
 
 async def watch(store: Store, *, as_json: bool) -> None:
-    """List live: redrawn on a terminal, else a line for each question that comes, and one when it is decided."""
+    """List live: redrawn on a terminal, else one line when a question comes, and one when it is decided."""
     from rich.console import Console
 
     console = Console()
@@ -81,7 +81,7 @@ async def _follow(store: Store, *, as_json: bool) -> None:
 
 
 def _unread() -> bool:
-    """Tell whether whoever read from us has gone (``| head``)."""
+    """Tell whether the reader of our output has gone (``| head``)."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()

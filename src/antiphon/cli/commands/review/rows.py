@@ -1,7 +1,7 @@
-"""Questions as rows of text: a short one for a list, a whole one to decide by.
+"""Questions as rows of text: short ones for a list, complete ones to decide by.
 
-Pure. What a server wrote is behind a gutter and inert; the request itself is drawn by the host's ``terminal.screen``,
-as it is for whoever is asked at once.
+Pure. Text of a server is inert and behind a gutter; the host's ``terminal.screen`` draws the request itself, as in the
+inline review.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PAINTS = {"+": "32", "-": "31", "@": "2"}
 
 
 def draw_list(questions: Sequence[Question], layout: Layout, now: float) -> Iterator[str]:
-    """Draw what waits: the asks of one round of a call together, the oldest call first."""
+    """Draw the questions that wait: those of one round together, the oldest call first."""
     names = shortest([question.id for question in questions])
     order = {question.group: at for at, question in reversed(list(enumerate(questions)))}
     for _, members in groupby(sorted(questions, key=lambda one: order[one.group]), key=lambda one: one.group):
@@ -56,13 +56,13 @@ def draw_list(questions: Sequence[Question], layout: Layout, now: float) -> Iter
 
 
 def _entry(name: str, facts: str, layout: Layout) -> Iterator[str]:
-    """Draw what is typed to decide, and beside it what is known."""
+    """Draw the id to type, and beside it the facts."""
     for at, row in enumerate(layout.wrapped(inert_line(facts), len(name) + 6)):
         yield f"   {layout.paint('1;36', name) if at == 0 else ' ' * len(name)}  {row}"
 
 
 def draw(question: Question, layout: Layout, now: float) -> Iterator[str]:
-    """Draw a question whole."""
+    """Draw a complete question."""
     item = question.item
     if item is None:
         yield layout.title(f"review {question.id}")
@@ -80,14 +80,14 @@ def draw(question: Question, layout: Layout, now: float) -> Iterator[str]:
 
 
 def changes(before: CreateMessageRequestParams, after: CreateMessageRequestParams, layout: Layout) -> Iterator[str]:
-    """Draw the difference of two requests, line by line."""
+    """Draw the differences of two requests, line by line."""
     for line in difference(before, after):
         for row in layout.quoted(line):
             yield layout.paint(_PAINTS.get(line[:1], ""), row)
 
 
 def about(question: Question) -> str:
-    """Say in one line who asks, and for which call."""
+    """Return one line: who asks, and for which call."""
     origin = _origin(question)
     if origin is None:
         return question.identity
@@ -100,13 +100,13 @@ def about(question: Question) -> str:
 
 
 def gist(question: Question) -> str:
-    """Return the beginning of what is asked, or of the answer under review, as one line."""
+    """Return the beginning of the request, or of the answer under review, as one line."""
     line = asked(question)
     return line if len(line) <= _GIST else line[: _GIST - 1] + "…"
 
 
 def asked(question: Question) -> str:
-    """Return what is asked, or the answer under review, whole and as one line."""
+    """Return the request, or the answer under review, completely and as one line."""
     item = question.item
     if item is None:
         return ""
@@ -172,7 +172,7 @@ def _requested(item: ReviewItem, layout: Layout) -> Iterator[str]:
 
 
 def _asked_of_person(item: ElicitItem) -> str:
-    """Return what to approve accepts: beside the message, the address or the answers that the server suggests."""
+    """Return what an approval accepts in addition to the message: the address, or the server's default answers."""
     if item.params.mode == "url":
         return f"{item.params.message} {item.params.url}"
     content = suggested(item.params)
@@ -197,7 +197,7 @@ def _costs(costs: Costs | None, layout: Layout) -> Iterator[str]:
 
 
 def _cost(amount: Amount) -> str:
-    # What has no price is counted in tokens only.
+    # Without a price only tokens are counted.
     return dollars(amount.money) if amount.money else f"{amount.tokens} tokens"
 
 
@@ -208,7 +208,7 @@ def _selection(item: ReviewItem, layout: Layout) -> Iterator[str]:
     yield from layout.labelled("model", verdict(selection))
     columns = {title: cell for title, cell in cells(selection).items() if title not in ("eligible", "hints")}
     table = [[*columns], *([cell(each) for cell in columns.values()] for each in selection.candidates)]
-    # What is long comes last: why a model cannot answer.
+    # Long texts come last: why a model cannot answer.
     remarks = ["", *(_remark(each, selection) for each in selection.candidates)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for at, (row, remark) in enumerate(zip(table, remarks, strict=True)):

@@ -1,6 +1,6 @@
 """``antiphon review --web``: the queue as a page in the browser, until Ctrl-C.
 
-Owns the options. The page is ``antiphon.web``'s, which is loaded only here.
+Owns the options. ``antiphon.web`` has the page, and is loaded only here.
 """
 
 from __future__ import annotations
