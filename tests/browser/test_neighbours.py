@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Error
 
+from antiphon.host import Approve, Queue, ReviewItem, open_store
+from antiphon.web import running_page
 from antiphon.web.guards import COOKIE
+from antiphon.web.launch import leading_to
 from tests.browser.screen import FLAGS, browser
 from tests.browser.visits import ARMED, WIDE, visit
+from tests.host.asks import CHOICES, origin, request
 from tests.web.pages import desk
 
 pytestmark = pytest.mark.browser
@@ -24,12 +29,14 @@ class Listener:
 
     def __init__(self) -> None:
         self.heads: list[str] = []
+        self.came = asyncio.Event()
         self.port = 0
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer with a harmless page."""
         head = await reader.readuntil(b"\r\n\r\n")
         self.heads.append(head.decode().lower())
+        self.came.set()
         writer.write(PAGE)
         await writer.drain()
         writer.close()
@@ -158,3 +165,54 @@ async def test_what_was_sent_a_moment_ago_is_not_approved_without_script_either(
         assert "only a moment ago" in await tab.inner_text("main .banner")
         assert not task.done()
         await context.close()
+
+
+@asynccontextmanager
+async def impostor(port: int) -> AsyncIterator[Listener]:
+    """Take the port of a page that was stopped, and answer whatever is asked."""
+    made = Listener()
+    async with await asyncio.start_server(made.take, "127.0.0.1", port):
+        yield made
+
+
+async def test_a_tab_sends_nothing_to_whoever_took_the_port_of_its_page(chromium: Browser, tmp_path: Path):
+    """It asks for a proof, without a cookie; when the page is back it goes on by itself, and decides."""
+    store = open_store(tmp_path / "store.db")
+    queue, params = Queue(store), request("Describe a mug.")
+    item = ReviewItem(origin=origin(), params=params, received=params, provider="echo", choices=CHOICES, expires_in=600)
+    async with running_page(store) as running:
+        port = int(running.origin.rpartition(":")[2])
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        tab = await context.new_page()
+        await tab.goto(running.address())
+        await tab.wait_for_selector("body[data-ready] #queue")
+    async with impostor(port) as other:
+        await other.came.wait()
+        other.came.clear()
+        await tab.evaluate("document.querySelector('nav a[href=\"/history\"]').click()")
+        await other.came.wait()
+        await tab.wait_for_selector("#banner:not([hidden])")
+    assert {head.split(" ")[1].partition("?")[0] for head in other.heads} == {"/alive"}
+    assert not [head for head in other.heads if "cookie" in head]
+    async with running_page(store, port=port):
+        await tab.wait_for_selector("#banner", state="hidden")
+        deciding = asyncio.create_task(queue.review(item))
+        await tab.wait_for_selector(ARMED)
+        await tab.keyboard.press("a")
+        assert isinstance(await deciding, Approve)
+    await context.close()
+    await store.aclose()
+
+
+async def test_a_browser_that_is_started_with_a_file_gets_in(chromium: Browser, tmp_path: Path):
+    """From a file the page is another site, whose redirects carry no cookie of ours: a page in between leads on."""
+    file = tmp_path / "antiphon.html"
+    async with desk() as page:
+        for script in (True, False):
+            context = await chromium.new_context(java_script_enabled=script, viewport=WIDE, locale="en-GB")
+            tab = await context.new_page()
+            await asyncio.to_thread(file.write_text, leading_to(page.running.address()))
+            await tab.goto(file.as_uri())
+            await tab.wait_for_url(f"{page.running.origin}/")
+            await tab.wait_for_selector("#queue")
+            await context.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+
 from antiphon.host import MemoryStore
 from antiphon.host.store.base import PageRow, Store
 from antiphon.web.access import MAX_SESSIONS, MAX_TOKENS, SESSION_AGE, Access, Session
@@ -63,6 +65,20 @@ async def test_a_restart_lets_nobody_out():
     after = again.session(before.secret)
     assert after == before
     assert (await let_in(again)).number == 2
+
+
+async def test_the_page_proves_that_it_is_the_one_a_session_came_from():
+    """After a restart too; to each session by a key of its own, which is in no request and not the session's secret."""
+    store = MemoryStore()
+    access = await made(store)
+    sessions = [await let_in(access), await let_in(access)]
+    for one in (access, await made(store)):
+        proofs = [one.proof(session.number, "name:1 abc") for session in sessions]
+        keys = [session.proof_key.encode() for session in sessions]
+        assert proofs == [hmac.digest(key, b"name:1 abc", "sha256").hex() for key in keys]
+        assert proofs[0] != proofs[1]
+        assert one.proof(3, "name:1 abc") is None
+    assert sessions[0].proof_key not in (sessions[0].secret, sessions[0].csrf)
 
 
 async def test_the_store_has_no_secret():

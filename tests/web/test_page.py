@@ -40,6 +40,17 @@ async def test_a_browser_that_was_not_let_in_is_told_what_to_do():
         assert (refused.status_code, refused.text) == (401, "请打开终端中显示的地址：此浏览器尚未获准进入。\n")
 
 
+async def test_it_proves_itself_to_whoever_has_its_key():
+    """Without a session; the proof is for the host that was asked, and for one challenge."""
+    async with desk() as page, visitor(base_url=page.running.origin) as stranger:
+        host = page.running.origin.removeprefix("http://")
+        proved = await stranger.get("/alive", params={"session": "1", "challenge": "abc"})
+        assert proved.text == page.running.page.access.proof(1, f"{host} abc")
+        assert "set-cookie" not in proved.headers
+        for wrong in ("", "session=9", "session=x", f"session={'9' * 99}", f"session=1&challenge={'a' * 100}"):
+            assert (await stranger.get(f"/alive?{wrong}")).status_code == 404
+
+
 async def test_it_is_found_again_after_a_restart():
     """Under the same name and port, by the browser that was let in before."""
     store = MemoryStore()

@@ -1,7 +1,7 @@
 """Who may use the page: addresses that work once, and the sessions they were exchanged for.
 
-Owns tokens and sessions. Tokens are of one run; sessions are kept in the store by their digest, so that a restart lets
-nobody out. How they travel is ``guards``.
+Owns tokens and sessions, and the proof that the page gives of itself. Tokens are of one run; sessions are kept in the
+store by their digest, so that a restart lets nobody out. How they travel is ``guards``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     def csrf(self) -> str:
         """What every change must carry; only a page of ours can read it."""
         return self._sign("csrf")
+
+    @property
+    def proof_key(self) -> str:
+        """What only the page and this browser's own tabs know: by it a tab that lost the page knows it again."""
+        return _proof_key(_digest(self.secret))
 
     def allows(self, token: str) -> bool:
         """Tell whether this is the token of a page that was shown to this browser."""
@@ -78,7 +83,7 @@ class Access:
         self._page = page
         self._clock = clock
         self._random = random
-        self._tokens: dict[str, None] = {}
+        self._tokens: dict[str, Callable[[], object] | None] = {}
         self._sessions: dict[str, BrowserRow] = {}
         self._count = 0
 
@@ -88,10 +93,10 @@ class Access:
             self._sessions[row.digest] = row
             self._count = max(self._count, row.number)
 
-    def issue(self) -> str:
-        """Make a token that opens the page once."""
+    def issue(self, used: Callable[[], object] | None = None) -> str:
+        """Make a token that opens the page once; ``used`` is called then."""
         token = self._random()
-        self._tokens[_digest(token)] = None
+        self._tokens[_digest(token)] = used
         while len(self._tokens) > MAX_TOKENS:
             del self._tokens[next(iter(self._tokens))]
         return token
@@ -102,7 +107,9 @@ class Access:
         if digest not in self._tokens:
             return None
         # Before anything waits: of two that come at the same time, one gets in.
-        del self._tokens[digest]
+        used = self._tokens.pop(digest)
+        if used is not None:
+            used()
         secret = self._random()
         self._count += 1
         row = BrowserRow(digest=_digest(secret), page=self._page, number=self._count, opened=self._clock())
@@ -118,6 +125,20 @@ class Access:
         if secret is None or row is None or self._clock() - row.opened > SESSION_AGE:
             return None
         return Session(number=row.number, secret=secret)
+
+    def proof(self, number: int, words: str) -> str | None:
+        """Sign words for the tabs of a session; ``None`` if there is none of this number.
+
+        Whoever has taken the port of the page cannot: what it is made with is in the store, and in no request.
+        """
+        row = next((row for row in self._sessions.values() if row.number == number), None)
+        if row is None or self._clock() - row.opened > SESSION_AGE:
+            return None
+        return hmac.digest(_proof_key(row.digest).encode(), words.encode("utf-8", "surrogatepass"), "sha256").hex()
+
+
+def _proof_key(digest: str) -> str:
+    return hmac.digest(digest.encode(), b"proof", "sha256").hex()
 
 
 def _digest(secret: str) -> str:

@@ -49,6 +49,7 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _READING = ("GET", "HEAD")
+_PUBLIC = ("/open", "/alive")
 _SESSION, _FORM, _PLAIN = "antiphon.session", "antiphon.form", "antiphon.plain"
 
 
@@ -100,7 +101,8 @@ class Guards:
         plain = is_plain(request)
         session = self._access.session(request.headers.get(HEADER) if plain else request.cookies.get(COOKIE))
         request.scope[_SESSION] = session
-        public = request.url.path == "/open" or (request.method in _READING and request.url.path.startswith("/static/"))
+        path = request.url.path
+        public = path in _PUBLIC or (request.method in _READING and path.startswith("/static/"))
         # Where the session travels in a header, a browser that opens an address has none yet: it gets the script.
         entering = plain and request.method in _READING and request.headers.get("sec-fetch-dest") == "document"
         if public or (session is None and entering):

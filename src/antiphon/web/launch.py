@@ -1,22 +1,28 @@
 """Opening the page for the person at this machine: the address is printed, and shown in a browser where there is one.
 
-Owns the words at the terminal, and whether there is a browser to open. Serving is ``serve``'s.
+Owns the words at the terminal, whether there is a browser to open, and that nobody else on the machine reads the
+address on its way there. Serving is ``serve``'s.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import webbrowser
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from html import escape
+from pathlib import Path
+from tempfile import mkstemp
 from threading import Thread
 
 from antiphon.host.config.shape import Config
 from antiphon.host.store.base import Store
 from antiphon.web.serve import RunningPage, running_page
 
-__all__ = ["has_browser", "opened_page"]
+__all__ = ["has_browser", "leading_to", "opened_page"]
 
 
 @asynccontextmanager
@@ -43,11 +49,45 @@ async def opened_page(
         elsewhere = address.replace(running.origin, running.plain, 1)
         sys.stderr.write(f"If the browser does not find it: {elsewhere} (needs JavaScript)\n")
         sys.stderr.flush()
-        if browse and has_browser(os.environ, sys.platform):
-            # Another address: the printed one stays good, for a browser of the person's own choice. Never waited for:
-            # some browsers end with their window.
-            Thread(target=webbrowser.open, args=(running.address(),), daemon=True).start()
-        yield running
+        with ExitStack() as ended:
+            if browse and has_browser(os.environ, sys.platform):
+                # Another address: the printed one stays good, for a browser of the person's own choice. Never waited
+                # for: some browsers end with their window.
+                Thread(target=webbrowser.open, args=(_shown(running, ended),), daemon=True).start()
+            yield running
+
+
+def _shown(running: RunningPage, ended: ExitStack) -> str:
+    """Return what a browser is started with: a file of ours that leads to an address, and is removed when it did.
+
+    All accounts of a machine can read the command line of a browser, and would find the address there.
+    """
+    if not _reads_files(sys.platform, platform.release()):
+        return running.address()
+    # A browser in a snap reads the home folder without what is hidden there, and nothing that is temporary.
+    file, name = mkstemp(".html", "antiphon-", Path.home() if Path("/snap").is_dir() else None)
+    remove = partial(Path(name).unlink, missing_ok=True)
+    ended.callback(remove)
+    with os.fdopen(file, "w", encoding="utf-8") as written:
+        written.write(leading_to(running.address(remove)))
+    return Path(name).as_uri()
+
+
+def leading_to(address: str) -> str:
+    """Write a page that leads to an address, by itself or by its link."""
+    there = escape(address)
+    return (
+        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Antiphon</title>'
+        f'<meta http-equiv="refresh" content="0;url={there}"><p><a href="{there}">Antiphon</a></p>\n'
+    )
+
+
+def _reads_files(system: str, release: str) -> bool:
+    """Tell whether browsers find our files: not those of Windows from within its Linux.
+
+    On Windows no other account reads a command line.
+    """
+    return system != "win32" and "microsoft" not in release.lower()
 
 
 def has_browser(environ: Mapping[str, str], platform: str) -> bool:

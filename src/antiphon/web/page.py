@@ -90,6 +90,7 @@ class ReviewPage:
         routes = [
             Route("/open", self._open, methods=["GET"]),
             Route("/open", self._let_in, methods=["POST"]),
+            Route("/alive", self._alive, methods=["GET"]),
             *(Route(path, partial(self._shown, view), methods=["GET"]) for path, view in _LOOKING.items()),
             *(Route(path, partial(view, self.site), methods=["POST"]) for path, view in _DOING.items()),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -129,6 +130,15 @@ class ReviewPage:
             words = texts(preferred(None, request.headers.get("accept-language", "")))
             return JSONResponse({"problem": words("denied.token")}, 403)
         return JSONResponse({"session": secret})
+
+    async def _alive(self, request: Request) -> Response:
+        """Prove to a tab that this is the page it came from, before it sends anything to whoever has the port now."""
+        asked = request.query_params
+        number, challenge = asked.get("session", ""), asked.get("challenge", "")
+        is_number = number.isascii() and number.isdecimal() and len(number) < 16
+        words = f"{request.headers['host'].lower()} {challenge}"
+        proof = self.access.proof(int(number), words) if is_number and len(challenge) < 100 else None
+        return PlainTextResponse("", 404) if proof is None else PlainTextResponse(proof)
 
 
 def _entrance(request: Request) -> Response:

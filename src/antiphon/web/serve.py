@@ -52,9 +52,9 @@ class RunningPage:
         self.plain = plain
         """``"http://127.0.0.1:8765"``: for browsers that do not find the other; JavaScript is needed there."""
 
-    def address(self) -> str:
-        """Make an address that opens the page, once."""
-        return f"{self.origin}/open?token={self.page.access.issue()}"
+    def address(self, used: Callable[[], object] | None = None) -> str:
+        """Make an address that opens the page, once; ``used`` is called then."""
+        return f"{self.origin}/open?token={self.page.access.issue(used)}"
 
 
 async def serve_page(

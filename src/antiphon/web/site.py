@@ -132,6 +132,7 @@ class Site:
         page = self._environment.get_template(template).render(
             **self._words(request),
             csrf=session.csrf,
+            proof=f"{session.number} {session.proof_key}",
             stamp=stamp,
             said=said if said.startswith(("done.", "undo.")) else "",
             undo=undo if undo.isalnum() else "",

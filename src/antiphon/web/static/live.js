@@ -2,7 +2,7 @@
 import { arrived } from "./notify.js";
 import { grown } from "./partials.js";
 import { banner } from "./places.js";
-import { ask } from "./session.js";
+import { ask, doubt } from "./session.js";
 
 const PAUSE = 100;
 const AGAIN = 1000;
@@ -74,13 +74,17 @@ export function follow(refresh) {
         if (error.message === "ended") return banner(document.body.dataset.ended);
       }
       if (mine.signal.aborted) return;
+      doubt();
       banner(document.body.dataset.lost);
       await new Promise((done) => setTimeout(done, AGAIN));
     }
   }
 
   // A page that is left keeps no connection: a browser has six for all pages of one server.
-  addEventListener("pagehide", () => reading?.abort());
+  addEventListener("pagehide", () => {
+    reading?.abort();
+    doubt();
+  });
   addEventListener("pageshow", (event) => event.persisted && open());
   open();
 }

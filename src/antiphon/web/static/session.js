@@ -10,9 +10,37 @@ export function enter(secret) {
   sessionStorage.setItem(KEY, secret);
 }
 
+// A page that was stopped may have left its port to somebody else. Until it has proved that it is the one this tab came
+// from, which it does by a key that was in its markup, nothing is sent there: no cookie, no session, no decision.
+let sure = true;
+
+export function doubt() {
+  sure = false;
+}
+
+async function prove() {
+  const [number, key] = (document.querySelector("meta[name=proof]")?.content ?? "").split(" ");
+  if (!key || !crypto.subtle) return;
+  const bytes = (text) => new TextEncoder().encode(text);
+  const challenge = crypto.randomUUID();
+  const options = { credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" };
+  const answer = await fetch(`/alive?session=${number}&challenge=${challenge}`, options);
+  if (answer.status === 404) throw new Error("ended");
+  const proof = (await answer.text()).match(/../g) ?? [];
+  const known = await crypto.subtle.importKey("raw", bytes(key), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+  const signed = Uint8Array.from(proof, (pair) => Number.parseInt(pair, 16));
+  if (!(await crypto.subtle.verify("HMAC", known, signed, bytes(`${location.host} ${challenge}`)))) throw new Error("lost");
+  sure = true;
+}
+
 export async function ask(path, { headers = {}, ...more } = {}) {
+  if (!sure) await prove();
   const secret = plain ? sessionStorage.getItem(KEY) : null;
-  const answer = await fetch(path, { ...more, headers: secret ? { ...headers, "X-Antiphon-Session": secret } : headers });
+  const all = { ...more, headers: secret ? { ...headers, "X-Antiphon-Session": secret } : headers };
+  const answer = await fetch(path, all).catch((error) => {
+    if (error.name !== "AbortError") doubt();
+    throw error;
+  });
   if (answer.status === 401) throw new Error("ended");
   return answer;
 }
