@@ -55,8 +55,15 @@ async def _shown(language: str | None, by: str, store: str | None, config: Path 
     from antiphon.host.review.texts import terminal_language
 
     async with opened_store(store, config, make=True) as opened:
-        undo = configured(config).review.undo
-        setting = Setting(store=opened, by=by, language=terminal_language(language), bell=bell, undo=undo)
+        settings = configured(config)
+        setting = Setting(
+            store=opened,
+            by=by,
+            language=terminal_language(language),
+            bell=bell,
+            undo=settings.review.undo,
+            known=settings.server_names,
+        )
         app = ReviewApp(setting)
         await app.run_async()
         if app.failure is not None:

@@ -96,6 +96,10 @@ class Document:
         which = bisect_right(self._ends, at)
         return self._pieces[which].row(at - (self._ends[which - 1] if which else 0))
 
+    def start(self, piece: int) -> int:
+        """Return the row with which a piece begins, by its number from 0."""
+        return self._ends[piece - 1] if piece else 0
+
     def find(self, title: str) -> int:
         """Return the row of a title; 0 if there is none."""
         for at, wrapped in enumerate(self._pieces):

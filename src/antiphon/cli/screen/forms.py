@@ -5,7 +5,7 @@ Owns the fields and what becomes of them; the form itself is ``dialog``, what fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from antiphon.cli.screen.dialog import Asked, Choice, Dialog
 from antiphon.cli.screen.words import Words
@@ -13,11 +13,12 @@ from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.forms import Field
 from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, filled, rule
 from antiphon.host.review.diff import editable
+from antiphon.host.review.history import ENDINGS, METHODS
 from antiphon.host.review.review import USUAL, Answer, Approve, Deny, ElicitItem, Reach, ReviewItem
 from antiphon.host.review.shown import Shown
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["Draft", "answering", "choosing", "denying", "filling", "filtering", "granting"]
+__all__ = ["Draft", "answering", "choosing", "denying", "filling", "filtering", "granting", "searching"]
 
 Draft = Sequence[tuple[str, str]]
 """What was typed before, by the names of fields."""
@@ -92,6 +93,25 @@ def filtering(wanted: str, words: Words) -> Dialog[str]:
     """Ask what the requests in the list must contain; nothing shows all."""
     fields = [Asked("wanted", "line", "", wanted)]
     return Dialog(words("filter.title"), fields, lambda form: form("wanted").strip(), words, send=words("key.filter"))
+
+
+def searching(wanted: Mapping[str, str], words: Words) -> Dialog[dict[str, str]]:
+    """Ask what is looked for in the history; what is left empty excludes nothing."""
+    anything = Choice("", words("history.any"))
+    methods = [Choice(method, words(f"method.{method}")) for method in METHODS]
+    endings = [Choice(ending, words(f"ending.{ending}")) for ending in ENDINGS]
+    fields = [
+        Asked("q", "line", words("history.search"), wanted.get("q", "")),
+        Asked("since", "line", f"{words('history.since')} (2026-01-31)", wanted.get("since", "")),
+        Asked("until", "line", words("history.until"), wanted.get("until", "")),
+        Asked("kind", "one", words("history.kind"), wanted.get("kind", ""), [anything, *methods]),
+        Asked("ending", "one", words("history.outcome"), wanted.get("ending", ""), [anything, *endings]),
+    ]
+
+    def check(form: Form) -> dict[str, str]:
+        return {field.name: form(field.name).strip() for field in fields if form(field.name).strip()}
+
+    return Dialog(words("history.search"), fields, check, words, send=words("history.find"))
 
 
 def filling(item: ElicitItem, fields: Sequence[Field], words: Words, draft: Draft = ()) -> Dialog[ElicitResult]:

@@ -13,7 +13,14 @@ from antiphon.host.review.shown import Shown
 
 __all__ = ["ACTIONS", "ARMED", "Offer", "help_lines", "offer", "offers"]
 
-_TEXTUAL = {"Escape": "escape", "Tab": "tab", "ArrowDown": "down", "ArrowUp": "up", "Control+s": "ctrl+s"}
+_TEXTUAL = {
+    "Escape": "escape",
+    "Tab": "tab",
+    "ArrowDown": "down",
+    "ArrowUp": "up",
+    "Control+s": "ctrl+s",
+    "Enter": "enter",
+}
 """What Textual calls the keys that print nothing."""
 ACTIONS = {_TEXTUAL.get(name, name): key for key in keys_on("screen") for name in key.keys}
 """Each key of the screen, by the name that Textual gives it."""

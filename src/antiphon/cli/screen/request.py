@@ -20,7 +20,7 @@ from antiphon.host.review.who import Who
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import Tool
 
-__all__ = ["changed", "draw", "heading", "kept_only"]
+__all__ = ["changed", "draw", "heading", "kept_only", "turns"]
 
 _SIGNS: dict[str, Style] = {"+": "added", "-": "removed"}
 
@@ -111,15 +111,16 @@ def _sampling(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
         # Short while it is folded: the messages are to be in sight as well.
         yield quoted(params.system_prompt)._replace(rows=3)
     yield title(words("request.messages", n=len(shown.turns)))
-    yield from _turns(shown.turns, words)
+    yield from turns(shown.turns, words)
     yield title(words("changes.title"))
     yield from changed(shown.changes, words)
     yield from _tools(params.tools or (), words)
     yield from figures(shown, words, model)
 
 
-def _turns(turns: Iterable[Turn], words: Words) -> Iterator[Piece]:
-    for at, turn in enumerate(turns, 1):
+def turns(said: Iterable[Turn], words: Words) -> Iterator[Piece]:
+    """Show what was said, one after another."""
+    for at, turn in enumerate(said, 1):
         role = words(f"role.{'assistant' if turn.role == 'assistant' else 'user'}")
         yield ours(f"{at} · {role}", "strong")
         yield from _parts(turn.parts, words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -24,6 +24,7 @@ from antiphon.cli.screen.keys import ACTIONS, ARMED, help_lines, offers
 from antiphon.cli.screen.panes import Panes
 from antiphon.cli.screen.partials import follow_partials, say_watching
 from antiphon.cli.screen.pieces import fact, ours
+from antiphon.cli.screen.records import GrantList, HistoryList, Records
 from antiphon.cli.screen.request import draw, kept_only
 from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.views import QueueView
@@ -56,6 +57,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     editor: Editor | None = None
     """By default the person's own."""
     clock: Callable[[], float] = time.time
+    known: Mapping[str, str] = {}
+    """Where each configured server is found, by identity."""
 
 
 class ReviewStage(Screen[None]):
@@ -79,6 +82,9 @@ class ReviewStage(Screen[None]):
         self.panes = Panes(setting.clock)
         self._setting = setting
         self._acting = Acting(self, setting.by)
+        self._records = Records(
+            store=setting.store, queue=self.queue, known=setting.known, clock=setting.clock, program=program
+        )
         self._turn = asyncio.Lock()
         """Held while what is shown changes."""
         self._busy = False
@@ -104,6 +110,9 @@ class ReviewStage(Screen[None]):
             "deny_marked": self._acting.deny_selected,
             "filter": self._filter,
             "sort": self._sort,
+            "history": lambda: self._past(HistoryList(self._records, self.words)),
+            "grants": lambda: self._past(GrantList(self._records, self.words)),
+            "spending": self._spending,
             "language": self._change_language,
             "help": self._help,
         }
@@ -180,7 +189,7 @@ class ReviewStage(Screen[None]):
         if event.key == "enter":
             event.stop()
             self.panes.rows.focus()
-        elif key is None or key.action in ("pane", "send", "close"):
+        elif key is None or key.action in ("pane", "send", "close", "show", "revoke"):
             # Those are the business of whatever has the focus.
             return
         elif key.action == "quit":
@@ -311,6 +320,12 @@ class ReviewStage(Screen[None]):
         async with self._turn:
             await self._look()
             await self._draw(keep_place=True)
+
+    async def _past(self, listing: Screen[None]) -> None:
+        await self.ask(listing)
+
+    async def _spending(self) -> None:
+        await self.ask(await self._records.spent(self.words))
 
     async def _help(self) -> None:
         pieces = [fact(offer.key, offer.label) for offer in help_lines(self.words)]
