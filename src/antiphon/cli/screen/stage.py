@@ -99,7 +99,11 @@ class ReviewStage(Screen[None]):
         self._place = 0
         """Where in the queue the question is, or was."""
         self._bell = Bell(self._ring)
-        self._moves: dict[str, Callable[[], Awaitable[None]]] = {
+        self._moves = self._movements()
+
+    def _movements(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what the keys do that decide nothing about what is shown."""
+        return {
             "next": lambda: self._move(1),
             "previous": lambda: self._move(-1),
             "risk": self._next_risk,
