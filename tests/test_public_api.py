@@ -45,6 +45,7 @@ NAMES = {
     "PromptMessage",
     "Rate",
     "ResourceLink",
+    "ResourceServer",
     "Root",
     "RoundLimits",
     "Sample",

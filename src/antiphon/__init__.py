@@ -9,6 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in typing, without importing it: type checkers take this name as true
 if TYPE_CHECKING:
     from antiphon.auth.client.oauth import OAuth
+    from antiphon.auth.server.resource_server import ResourceServer
     from antiphon.channel import Channel, Frame, Oversized
     from antiphon.client.by_hand import BY_HAND
     from antiphon.client.client import Client
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         ConnectionClosed,
         ElicitationUnavailable,
         HeaderMismatch,
+        InsufficientScope,
         InternalError,
         InvalidParams,
         InvalidRequest,
@@ -104,6 +106,7 @@ __all__ = [
     "Host",
     "Icon",
     "ImageContent",
+    "InsufficientScope",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -127,6 +130,7 @@ __all__ = [
     "RemoteProtocolError",
     "ResourceLink",
     "ResourceNotFound",
+    "ResourceServer",
     "ResultInvalid",
     "Root",
     "RoundLimits",
@@ -161,6 +165,7 @@ _HOMES = {
     "CallToolResult": "wire.tools",
     "Channel": "channel",
     "Client": "client.client",
+    "CompareAndSetStore": "server.calls.state_store",
     "Context": "server.context",
     "CreateMessageRequestParams": "wire.sampling",
     "CreateMessageResult": "wire.sampling",
@@ -172,7 +177,6 @@ _HOMES = {
     "Host": "host.host",
     "Icon": "wire.common",
     "ImageContent": "wire.content",
-    "CompareAndSetStore": "server.calls.state_store",
     "MemoryStateStore": "server.calls.state_store",
     "ModelHint": "wire.sampling",
     "ModelPreferences": "wire.sampling",
@@ -183,6 +187,7 @@ _HOMES = {
     "PromptMessage": "wire.prompts",
     "Rate": "server.limits",
     "ResourceLink": "wire.content",
+    "ResourceServer": "auth.server.resource_server",
     "Root": "wire.roots",
     "RoundLimits": "client.rounds.loop",
     "Sample": "server.asks.sample",

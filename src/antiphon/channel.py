@@ -12,10 +12,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct
 
 from antiphon.errors import ConnectionClosed
+from antiphon.protocol.caller import Caller
 from antiphon.wire.common import RequestParams
 from antiphon.wire.envelope import Envelope
 
-__all__ = ["MAX_FRAME", "Channel", "Frame", "Offers", "Oversized", "Peer", "Related", "Releases", "Take"]
+__all__ = ["MAX_FRAME", "Channel", "Frame", "Offers", "Oversized", "Peer", "Related", "Releases", "Take", "Vouched"]
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame accepted, in bytes: holds a 12 MiB image in base64, and bounds the memory one peer can occupy."""
@@ -52,6 +53,20 @@ class Related(bytes):
         """Mark a frame with the request whose stream it came on."""
         frame = cls(data)
         frame.related_to = related_to
+        return frame
+
+
+class Vouched(bytes):
+    """A received frame whose sender a transport knows for itself, where each may come with a token of its own."""
+
+    caller: Caller
+    """Who sent it."""
+
+    @classmethod
+    def by(cls, data: bytes, caller: Caller) -> Vouched:
+        """Say of a frame who has sent it."""
+        frame = cls(data)
+        frame.caller = caller
         return frame
 
 
@@ -125,7 +140,12 @@ class Peer(Protocol):
         ...
 
     def handle(
-        self, message: Envelope, *, waits: Callable[[], object] | None = None, params: RequestParams | None = None
+        self,
+        message: Envelope,
+        *,
+        waits: Callable[[], object] | None = None,
+        params: RequestParams | None = None,
+        caller: Caller | None = None,
     ) -> Awaitable[None]:
         """Handle one message in the caller's task; the caller awaits the result at once.
 
@@ -137,6 +157,7 @@ class Peer(Protocol):
             waits: called once, when the handler first has to wait; most handlers never do.
             params: the message's params, already decoded to the type of its method, if the transport had to decode
                 them.
+            caller: who sent it, if the transport knows.
         """
         ...
 

@@ -15,6 +15,7 @@
     │   ├── UnsupportedVersion        -32022
     │   ├── UrlElicitationRequired    -32042  (2025-11-25 only)
     │   ├── Unauthorized              401     the server wants a login, or signing in failed
+    │   ├── InsufficientScope         403     the caller's token does not allow it
     │   └── Rejected                  -1      a person, a policy, a limit or a budget said no
     ├── ProtocolError                 a rule of the protocol was broken on this side of the wire
     │   ├── LocalProtocolError        by our caller: nothing was sent
@@ -34,6 +35,7 @@ Codes are those of JSON-RPC 2.0 and of the MCP specification; this module maps n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "ConnectionClosed",
     "ElicitationUnavailable",
     "HeaderMismatch",
+    "InsufficientScope",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -175,6 +178,30 @@ class Unauthorized(PeerError):
     """
 
     CODE = 401
+
+
+class InsufficientScope(PeerError):
+    """The caller's token lacks a scope that the operation needs; ``data.requiredScopes`` lists all of them.
+
+    Raise it in a handler that can tell only while it runs. Over HTTP the response has status 403 and
+    ``WWW-Authenticate`` (2026-07-28 basic/authorization), if nothing was sent before. The specification has no JSON-RPC
+    code for it; this one is the status.
+
+    Args:
+        message: one sentence for the client.
+        scopes: all scopes that the operation needs.
+        code: the JSON-RPC error code.
+        data: what the error carries instead of ``requiredScopes``.
+    """
+
+    CODE = 403
+
+    def __init__(
+        self, message: str = "Insufficient scope", *, scopes: Collection[str] = (), code: int | None = None,
+        data: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(message, code=code, data={"requiredScopes": sorted(scopes)} if data is None else data)
+        self.scopes = frozenset(scopes)
 
 
 class Rejected(PeerError):

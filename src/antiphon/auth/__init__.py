@@ -1,9 +1,10 @@
 """Signing in: OAuth 2.1 as the specification asks for it (basic/authorization).
 
 ``challenge`` reads what a server says when it lets nobody in, ``dpop`` makes proofs that a token is the sender's own,
-``metadata`` reads how servers describe themselves. ``client`` obtains, keeps and sends tokens. The libraries are those
-of the extra ``antiphon[auth]``, each imported when it is first needed; transports know none of this, and are given what
-a request carries. Lists what users may name; each is loaded when it is first used.
+``metadata`` reads how servers describe themselves. ``client`` obtains, keeps and sends tokens, ``server`` checks those
+that clients send. The libraries are those of the extra ``antiphon[auth]``, each imported when it is first needed;
+transports know none of this, and are given what a request carries. Lists what users may name; each is loaded when it is
+first used.
 """
 
 from __future__ import annotations
@@ -21,13 +22,22 @@ if TYPE_CHECKING:
     from antiphon.auth.client.oauth import Auth, OAuth, OpenPage
     from antiphon.auth.client.store import Claim, Document, Login, LoginStore, MemoryLogins, Registered
     from antiphon.auth.metadata import ServerMetadata
+    from antiphon.auth.server.issuer import Introspection, Issuer
+    from antiphon.auth.server.proofs import DPoP
+    from antiphon.auth.server.resource_server import ResourceServer
+    from antiphon.auth.server.verifier import CheckAccess
+    from antiphon.protocol.caller import Caller, Covers
 
 __all__ = [
     "Answer",
     "Auth",
+    "Caller",
+    "CheckAccess",
     "Claim",
     "ClientCredentials",
     "ClientIdentity",
+    "Covers",
+    "DPoP",
     "Device",
     "DevicePage",
     "Document",
@@ -35,6 +45,8 @@ __all__ = [
     "EnterpriseManaged",
     "FileLogins",
     "Grant",
+    "Introspection",
+    "Issuer",
     "JwtBearer",
     "Login",
     "LoginStore",
@@ -42,6 +54,7 @@ __all__ = [
     "OAuth",
     "OpenPage",
     "Registered",
+    "ResourceServer",
     "ServerMetadata",
     "TokenAnswer",
     "Wanted",
@@ -51,9 +64,13 @@ __all__ = [
 _HOMES = {
     "Answer": "client.exchange",
     "Auth": "client.oauth",
+    "Caller": "server.verifier",
+    "CheckAccess": "server.verifier",
     "Claim": "client.store",
     "ClientCredentials": "client.grants.client_credentials",
     "ClientIdentity": "client.exchange",
+    "Covers": "server.verifier",
+    "DPoP": "server.proofs",
     "Device": "client.grants.device",
     "DevicePage": "client.grants.device",
     "Document": "client.store",
@@ -61,6 +78,8 @@ _HOMES = {
     "EnterpriseManaged": "client.grants.enterprise",
     "FileLogins": "client.file_store",
     "Grant": "client.grants.kinds",
+    "Introspection": "server.issuer",
+    "Issuer": "server.issuer",
     "JwtBearer": "client.grants.jwt_bearer",
     "Login": "client.store",
     "LoginStore": "client.store",
@@ -68,6 +87,7 @@ _HOMES = {
     "OAuth": "client.oauth",
     "OpenPage": "client.oauth",
     "Registered": "client.store",
+    "ResourceServer": "server.resource_server",
     "ServerMetadata": "metadata",
     "TokenAnswer": "client.exchange",
     "Wanted": "client.grants.kinds",

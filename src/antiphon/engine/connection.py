@@ -34,6 +34,7 @@ from antiphon.errors import (
     NotInRevision,
     PeerError,
 )
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import (
     Answered,
     Batch,
@@ -79,6 +80,11 @@ class Connection(Generic[S]):
     answers asks; docs/topics/human-time.md). ``grace``: seconds that running handlers have to finish after the peer has
     ended.
     """
+
+    caller: Caller | None = None
+    """What the peer's token says, if one token stands for all its messages; otherwise each has its own."""
+    is_local: bool = False
+    """Whether the peer is in this process or has started it, so that nobody else can have sent its messages."""
 
     def __init__(
         self,
@@ -282,7 +288,12 @@ class Connection(Generic[S]):
     # --- messages passed in one at a time (``channel.Peer``) ----------------------------------------------------
 
     def handle(
-        self, message: Envelope, *, waits: Callable[[], object] | None = None, params: RequestParams | None = None
+        self,
+        message: Envelope,
+        *,
+        waits: Callable[[], object] | None = None,
+        params: RequestParams | None = None,
+        caller: Caller | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Handle one message in the caller's task, for a transport that receives each message in a request of its own.
 
@@ -291,6 +302,7 @@ class Connection(Generic[S]):
         event = self.session.take(message, params)
         if type(event) is Request:
             event.on_wait = waits
+            event.caller = caller
             return self._serve(event)
         return self._acted(event)
 
@@ -319,6 +331,7 @@ class Connection(Generic[S]):
         if request.cancelled:
             # In a batch it may have been cancelled before its turn.
             return
+        request.caller = request.caller or self.caller
         try:
             if len(self.session.incoming) > self._max_served or len(self.suspended) >= self._max_served:
                 # A cancelled request is no longer open, but its handler may still be cleaning up.

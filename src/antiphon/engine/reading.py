@@ -18,9 +18,9 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Raw
 
-from antiphon.channel import Channel, Offers, Oversized, Related
+from antiphon.channel import Channel, Offers, Oversized, Related, Vouched
 from antiphon.engine.tasks import Tasks
-from antiphon.protocol.events import Event, Replied, Request
+from antiphon.protocol.events import Batch, Event, Replied, Request
 from antiphon.protocol.session import Session
 from antiphon.wire.common import Wire
 
@@ -168,9 +168,19 @@ class Reading:
         if isinstance(frame, Oversized):
             return self._session.oversized(frame.size, self._limit)
         event = self._session.receive(frame)
-        if type(frame) is Related and isinstance(event, Request):
-            event.related_to = frame.related_to
+        if type(frame) is not bytes:
+            for each in event.events if isinstance(event, Batch) else (event,):
+                if isinstance(each, Request):
+                    _note_origin(each, frame)
         return event
+
+
+def _note_origin(request: Request, frame: bytes) -> None:
+    """Keep with a request what its transport knows of its frame beside the bytes."""
+    if isinstance(frame, Vouched):
+        request.caller = frame.caller
+    elif isinstance(frame, Related):
+        request.related_to = frame.related_to
 
 
 T = TypeVar("T")

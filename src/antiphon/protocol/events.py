@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from antiphon.protocol.caller import Caller
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.envelope import ErrorObject, RequestId
 from antiphon.wire.lifecycle import ClientCapabilities
@@ -60,6 +61,8 @@ class Request(Struct, eq=False):
     """Collects the reply if the request came in a batch."""
     related_to: RequestId | None = None
     """The request of ours on whose stream it came, if the transport has such streams."""
+    caller: Caller | None = None
+    """Who sent it, according to its token; ``None`` if tokens are not checked."""
     progress: float | None = None
     """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
 

@@ -137,6 +137,15 @@ class Core:
                 return await template.read(uri, context)
         raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
 
+    def scopes_of_resource(self, uri: str) -> tuple[str, ...]:
+        """Return what a token has to allow for a URI; nothing for one that nobody serves."""
+        fixed = self.features.resources.get(uri)
+        if fixed is not None:
+            return fixed.scopes
+        fitting = (template for template in self.features.templates if template.match(uri) is not None)
+        found = next(fitting, None)
+        return found.scopes if found is not None else ()
+
     def code_of_resource(self, uri: str) -> bytes:
         """Return the digest of the code that serves a URI; empty if none does."""
         fixed = self.features.resources.get(uri)

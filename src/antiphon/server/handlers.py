@@ -16,6 +16,7 @@ from msgspec import Raw
 from antiphon.engine.connection import LATER, Connection, Handler, Later
 from antiphon.errors import (
     ElicitationUnavailable,
+    InsufficientScope,
     InvalidParams,
     MissingCapability,
     PeerError,
@@ -28,11 +29,12 @@ from antiphon.server.calls.rounds import Rounds
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
+from antiphon.server.features.scopes import demand
 from antiphon.server.features.tools import Requirement, ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.server.listing import Pages
 from antiphon.server.middleware import ServerRequest, Stack
-from antiphon.server.subscriptions import Subscriptions
+from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from antiphon.wire.common import EmptyResult, Wire
 from antiphon.wire.completion import CompleteRequestParams
 from antiphon.wire.content import TextContent
@@ -40,7 +42,8 @@ from antiphon.wire.envelope import decode
 from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
-from antiphon.wire.resources import ReadResourceRequestParams
+from antiphon.wire.resources import ReadResourceRequestParams, SubscribeRequestParams
+from antiphon.wire.subscriptions import SubscriptionsListenRequestParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 __all__ = ["Handlers"]
@@ -74,9 +77,9 @@ class Handlers:
             "resources/list": pages.resources,
             "resources/templates/list": pages.templates,
             "resources/read": self.read_resource,
-            "resources/subscribe": subscriptions.subscribe,
+            "resources/subscribe": self.subscribe,
             "resources/unsubscribe": subscriptions.unsubscribe,
-            "subscriptions/listen": subscriptions.listen,
+            "subscriptions/listen": self.listen,
             "prompts/list": pages.prompts,
             "prompts/get": self.get_prompt,
             "completion/complete": self.complete,
@@ -118,6 +121,8 @@ class Handlers:
 
         try:
             sent = find(request.params, request, peer)
+        except InsufficientScope:
+            raise
         except PeerError:
             # There is no such target, unless the middleware changes the name.
             sent = Handled("", body, bytes)
@@ -134,6 +139,8 @@ class Handlers:
         tool = self._core.features.tools.get(params.name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
+        if tool.scopes:
+            demand(tool.scopes, request, peer)
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
@@ -156,6 +163,7 @@ class Handlers:
         tool = self._core.features.tools.get(params.name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
+        demand(tool.scopes, request, peer)
 
         async def body(call: Call) -> CallToolResult:
             if tool.requires is not None and not self._core.can_serve(tool.requires, request):
@@ -175,6 +183,9 @@ class Handlers:
         except Exception as error:
             # The only name for the error ends with this block: the error leads to this frame, and
             # otherwise both would form a cycle that only the garbage collector frees.
+            if tool.scopes and (short := _required_beyond(cause_of(error))):
+                # "servers SHOULD include all scopes required for the current operation in a single challenge"
+                raise InsufficientScope(scopes=short.union(tool.scopes)) from None
             if _is_for_the_peer(cause_of(error), request):
                 raise
             text = self._core.failure_text(tool.name, cause_of(error))
@@ -192,7 +203,8 @@ class Handlers:
         """Serve ``resources/read``."""
         return self._serve(request, peer, self._reading(request.params, request, peer))
 
-    def _reading(self, params: ReadResourceRequestParams, _request: Request, _peer: Peer) -> Handled:
+    def _reading(self, params: ReadResourceRequestParams, request: Request, peer: Peer) -> Handled:
+        demand(self._core.scopes_of_resource(params.uri), request, peer)
         return Handled(
             params.uri,
             lambda call: self._core.read_resource(params.uri, Context(call)),
@@ -203,16 +215,33 @@ class Handlers:
         """Serve ``prompts/get``."""
         return self._serve(request, peer, self._prompting(request.params, request, peer))
 
-    def _prompting(self, params: GetPromptRequestParams, _request: Request, _peer: Peer) -> Handled:
+    def _prompting(self, params: GetPromptRequestParams, request: Request, peer: Peer) -> Handled:
         prompt = self._core.features.prompts.get(params.name)
         if prompt is None:
             raise InvalidParams(f"Unknown prompt: {params.name}")
+        demand(prompt.scopes, request, peer)
         return Handled(params.name, lambda call: prompt.get(params.arguments, Context(call)), lambda: prompt.code)
 
     async def complete(self, request: Request, peer: Peer) -> Wire:
         """Serve ``completion/complete``."""
         params: CompleteRequestParams = request.params
+        demand(self._core.completions.scopes_of(params.ref), request, peer)
         return await self._core.completions.complete(params, Context(Call(self._core, peer, request)))
+
+    def subscribe(self, request: Request, peer: Peer) -> EmptyResult:
+        """Serve ``resources/subscribe``: whoever may not read a resource does not hear of it."""
+        params: SubscribeRequestParams = request.params
+        demand(self._core.scopes_of_resource(params.uri), request, peer)
+        return self._subscriptions.subscribe(request, peer)
+
+    def listen(self, request: Request, peer: Peer) -> Later:
+        """Serve ``subscriptions/listen``, likewise."""
+        params: SubscriptionsListenRequestParams = request.params
+        # What is more than may be listened to is refused in a moment, and not looked up before.
+        uris = list(params.notifications.resource_subscriptions or ())[:MAX_SUBSCRIPTIONS]
+        required = {scope for uri in uris for scope in self._core.scopes_of_resource(uri)}
+        demand(required, request, peer)
+        return self._subscriptions.listen(request, peer)
 
     def set_level(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``logging/setLevel``."""
@@ -243,6 +272,11 @@ def _is_for_the_peer(error: Exception, request: Request) -> bool:
         # 2025-11-25 server/tools: input validation errors are tool execution errors, for the model to correct.
         return not request.revision.argument_errors_are_results
     return request.revision.modern or not isinstance(error, MissingCapability)
+
+
+def _required_beyond(error: Exception) -> frozenset[str]:
+    """Return the scopes that a handler has found missing, in its own words; none for any other error."""
+    return error.scopes if isinstance(error, InsufficientScope) and not error.remote else frozenset()
 
 
 def _failed(text: str) -> CallToolResult:

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import ConfigError
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.core import Core
@@ -29,14 +30,18 @@ Build = Callable[[list[Any], str | None], PaginatedResult]
 Hidden = Callable[[Request], frozenset[str]]
 """Returns the requirements whose tools are hidden from a client."""
 
+Scopes = tuple[str, ...]
+"""What one item requires of a token."""
+
 _NOTHING: frozenset[str] = frozenset()
+_OPEN: frozenset[Scopes] = frozenset()
 _REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
 
 
 class _List:
     """One list: its registry, how a page of it is built, and the pages encoded so far."""
 
-    __slots__ = ("_build", "_hidden", "_pages", "_registry", "_size", "_version")
+    __slots__ = ("_build", "_hidden", "_pages", "_registry", "_required", "_size", "_version")
 
     def __init__(self, registry: Registry[Any], build: Build, size: int, hidden: Hidden | None = None) -> None:
         self._registry = registry
@@ -44,7 +49,9 @@ class _List:
         self._build = build
         self._size = size
         self._version = -1
-        self._pages: dict[tuple[str, str | None, frozenset[str]], Raw] = {}
+        self._pages: dict[tuple[str, str | None, frozenset[str], frozenset[Scopes]], Raw] = {}
+        self._required: frozenset[Scopes] = frozenset()
+        """What its items require of a token: each set of scopes once."""
 
     def serve(self, request: Request, _peer: Connection[ServerSession]) -> Raw:
         """Return the page the request wants."""
@@ -52,15 +59,29 @@ class _List:
         if self._version != self._registry.version or len(self._pages) >= _MAX_KEPT:
             self._pages.clear()
             self._version = self._registry.version
+            self._required = frozenset(item.scopes for item in self._registry if item.scopes)
         hidden = self._hidden(request) if self._hidden is not None else _NOTHING
-        key = (request.revision.name, params.cursor, hidden)
+        closed = self._closed_to(request.caller) if self._required else _OPEN
+        key = (request.revision.name, params.cursor, hidden, closed)
         page = self._pages.get(key)
         if page is None:
             found = self._registry.page(params.cursor, self._size)
             shown = [item for item in found.items if item.requires not in hidden] if hidden else found.items
+            if closed:
+                shown = [item for item in shown if item.scopes not in closed]
             result = self._build([item.definition for item in shown], found.next_cursor)
             page = self._pages[key] = Raw(encode(request.revision.lower(result)))
         return page
+
+    def _closed_to(self, caller: Caller | None) -> frozenset[Scopes]:
+        """Return the sets of scopes whose items a caller is not shown, where it is shown only what it may use.
+
+        2026-07-28 server/tools, server/utilities/caching: such a list is the caller's alone. Every list of ours says
+        so (``cacheScope: private``).
+        """
+        if caller is None or not caller.sees_only_allowed:
+            return _OPEN
+        return frozenset(scopes for scopes in self._required if not caller.has(scopes))
 
 
 class Pages:

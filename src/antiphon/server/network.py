@@ -20,7 +20,9 @@ from antiphon.server.memory import collect_less
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from antiphon.auth.server.resource_server import ResourceServer
     from antiphon.channel import Channel, Peer
+    from antiphon.protocol.caller import Caller
     from antiphon.server.features.tools import ServedTool
     from antiphon.server.service import Service
     from antiphon.transports.http.server.app import HttpApp
@@ -65,6 +67,8 @@ class HttpOptions(TypedDict, total=False):
     """Keeps the events that a client may ask for again after its stream broke; in memory by default."""
     check_token: CheckToken
     """Returns the principal that a bearer token stands for; without it all clients are anonymous."""
+    auth: ResourceServer
+    """Checks the access tokens of an authorization server (OAuth), and tells clients where to get them."""
     keep_alive: float
     """Seconds of silence on a stream after which a comment is sent; 15 by default."""
     json_only: bool
@@ -102,9 +106,14 @@ class ServerApp:
     """
 
     def __init__(
-        self, service: Service, endpoint: _Endpoint, drain: Callable[[float | None], Awaitable[None]] | None = None
+        self,
+        service: Service,
+        endpoint: _Endpoint,
+        drain: Callable[[float | None], Awaitable[None]] | None = None,
+        auth: ResourceServer | None = None,
     ) -> None:
         self._service = service
+        self._auth = auth
         self.endpoint = endpoint
         """Serves the requests, once the lifespan has been entered."""
         self._drain = drain
@@ -147,6 +156,8 @@ class ServerApp:
         async with self._gate:
             self._is_held = False
             await self._held.aclose()
+        if self._auth is not None:
+            await self._auth.close()
 
     async def drain(self, grace: float | None = None) -> None:
         """Accept no more requests, let open ones end, and close streams and sockets, which would never end.
@@ -183,8 +194,11 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
             # Its letters would be the names; and a text with a "*" in it would let everybody in.
             raise ConfigError(f"{name}= is a list, as in {name}=[{given[name]!r}]")
 
-    async def serve(channel: Channel, principal: str | None, headers: Mapping[str, str]) -> None:
-        await service.serve(channel, principal=principal, headers=headers)
+    auth = _auth(given, transport)
+
+    async def serve(channel: Channel, caller: Caller | None, headers: Mapping[str, str]) -> None:
+        principal = None if caller is None else caller.principal
+        await service.serve(channel, principal=principal, headers=headers, caller=caller)
 
     try:
         if transport in ("http", "streamable-http"):
@@ -193,18 +207,34 @@ def server_app(service: Service, transport: str, options: HttpOptions) -> Server
             async def drain(grace: float | None) -> None:
                 await app.close(drain=DRAIN if grace is None else min(DRAIN, grace))
 
-            return ServerApp(service, app, drain)
+            return ServerApp(service, app, drain, auth)
         if transport == "sse":
             from antiphon.transports.sse.server import SseApp
 
-            return ServerApp(service, SseApp(serve, **given))
+            return ServerApp(service, SseApp(serve, **given), auth=auth)
         if transport == "websocket":
             from antiphon.transports.websocket.server import WebSocketApp
 
-            return ServerApp(service, WebSocketApp(serve, **given))
+            return ServerApp(service, WebSocketApp(serve, **given), auth=auth)
     except TypeError as error:
         raise ConfigError(f"{transport}: {error}; see HttpOptions for what there is") from None
     raise ConfigError(f'unknown transport {transport!r}: choose "stdio", "http", "sse" or "websocket"')
+
+
+def _auth(options: dict[str, Any], transport: str) -> ResourceServer | None:
+    """Put what checks tokens in place of the option that says so, and return it."""
+    auth: object = options.pop("auth", None)
+    if auth is None:
+        return None
+    if options.get("check_token") is not None:
+        raise ConfigError("auth= and check_token= both say whose a token is: choose one")
+    from antiphon.auth.server.resource_server import Entrance, ResourceServer
+
+    if not isinstance(auth, ResourceServer):
+        raise ConfigError("auth= is a ResourceServer; for a function of your own, ResourceServer(..., check=function)")
+    usual = {"sse": "/sse", "websocket": "/ws"}.get(transport, "/mcp")
+    options["gate"] = Entrance(auth, options.get("path", usual))
+    return auth
 
 
 def _streamable(service: Service, options: dict[str, Any]) -> HttpApp:

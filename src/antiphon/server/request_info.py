@@ -22,7 +22,10 @@ _read_meta = msgspec.json.Decoder(_Meta).decode
 
 
 class RequestFacts:
-    """The request being served, or between rounds the last one. Only ``principal`` is verified."""
+    """The request being served, or between rounds the last one.
+
+    Only ``principal``, ``scopes`` and ``claims`` are verified.
+    """
 
     __slots__ = ("_call",)
 
@@ -61,6 +64,18 @@ class RequestFacts:
     def principal(self) -> str | None:
         """Who the client has proven to be; ``None`` where the transport does not authenticate."""
         return self._call.connection.principal
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What the client's token allows, by the words of whoever issued it; empty without tokens."""
+        caller = self._call.facts.caller
+        return caller.scopes if caller is not None else frozenset()
+
+    @property
+    def claims(self) -> Mapping[str, Any]:
+        """What else the client's token says (``sub``, ``iss``, ``client_id`` ...); empty without tokens."""
+        caller = self._call.facts.caller
+        return caller.claims if caller is not None else {}
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import watch
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
@@ -135,11 +136,17 @@ class Service:
     # --- clients ------------------------------------------------------------------------------------------------
 
     def connect(
-        self, channel: Channel, *, principal: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        channel: Channel,
+        *,
+        principal: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        caller: Caller | None = None,
     ) -> Connection[ServerSession]:
-        """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``.
+        """Open a connection to one client; whoever calls this starts, awaits and closes it, inside ``serving``.
 
-        ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any.
+        ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any;
+        ``caller``: what the token says with which it was opened, where one stands for all its messages.
         """
         session = ServerSession(self._offer())
         told = watch(channel, over=None if headers is None else "tcp", knows=self.core.has)
@@ -149,17 +156,24 @@ class Service:
         peer.on_notified = partial(_notified, peer)
         peer.on_close = partial(self.subscriptions.close, peer)
         peer.on_end = partial(self._left, peer)
-        peer.principal = principal
+        peer.principal, peer.caller = principal, caller
+        # Standard input and memory have no requests with headers: whoever is there has started us, or runs in us.
+        peer.is_local = headers is None and principal is None
         peer.headers = headers or {}
         self.subscriptions.join(peer)
         return peer
 
     async def serve(
-        self, channel: Channel, *, principal: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        channel: Channel,
+        *,
+        principal: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        caller: Caller | None = None,
     ) -> None:
         """Serve one client over a channel until it ends. See ``connect`` for the arguments."""
         async with self.serving():
-            peer = self.connect(channel, principal=principal, headers=headers)
+            peer = self.connect(channel, principal=principal, headers=headers, caller=caller)
             peer.start()
             try:
                 await peer.wait_ended()

@@ -9,6 +9,7 @@ from typing import cast
 
 from antiphon.errors import (
     HeaderMismatch,
+    InsufficientScope,
     InternalError,
     InvalidParams,
     InvalidRequest,
@@ -41,6 +42,7 @@ _BY_CODE: dict[int, type[PeerError]] = {
         UrlElicitationRequired,
         Unauthorized,
         Rejected,
+        InsufficientScope,
     )
 }
 

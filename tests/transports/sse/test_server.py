@@ -25,8 +25,8 @@ class Echo:
         self.ended = asyncio.Event()
         self.why = ""
 
-    async def __call__(self, channel, principal, headers):
-        self.met.append((principal, headers))
+    async def __call__(self, channel, caller, headers):
+        self.met.append((caller, headers))
         while frames := await channel.receive():
             for frame in frames:
                 channel.send(Frame(frame))

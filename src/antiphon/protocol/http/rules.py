@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET, Struct
 
-from antiphon.errors import HeaderMismatch, InvalidRequest, PeerError, UnsupportedVersion
+from antiphon.errors import HeaderMismatch, InsufficientScope, InvalidRequest, PeerError, UnsupportedVersion
 from antiphon.wire.envelope import Envelope, RequestId, error_frame
 from antiphon.wire.failure import to_wire
 from antiphon.wire.revisions import LEGACY, REVISIONS, revision
@@ -74,7 +74,12 @@ class Refusal(Struct, frozen=True):
 
 
 def status_of(code: int | None, *, modern: bool) -> int:
-    """Return the HTTP status for a reply with this error code (``None``: a result); legacy revisions always use 200."""
+    """Return the HTTP status for a reply with this error code (``None``: a result).
+
+    Legacy revisions always use 200, but for a missing scope: that is 403 in every revision (basic/authorization).
+    """
+    if code == InsufficientScope.CODE:
+        return 403
     return _STATUS.get(code, 200) if modern and code is not None else 200
 
 
@@ -145,7 +150,7 @@ def check_unambiguous(pairs: Sequence[tuple[bytes, bytes]], headers: Headers) ->
         return None
     seen: set[bytes] = set()
     for name, _ in pairs:
-        if name in seen and (name.startswith(b"mcp-") or name in {b"host", b"origin", b"authorization"}):
+        if name in seen and (name.startswith(b"mcp-") or name in {b"host", b"origin", b"authorization", b"dpop"}):
             return Refusal(400, HeaderMismatch(f"Header mismatch: {name.decode('ascii', 'replace')} comes twice"))
         seen.add(name)
     return None

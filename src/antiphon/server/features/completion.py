@@ -77,6 +77,11 @@ class Completions:
         """Remove a completer. Raises ``KeyError`` if there is none."""
         del self._completers[of, argument]
 
+    def scopes_of(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, ...]:
+        """Return what a token has to allow for a prompt or a template; nothing for one that is not there."""
+        owner = self._prompts.get(ref.name) if isinstance(ref, PromptReference) else self._templates.get(ref.uri)
+        return owner.scopes if owner is not None else ()
+
     async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
         """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all.
 

@@ -35,6 +35,8 @@ class ToolOptions(TypedDict, total=False):
     """Seconds for one call, not counting time spent waiting for the client's answers."""
     requires: Requirement
     """A client capability that the tool needs; clients without it are not offered the tool."""
+    scopes: Sequence[str]
+    """Scopes that a caller's token must have, all of them, if tokens are checked (``auth=``)."""
     once: bool
     """Never run one call twice. Where processes share keys, the call continues in another process only if the
     ``state_store`` guarantees that it does not continue in both. For side effects that cannot be a step."""
@@ -54,6 +56,8 @@ class TemplateOptions(TypedDict, total=False):
     icons: Sequence[Icon]
     meta: Meta
     inline: bool
+    scopes: Sequence[str]
+    """What a caller's token has to allow, as for a tool."""
 
 
 class ResourceOptions(TemplateOptions, total=False):
@@ -72,3 +76,5 @@ class PromptOptions(TypedDict, total=False):
     icons: Sequence[Icon]
     meta: Meta
     inline: bool
+    scopes: Sequence[str]
+    """What a caller's token has to allow, as for a tool."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import ResultInvalid
+from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.functions.arguments import Arguments
 from antiphon.server.functions.docstrings import read_docstring
 from antiphon.server.functions.function import UserFunction
@@ -33,13 +34,15 @@ class ServedPrompt:
     some.
     """
 
-    __slots__ = ("_arguments", "_build", "_definition", "_function", "_place", "choices", "name")
+    __slots__ = ("_arguments", "_build", "_definition", "_function", "_place", "choices", "name", "scopes")
 
     def __init__(
         self, *, function: UserFunction, signature: Signature, arguments: Arguments, build: Callable[[], wire.Prompt],
-        name: str,
+        name: str, scopes: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.name = name
+        self.scopes = checked_scopes(scopes, f"prompt {name!r}")
+        """What a caller's token has to allow."""
         self.choices = text_choices(arguments.schema)
         self._function = function
         self._place = signature.place
@@ -132,6 +135,7 @@ class ServedPrompt:
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
+        scopes: Sequence[str] = (),
     ) -> ServedPrompt:
         """Make a function a prompt: its parameters are the arguments, its docstring describes them.
 
@@ -143,6 +147,7 @@ class ServedPrompt:
             icons: pictures that a client may show.
             meta: the definition's ``_meta``.
             inline: run a function that is not async on the event loop: only for one that never blocks.
+            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
 
         Raises:
             ConfigError: the function cannot be a prompt; the message names it and the parameter, and says what to do.
@@ -163,7 +168,9 @@ class ServedPrompt:
             )
 
         user_function = UserFunction(function, signature, inline=inline)
-        return cls(name=given, function=user_function, signature=signature, arguments=arguments, build=build)
+        return cls(
+            name=given, function=user_function, signature=signature, arguments=arguments, build=build, scopes=scopes
+        )
 
 
 def _items(value: Any) -> Sequence[Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
+from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.server.functions.arguments import Arguments
 from antiphon.server.functions.docstrings import read_docstring
@@ -33,9 +34,11 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
 class _Readable:
     """A function, and how its return value becomes contents."""
 
-    __slots__ = ("_function", "_mime_type", "_place")
+    __slots__ = ("_function", "_mime_type", "_place", "scopes")
 
-    def __init__(self, function: UserFunction, place: str, mime_type: str | None) -> None:
+    def __init__(self, function: UserFunction, place: str, mime_type: str | None, scopes: Sequence[str]) -> None:
+        self.scopes = checked_scopes(scopes, place)
+        """What a caller's token has to allow."""
         self._function = function
         self._place = place
         self._mime_type = mime_type
@@ -80,8 +83,10 @@ class ServedResource(_Readable):
 
     __slots__ = ("definition", "uri")
 
-    def __init__(self, function: UserFunction, place: str, definition: wire.Resource) -> None:
-        super().__init__(function, place, definition.mime_type)
+    def __init__(
+        self, function: UserFunction, place: str, definition: wire.Resource, scopes: Sequence[str] = ()
+    ) -> None:
+        super().__init__(function, place, definition.mime_type, scopes)
         self.uri = definition.uri
         self.definition = definition
         """The resource as it is listed."""
@@ -116,6 +121,7 @@ class ServedResource(_Readable):
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
+        scopes: Sequence[str] = (),
     ) -> ServedResource:
         """Make a function a resource. It takes no argument except, optionally, the context.
 
@@ -131,6 +137,7 @@ class ServedResource(_Readable):
             icons: pictures that a client may show.
             meta: the definition's ``_meta``.
             inline: run a function that is not async on the event loop: only for one that never blocks.
+            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
 
         Raises:
             ConfigError: the URI has no scheme, or the function takes an argument.
@@ -152,7 +159,7 @@ class ServedResource(_Readable):
             icons=icons,
             meta=meta,
         )
-        return cls(UserFunction(function, signature, inline=inline), signature.place, definition)
+        return cls(UserFunction(function, signature, inline=inline), signature.place, definition, scopes)
 
     @classmethod
     def of(cls, uri: str, data: str | bytes, **options: Any) -> ServedResource:
@@ -194,8 +201,10 @@ class ServedTemplate(_Readable):
         definition: wire.ResourceTemplate,
         template: UriTemplate,
         arguments: Arguments,
+        *,
+        scopes: Sequence[str] = (),
     ) -> None:
-        super().__init__(function, place, definition.mime_type)
+        super().__init__(function, place, definition.mime_type, scopes)
         self.uri_template = definition.uri_template
         self.definition = definition
         self.choices = text_choices(arguments.schema)
@@ -252,6 +261,7 @@ class ServedTemplate(_Readable):
         icons: Sequence[Icon] | None = None,
         meta: Meta | None = None,
         inline: bool = False,
+        scopes: Sequence[str] = (),
     ) -> ServedTemplate:
         """Make a function serve all URIs of a template; its parameters are the gaps.
 
@@ -269,6 +279,7 @@ class ServedTemplate(_Readable):
             icons: pictures that a client may show.
             meta: the definition's ``_meta``.
             inline: run a function that is not async on the event loop: only for one that never blocks.
+            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
 
         Raises:
             ConfigError: the template is malformed, or gaps and parameters differ; the message names both.
@@ -287,7 +298,8 @@ class ServedTemplate(_Readable):
             meta=meta,
         )
         arguments = Arguments(signature.parameters, signature.place)
-        return cls(UserFunction(function, signature, inline=inline), signature.place, definition, template, arguments)
+        user_function = UserFunction(function, signature, inline=inline)
+        return cls(user_function, signature.place, definition, template, arguments, scopes=scopes)
 
 
 def _signature(function: Callable[..., Any], uri: str, noun: str) -> Signature:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
+from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.docstrings import read_docstring
 from antiphon.server.functions.function import UserFunction, holds_context
@@ -47,7 +48,7 @@ class ServedTool:
     """
 
     __slots__ = (
-        "_arguments", "_build", "_function", "_read", "_results", "name", "once", "requires", "timeout",
+        "_arguments", "_build", "_function", "_read", "_results", "name", "once", "requires", "scopes", "timeout",
         "wants_context",
     )  # fmt: skip
 
@@ -63,12 +64,15 @@ class ServedTool:
         requires: Requirement | None,
         once: bool = False,
         arguments: SchemaValidator | None = None,
+        scopes: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.once = once
         """Whether one call must never become two runs."""
         self.timeout = timeout
         self.requires: Requirement | None = requires
+        self.scopes = checked_scopes(scopes, f"tool {name!r}")
+        """What a caller's token has to allow."""
         self.wants_context = function.context is not None
         """Whether the function takes the context, and so may ask the client."""
         self._function = function
@@ -148,6 +152,7 @@ class ServedTool:
         requires: Requirement | None = None,
         inline: bool = False,
         once: bool = False,
+        scopes: Sequence[str] = (),
     ) -> ServedTool:
         """Make a function a tool: schemas from its signature, texts from its docstring.
 
@@ -166,6 +171,7 @@ class ServedTool:
                 default.
             requires: a client capability that the tool needs.
             inline: run a function that is not async on the event loop: only for one that never blocks.
+            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
 
         Raises:
@@ -197,6 +203,7 @@ class ServedTool:
             timeout=timeout,
             requires=requires,
             once=once,
+            scopes=scopes,
         )
 
     @classmethod
@@ -263,6 +270,7 @@ class ServedTool:
         inline: bool = False,
         once: bool = False,
         lazy: bool = False,
+        scopes: Sequence[str] = (),
     ) -> ServedTool:
         """Make a tool from a definition, which is listed unchanged, and a handler.
 
@@ -274,6 +282,7 @@ class ServedTool:
                 default.
             requires: a client capability that the tool needs.
             inline: run a handler that is not async on the event loop: only for one that never blocks.
+            scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
             lazy: compile the schemas at the first call instead of now.
 
@@ -302,6 +311,7 @@ class ServedTool:
             requires=requires,
             arguments=validator,
             once=once,
+            scopes=scopes,
         )
 
 

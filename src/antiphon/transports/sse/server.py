@@ -14,9 +14,11 @@ from types import CoroutineType
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from antiphon.channel import MAX_FRAME, Channel, Frame, Take
+from antiphon.channel import MAX_FRAME, Channel, Frame, Take, Vouched
 from antiphon.errors import ConnectionClosed, InvalidRequest
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
+from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.rules import Refusal
 from antiphon.protocol.http.sse import encode_event
 from antiphon.transports.backpressure import Room
@@ -27,12 +29,14 @@ from antiphon.transports.http.server.asgi import (
     RequestHeaders,
     Scope,
     Send,
+    local_path,
     refuse,
     send_empty,
     unavailable,
 )
 from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.cors import answers_page, send_preflight
+from antiphon.transports.http.server.entrance import admitted, document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.inbox import Frames, Inbox
@@ -42,15 +46,14 @@ __all__ = ["Serve", "SseApp"]
 
 log = logging.getLogger(__name__)
 
-Serve = Callable[[Channel, str | None, Mapping[str, str]], Awaitable[None]]
-"""``(channel, principal, headers of the opening request)``; returns when the peer or the channel has ended."""
+Serve = Callable[[Channel, Caller | None, Mapping[str, str]], Awaitable[None]]
+"""``(channel, who opened it, headers of the opening request)``; returns when the peer or the channel has ended."""
 
 _PARAMETER = "session_id"
 
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 _NOT_FOUND = Refusal(404, InvalidRequest("Not found"))
 _NOT_ALLOWED = Refusal(405, InvalidRequest("Method not allowed"))
-_UNKNOWN = Refusal(401, InvalidRequest("Unauthorized"))
 _NOT_JSON = Refusal(415, InvalidRequest("Content-Type must be application/json"))
 
 
@@ -69,6 +72,7 @@ class SseApp:
         allowed_hosts: Sequence[str] | None = None,
         allowed_origins: Sequence[str] | None = None,
         check_token: CheckToken | None = None,
+        gate: Gate | None = None,
         max_body: int = MAX_FRAME,
         body_timeout: float = 30.0,
         keep_alive: float = 15.0,
@@ -78,7 +82,7 @@ class SseApp:
         self._path = path.rstrip("/")
         self._post_path = post_path.rstrip("/")
         self._guard = Guard(allowed_hosts, allowed_origins)
-        self._tokens = TokenCheck(check_token) if check_token is not None else None
+        self._gate = TokenCheck(check_token) if check_token is not None else gate
         self._max_body = max_body
         self._body_timeout = body_timeout
         self._keep_alive = keep_alive
@@ -119,28 +123,18 @@ class SseApp:
             return
         if answers_page(http):
             await send_preflight(http, b"GET, POST")
-            return
-        work = self._route(http)
-        if isinstance(work, Refusal):
-            await refuse(http, work)
-        elif not await self._is_known(http):
-            await refuse(http, _UNKNOWN, None, (b"www-authenticate", b"Bearer"))
-        else:
-            await work(http)
+        elif self._gate is not None and (document := document_at(self._gate, http.scope)) is not None:
+            await send_document(http, document)
+        elif (served := self._served(path := local_path(http.scope).rstrip("/"))) is None:
+            await refuse(http, _NOT_FOUND)
+        elif self._gate is None or await admitted(http, self._gate, path):
+            # The token comes first: a client that tries the newer transport learns what it needs, and comes back.
+            method, work = served
+            await (work(http) if http.scope["method"] == method else refuse(http, _NOT_ALLOWED))
 
-    def _route(self, http: Http) -> Callable[[Http], Awaitable[None]] | Refusal:
-        path = _local_path(http.scope).rstrip("/")
-        found = {self._path: ("GET", self._stream), self._post_path: ("POST", self._post)}.get(path)
-        if found is None:
-            return _NOT_FOUND
-        method, work = found
-        return work if http.scope["method"] == method else _NOT_ALLOWED
-
-    async def _is_known(self, http: Http) -> bool:
-        if self._tokens is None:
-            return True
-        http.principal = await self._tokens.principal(http.headers)
-        return http.principal is not None
+    def _served(self, path: str) -> tuple[str, Callable[[Http], Awaitable[None]]] | None:
+        """Return the method and the work of a path."""
+        return {self._path: ("GET", self._stream), self._post_path: ("POST", self._post)}.get(path)
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
@@ -151,11 +145,12 @@ class SseApp:
         # 128 random bits: anyone who knows the address can send messages as this client.
         id = secrets.token_urlsafe(16)
         session = self._sessions[id] = _Session(Carrier(http, self._keep_alive), http.principal)
+        session.keep_for(http.caller)
         endpoint = f"{quote(http.scope.get('root_path', ''))}{quote(self._post_path)}?{_PARAMETER}={id}"
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(session.write(endpoint)), loop.create_task(_watch(http.receive, session))]
         try:
-            await self._serve(session, http.principal, RequestHeaders(http.headers))
+            await self._serve(session, http.caller, RequestHeaders(http.headers))
         except Exception:
             log.exception("serving an event stream failed")
         finally:
@@ -180,15 +175,11 @@ class SseApp:
         if isinstance(body, Refusal):
             await refuse(http, body)
             return
+        if http.caller is not None:
+            session.keep_for(http.caller)
+            body = Vouched.by(body, http.caller)
         await session.take(body)
         await send_empty(http, 202)
-
-
-def _local_path(scope: Scope) -> str:
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    # Mounted in another application: ASGI leaves the prefix in the path.
-    return path[len(root) :] if root and path.startswith(root) else path
 
 
 async def _watch(receive: Receive, session: _Session) -> None:
@@ -208,6 +199,20 @@ class _Session:
         self._inbox = Inbox(self._held.shut, self._held.open)
         self._outbox = Outbox(carrier.wake)
         self._reason = ""
+        self._expiry: asyncio.TimerHandle | None = None
+
+    def keep_for(self, caller: Caller | None) -> None:
+        """Let the stream live as long as the newest token of its principal, that of its opening or of a message."""
+        timer = expiry(caller, lambda: self._end("The token of the event stream has expired"))
+        if timer is not None and self._expiry is not None and self._expiry.when() > timer.when():
+            timer.cancel()
+        elif timer is not None:
+            self._drop_expiry()
+            self._expiry = timer
+
+    def _drop_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
 
     def receive(self) -> CoroutineType[Any, Any, Frames]:
         return self._inbox.take()
@@ -255,6 +260,7 @@ class _Session:
         return ConnectionClosed(self._reason or "The event stream was not closed")
 
     async def close(self) -> None:
+        self._drop_expiry()
         self._end("The event stream was closed on this side", drop=True)
         self._outbox.end()
         await self._carrier.wait_ended()

@@ -13,10 +13,13 @@ from types import CoroutineType
 from typing import Any
 
 from antiphon.channel import MAX_FRAME, Channel, Frame, Oversized, Take
-from antiphon.errors import ConnectionClosed
-from antiphon.protocol.http.rules import check_unambiguous
+from antiphon.errors import ConnectionClosed, InvalidRequest
+from antiphon.protocol.caller import Caller
+from antiphon.protocol.http.gate import Denied, Gate
+from antiphon.protocol.http.rules import Refusal, check_unambiguous
 from antiphon.transports.backpressure import Room
-from antiphon.transports.http.server.asgi import AtOnce, Receive, RequestHeaders, Scope, Send
+from antiphon.transports.http.server.asgi import AtOnce, Http, Receive, RequestHeaders, Scope, Send, local_path
+from antiphon.transports.http.server.entrance import document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.inbox import Frames, Inbox
 from antiphon.transports.outbox import Outbox
@@ -27,13 +30,15 @@ log = logging.getLogger(__name__)
 
 SUBPROTOCOL = "mcp"
 
-Serve = Callable[[Channel, str | None, Mapping[str, str]], Awaitable[None]]
-"""``(channel, principal, headers of the opening request)``; returns when the peer or the channel has ended."""
+Serve = Callable[[Channel, Caller | None, Mapping[str, str]], Awaitable[None]]
+"""``(channel, who opened it, headers of the opening request)``; returns when the peer or the channel has ended."""
 
 _STALL = 30.0
 """Seconds without reading after which a client counts as gone."""
 
 _REFUSED = 1008
+_EXPIRED = 3000
+"""The registered close code "Unauthorized"."""
 _GOING_AWAY = 1001
 
 
@@ -48,13 +53,14 @@ class WebSocketApp:
         allowed_hosts: Sequence[str] | None = None,
         allowed_origins: Sequence[str] | None = None,
         check_token: CheckToken | None = None,
+        gate: Gate | None = None,
         max_frame: int = MAX_FRAME,
         max_open: int = 5_000,
     ) -> None:
         self._serve = serve
         self._path = path.rstrip("/")
         self._guard = Guard(allowed_hosts, allowed_origins)
-        self._tokens = TokenCheck(check_token) if check_token is not None else None
+        self._gate = TokenCheck(check_token) if check_token is not None else gate
         self._max_frame = max_frame
         self._max_open = max_open
         self._channels: set[_Socket] = set()
@@ -67,6 +73,10 @@ class WebSocketApp:
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
+            document = None if self._gate is None else document_at(self._gate, scope)
+            if document is not None and not self._guard.check(dict(scope["headers"])):
+                await send_document(Http(scope, receive, send, at_once), document)
+                return
             headers = [(b"content-length", b"0"), (b"upgrade", b"websocket"), (b"connection", b"upgrade")]
             await send({"type": "http.response.start", "status": 426, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
@@ -91,54 +101,60 @@ class WebSocketApp:
         await receive()
         headers: dict[bytes, bytes] = dict(scope["headers"])
         offered: Sequence[str] = scope.get("subprotocols") or ()
-        principal = await self._principal(scope, headers, offered)
-        if isinstance(principal, _Nobody):
-            # Closed before it is accepted, so the client gets 403.
-            await send({"type": "websocket.close", "code": _REFUSED})
+        caller = await self._caller(scope, headers, offered)
+        if isinstance(caller, Denied):
+            await _deny(scope, send, caller)
             return
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if SUBPROTOCOL in offered else None})
-        await self._run(_Socket(send, self._max_frame), receive, principal, RequestHeaders(headers))
+        await self._run(_Socket(send, self._max_frame), receive, caller, RequestHeaders(headers))
 
-    async def _principal(
+    async def _caller(
         self, scope: Scope, headers: dict[bytes, bytes], offered: Sequence[str]
-    ) -> str | _Nobody | None:
-        """Return the principal that opens a socket, or that the socket must be refused."""
+    ) -> Caller | Denied | None:
+        """Return who opens a socket, or why the socket must be refused."""
         if self._closed or len(self._channels) >= self._max_open:
             return _NOBODY
         if self._guard.check(headers) or check_unambiguous(scope["headers"], headers):
             return _NOBODY
         if not self._is_here(scope) or (offered and SUBPROTOCOL not in offered):
             return _NOBODY
-        if self._tokens is None:
+        if self._gate is None:
             return None
-        return await self._tokens.principal(headers) or _NOBODY
+        found = await self._gate.admit("GET", self._path, headers)
+        return found if isinstance(found, Denied) else found.caller
 
     def _is_here(self, scope: Scope) -> bool:
-        path: str = scope["path"]
-        root: str = scope.get("root_path", "")
-        if root and path.startswith(root):
-            path = path[len(root) :]
-        return path.rstrip("/") == self._path
+        return local_path(scope).rstrip("/") == self._path
 
-    async def _run(self, channel: _Socket, receive: Receive, principal: str | None, headers: Mapping[str, str]) -> None:
+    async def _run(self, channel: _Socket, receive: Receive, caller: Caller | None, headers: Mapping[str, str]) -> None:
         self._channels.add(channel)
         reading = asyncio.get_running_loop().create_task(channel.read(receive))
+        # A socket carries no token after its opening, so it ends with the one it was opened with.
+        timer = expiry(caller, channel.expire)
         try:
-            await self._serve(channel, principal, headers)
+            await self._serve(channel, caller, headers)
         except Exception:
             log.exception("serving a WebSocket failed")
         finally:
+            if timer is not None:
+                timer.cancel()
             await channel.close()
             self._channels.discard(channel)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
 
-class _Nobody:
-    """The type of ``_NOBODY``, which means that the socket is refused; ``None`` means that tokens are not checked."""
+async def _deny(scope: Scope, send: Send, denied: Denied) -> None:
+    """Refuse a socket before it is accepted: with the response of the gate where the server can send one, or 403."""
+    if denied.headers and "websocket.http.response" in (scope.get("extensions") or {}):
+        headers = [*denied.headers, (b"content-length", b"0")]
+        await send({"type": "websocket.http.response.start", "status": denied.refusal.status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": b""})
+    else:
+        await send({"type": "websocket.close", "code": _REFUSED})
 
 
-_NOBODY = _Nobody()
+_NOBODY = Denied(Refusal(403, InvalidRequest("Forbidden")))
 
 
 class _Socket:
@@ -153,6 +169,7 @@ class _Socket:
         self._outbox = Outbox(self._work.set)
         self._reason = ""
         self._gone = False
+        self._code = _GOING_AWAY
         self._closing: asyncio.Task[None] | None = None
         self._writing = asyncio.get_running_loop().create_task(self._write())
 
@@ -204,6 +221,11 @@ class _Socket:
     def closed_error(self) -> ConnectionClosed:
         return ConnectionClosed(self._reason or "The WebSocket was not closed")
 
+    def expire(self) -> None:
+        """Take nothing more: the token it was opened with has expired, and the client is told so."""
+        self._code = _EXPIRED
+        self._end("The token of the WebSocket has expired")
+
     async def close(self) -> None:
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
@@ -217,6 +239,6 @@ class _Socket:
             return
         try:
             async with asyncio.timeout(_STALL):
-                await self._send({"type": "websocket.close", "code": _GOING_AWAY})
+                await self._send({"type": "websocket.close", "code": self._code})
         except (TimeoutError, OSError, RuntimeError):
             log.debug("a WebSocket was gone before it could be closed")

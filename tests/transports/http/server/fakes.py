@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from antiphon.channel import Channel, Frame
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.rules import is_request
 from antiphon.transports.http.server.app import HttpApp, http_app
 from antiphon.wire.common import RequestParams
@@ -41,7 +42,12 @@ class FakePeer:
         self._waits: Callable[[], object] | None = None
 
     async def handle(
-        self, message: Envelope, *, waits: Callable[[], object] | None = None, params: RequestParams | None = None
+        self,
+        message: Envelope,
+        *,
+        waits: Callable[[], object] | None = None,
+        params: RequestParams | None = None,
+        caller: Caller | None = None,
     ) -> None:
         self.taken.append(message)
         if not is_request(message):

@@ -12,13 +12,25 @@ from collections.abc import Awaitable, Sequence
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol.http import rules
+from antiphon.protocol.http.gate import Gate
 from antiphon.protocol.http.modern import Parameters, is_modern, names_modern, read_modern
 from antiphon.protocol.http.rules import Refusal
 from antiphon.protocol.salvage import salvage_reply
-from antiphon.transports.http.server.asgi import AtOnce, Http, Receive, Scope, Send, refuse, send_empty, unavailable
+from antiphon.transports.http.server.asgi import (
+    AtOnce,
+    Http,
+    Receive,
+    Scope,
+    Send,
+    local_path,
+    refuse,
+    send_empty,
+    unavailable,
+)
 from antiphon.transports.http.server.batch import MAX_BATCH, serve_batch
 from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.cors import answers_page, send_preflight
+from antiphon.transports.http.server.entrance import admitted, document_at, send_document
 from antiphon.transports.http.server.event_store import EventStore, MemoryEventStore
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.session import Session
@@ -56,6 +68,7 @@ def http_app(
     max_open: int = 5_000,
     event_store: EventStore | None = None,
     check_token: CheckToken | None = None,
+    gate: Gate | None = None,
     parameters: Parameters | None = None,
     keep_alive: float = 15.0,
     patience: float = 5.0,
@@ -64,8 +77,8 @@ def http_app(
     """Make the ASGI application of a server.
 
     ``connect`` makes a peer for every session, and for modern requests. ``allowed_hosts`` and ``allowed_origins`` as in
-    ``Guard``; ``check_token`` as in ``TokenCheck``; ``parameters`` says which parameters of a tool travel in headers;
-    the numbers are those of ``Settings``.
+    ``Guard``; ``check_token`` as in ``TokenCheck``, or a ``gate`` in its place; ``parameters`` says which parameters of
+    a tool travel in headers; the numbers are those of ``Settings``.
     """
     settings = Settings(
         max_body=max_body,
@@ -78,9 +91,9 @@ def http_app(
         json_only=json_only,
     )
     guard = Guard(allowed_hosts, allowed_origins)
-    tokens = TokenCheck(check_token) if check_token is not None else None
+    gate = TokenCheck(check_token) if check_token is not None else gate
     store = event_store or MemoryEventStore()
-    return HttpApp(connect, settings, path=path, guard=guard, tokens=tokens, parameters=parameters, store=store)
+    return HttpApp(connect, settings, path=path, guard=guard, gate=gate, parameters=parameters, store=store)
 
 
 class HttpApp:
@@ -93,7 +106,7 @@ class HttpApp:
         *,
         path: str,
         guard: Guard,
-        tokens: TokenCheck | None,
+        gate: Gate | None,
         parameters: Parameters | None,
         store: EventStore,
     ) -> None:
@@ -101,7 +114,7 @@ class HttpApp:
         self._path = path.rstrip("/")
         self._settings = settings
         self._guard = guard
-        self._tokens = tokens
+        self._gate = gate
         self._parameters = parameters
         self._store = store
         self._sessions = Sessions(settings.max_sessions, settings.idle_timeout)
@@ -169,54 +182,53 @@ class HttpApp:
     def _is_let_in(self, http: Http) -> bool:
         """Tell whether a request may proceed to its body, if that can be decided without waiting or responding."""
         return (
-            self._tokens is None
-            and self._open < self._settings.max_open
+            self._open < self._settings.max_open
             and not self._closed
             and b"origin" not in http.headers
             and self._check(http) is None
+            and (http.scope["path"] == self._path or self._is_here(http.scope))
+            and (self._gate is None or self._is_remembered(http, self._gate))
         )
 
+    def _is_remembered(self, http: Http, gate: Gate) -> bool:
+        caller = gate.known(http.scope["method"], self._path, http.headers)
+        if caller is not None:
+            http.sent_by(caller, gate)
+        return caller is not None
+
     def _check(self, http: Http) -> Refusal | None:
-        """Refuse a request with a foreign host or origin, with ambiguous headers, or for another path."""
+        """Refuse a request with a foreign host or origin, or with ambiguous headers."""
         refusal = self._guard.check(http.headers)
         if refusal is None and len(http.headers) != len(http.scope["headers"]):
             refusal = rules.check_unambiguous(http.scope["headers"], http.headers)
-        if refusal is None and not self._is_here(http.scope):
-            refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
         return refusal
 
     async def _let_in(self, http: Http) -> bool:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""
         refusal = self._check(http)
+        document = None if refusal is not None or self._gate is None else document_at(self._gate, http.scope)
+        if refusal is None and document is None and not self._is_here(http.scope):
+            refusal = Refusal(404, InvalidRequest(f"Not found: the endpoint is {self._path or '/'}"))
         if refusal is not None:
             await refuse(http, refusal)
         elif answers_page(http):
             await send_preflight(http, _METHODS)
+        elif document is not None:
+            await send_document(http, document)
         elif self._closed or self._open >= self._settings.max_open:
             await unavailable(http, _UNAVAILABLE)
-        elif self._tokens is not None and not await self._is_known(http, self._tokens):
-            await refuse(http, Refusal(401, InvalidRequest("Unauthorized")), None, (b"www-authenticate", b"Bearer"))
         else:
-            return True
+            return self._gate is None or await admitted(http, self._gate, self._path)
         return False
 
     def _note_quiet(self) -> None:
         if not self._stateless.is_busy and not self._sessions.is_busy:
             self._quiet.set()
 
-    async def _is_known(self, http: Http, tokens: TokenCheck) -> bool:
-        http.principal = await tokens.principal(http.headers)
-        return http.principal is not None
-
     def _is_here(self, scope: Scope) -> bool:
-        path: str = scope["path"]
-        root: str = scope.get("root_path", "")
-        if root and path.startswith(root):
-            # Mounted in another application: ASGI leaves the prefix in the path. The mount point itself
-            # is the endpoint, too.
-            path = path[len(root) :]
-            return path.rstrip("/") in {self._path, ""}
-        return path.rstrip("/") == self._path
+        path = local_path(scope).rstrip("/")
+        # If mounted in another application, the mount point itself is the endpoint, too.
+        return path == self._path or (not path and local_path(scope) != scope["path"])
 
     async def _other(self, http: Http) -> None:
         method: str = http.scope["method"]
@@ -320,7 +332,7 @@ class HttpApp:
         exchange = session.begin(http, envelope)
         is_open = False
         try:
-            await session.peer.handle(envelope)
+            await session.peer.handle(envelope, caller=http.caller)
             await exchange.until_answered()
             is_open = session.opened(exchange.reply)
             if is_open:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMappi
 from typing import Any, Protocol
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.caller import Caller
+from antiphon.protocol.http.gate import Denied, Gate, HeaderPair
 from antiphon.protocol.http.rules import NOT_ACCEPTED, Headers, Refusal, has_null_ids
 from antiphon.wire.envelope import RequestId
 
@@ -23,7 +25,9 @@ __all__ = [
     "RequestHeaders",
     "Scope",
     "Send",
+    "deny",
     "json_at_once",
+    "local_path",
     "refuse",
     "send_empty",
     "send_json",
@@ -35,7 +39,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
-HeaderPair = tuple[bytes, bytes]
 _JSON: HeaderPair = (b"content-type", b"application/json")
 _ONLY_JSON = (_JSON,)
 
@@ -86,7 +89,7 @@ class Endpoint(Protocol):
 class Http:
     """One HTTP request, as far as it has been received."""
 
-    __slots__ = ("at_once", "headers", "principal", "receive", "scope", "send")
+    __slots__ = ("at_once", "caller", "gate", "headers", "principal", "receive", "scope", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
         self.scope = scope
@@ -95,11 +98,28 @@ class Http:
         self.at_once: AtOnce = at_once or _NEVER
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.principal: str | None = None
+        """Whose token it brings; ``None`` where nobody checks tokens."""
+        self.caller: Caller | None = None
+        """What that token says."""
+        self.gate: Gate | None = None
+        """Who has checked it."""
+
+    def sent_by(self, caller: Caller, gate: Gate) -> None:
+        """Note who has sent this request, and who says so."""
+        self.caller, self.principal, self.gate = caller, caller.principal, gate
 
     def answer_through(self, send: Send) -> None:
         """Send all further messages of the response through ``send``."""
         self.send = send
         self.at_once = _NEVER
+
+
+def local_path(scope: Scope) -> str:
+    """Return the path of a request below the mount that it came through."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    # Mounted: ASGI leaves the prefix in the path.
+    return path[len(root) :] if root and path.startswith(root) else path
 
 
 class RequestHeaders(Mapping[str, str]):
@@ -148,6 +168,11 @@ async def refuse(http: Http, refusal: Refusal, id: RequestId | None = None, *ext
     """Send an HTTP error with a JSON-RPC error in its body, in the form of the client's revision."""
     body = refusal.body(id, null_id=has_null_ids(http.headers))
     await send_json(http, refusal.status, body, extra)
+
+
+async def deny(http: Http, denied: Denied) -> None:
+    """Send away whoever a gate has not let in."""
+    await refuse(http, denied.refusal, None, *denied.headers)
 
 
 async def unavailable(http: Http, why: str) -> None:

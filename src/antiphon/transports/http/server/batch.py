@@ -67,7 +67,7 @@ async def serve_batch(
         exchange.waits()
         if not requests and refused:
             exchange.collected()
-        serving = asyncio.gather(*(session.peer.handle(each) for each in messages))
+        serving = asyncio.gather(*(session.peer.handle(each, caller=http.caller) for each in messages))
         if requests or refused:
             await serving
             await exchange.until_answered()

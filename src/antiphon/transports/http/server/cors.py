@@ -10,10 +10,10 @@ from antiphon.transports.http.server.asgi import HeaderPair, Http, Message, Send
 
 __all__ = ["answers_page", "send_preflight"]
 
-_HEADERS = frozenset({b"accept", b"authorization", b"content-type", b"last-event-id"})
+_HEADERS = frozenset({b"accept", b"authorization", b"content-type", b"dpop", b"last-event-id"})
 _OURS = b"mcp-"
 
-_EXPOSED: HeaderPair = (b"access-control-expose-headers", b"Mcp-Session-Id, WWW-Authenticate, Retry-After")
+_EXPOSED: HeaderPair = (b"access-control-expose-headers", b"Mcp-Session-Id, WWW-Authenticate, DPoP-Nonce, Retry-After")
 _VARY: HeaderPair = (b"vary", b"Origin")
 _MAX_AGE: HeaderPair = (b"access-control-max-age", b"600")
 

@@ -1,16 +1,18 @@
 """Access to the endpoint: hosts, origins and bearer tokens, each checked before anything else is read.
 
 2026-07-28 basic/transports/streamable-http, "Security & Endpoint": with DNS rebinding a page's requests look local, so
-both ``Host`` and ``Origin`` must be checked. The application decides what a token means.
+both ``Host`` and ``Origin`` must be checked. A ``Gate`` decides what a token means; the one here asks the application.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from antiphon.errors import InvalidRequest
+from antiphon.protocol.caller import Caller
+from antiphon.protocol.http.gate import Admitted, Denied, HeaderPair
 from antiphon.protocol.http.rules import Headers, Refusal
 
 __all__ = ["LOOPBACK", "CheckToken", "Guard", "TokenCheck"]
@@ -65,12 +67,32 @@ def _without_port(authority: str) -> str:
     return name if colon and port.isdecimal() else authority
 
 
+_UNKNOWN = Denied(Refusal(401, InvalidRequest("Unauthorized")), ((b"www-authenticate", b"Bearer"),))
+
+
 class TokenCheck:
-    """Checks bearer tokens by a function of the application."""
+    """Checks bearer tokens by a function of the application: a ``Gate`` without scopes."""
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
         self._warned = False
+
+    def known(self, method: str, path: str, headers: Headers) -> Caller | None:
+        """Remember nobody: the hook decides each time."""
+        return None
+
+    async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
+        """Let in whoever the hook has a name for."""
+        principal = await self.principal(headers)
+        return _UNKNOWN if principal is None else Admitted(Caller(principal))
+
+    def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
+        """Say that a token does not allow it; where to get another one is not known here."""
+        return ((b"www-authenticate", b'Bearer error="insufficient_scope", scope="%b"' % _listed(scopes)),)
+
+    def documents(self) -> Mapping[str, bytes]:
+        """Offer none."""
+        return {}
 
     async def principal(self, headers: Headers) -> str | None:
         """Return the principal of this request, or ``None``, which is answered with 401."""
@@ -91,3 +113,7 @@ class TokenCheck:
                 type(principal).__name__,
             )
         return None
+
+
+def _listed(scopes: Collection[str]) -> bytes:
+    return " ".join(sorted(scopes)).encode("ascii", "ignore").replace(b'"', b"").replace(b"\\", b"")

@@ -20,6 +20,7 @@ from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
 from antiphon.transports.http.server.cursor import Cursor
+from antiphon.transports.http.server.entrance import expiry
 from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.exchange import Exchange
 from antiphon.transports.http.server.settings import Settings
@@ -185,7 +186,7 @@ class Session:
             return
         exchange = self.begin(http, envelope)
         try:
-            await self.peer.handle(envelope, waits=exchange.waits)
+            await self.peer.handle(envelope, waits=exchange.waits, caller=http.caller)
             await exchange.answer()
         finally:
             if exchange.waited:
@@ -275,10 +276,13 @@ class Session:
             stream, after = found, int(place)
         carrier = Carrier(http, self._settings.keep_alive)
         watch = asyncio.get_running_loop().create_task(_watch(http, carrier))
+        timer = expiry(http.caller, carrier.stop)
         try:
             await stream.carry(carrier, after=after)
         finally:
             watch.cancel()
+            if timer is not None:
+                timer.cancel()
         return True
 
     def new_stream(self) -> Stream:

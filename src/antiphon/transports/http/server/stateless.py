@@ -12,6 +12,7 @@ from typing import ClassVar
 from antiphon.channel import Channel, Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
+from antiphon.transports.http.server.entrance import expiry
 from antiphon.transports.http.server.exchange import Exchange
 from antiphon.transports.http.server.settings import Settings
 from antiphon.wire.common import RequestParams
@@ -67,6 +68,11 @@ class _ModernExchange(Exchange, eq=False, kw_only=True):
         # "Closing the SSE response stream MUST be treated by the server as cancellation of that request."
         self._peer.withdraw(self.id, "the client closed the stream")
 
+    def expire(self) -> None:
+        """End a stream that would go on for ever with the token it was opened with."""
+        self._peer.withdraw(self.id, "the token has expired")
+        self.end()
+
 
 class Stateless:
     """Serves modern messages."""
@@ -91,12 +97,15 @@ class Stateless:
             http, self._settings, id=envelope.id, _peer=line.peer, _method=envelope.method
         )
         self._busy.add(line)
+        timer = None if http.caller is None or not exchange.must_stream() else expiry(http.caller, exchange.expire)
         try:
-            await line.peer.handle(envelope, waits=exchange.waits, params=params)
+            await line.peer.handle(envelope, waits=exchange.waits, params=params, caller=http.caller)
             await exchange.answer()
         finally:
             line.exchange = None
             self._busy.discard(line)
+            if timer is not None:
+                timer.cancel()
             if exchange.waited:
                 exchange.let_go()
             if exchange.reply is None or exchange.gone:

@@ -1,0 +1,104 @@
+"""Asking an issuer about tokens that only it can read (RFC 7662), and remembering its answers for a moment.
+
+Owns the question and what its answer must be. Which tokens are asked about is ``resource_server``'s business.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import quote_plus
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.auth.server.access_token import Invalid, Standard
+from antiphon.auth.server.documents import Unavailable, fetch_document
+from antiphon.auth.server.issuer import Introspection, Issuer
+from antiphon.auth.server.key_set import metadata_of
+
+__all__ = ["Introspector"]
+
+log = logging.getLogger("antiphon.auth")
+
+MAX_QUESTIONS = 100
+"""Questions under way at once: whoever sends made-up tokens causes no more, and others are told to come again."""
+
+Ask = Callable[[str, Mapping[str, str], str], Awaitable[bytes]]
+
+
+class _Answer(Struct):
+    active: bool = False
+    exp: float | None = None
+    iss: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+async def _post(url: str, form: Mapping[str, str], authorization: str) -> bytes:
+    return await fetch_document(url, form, authorization)
+
+
+class Introspector:
+    """Asks one issuer. ``ask`` posts a form; ``fetch`` gets a document."""
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        options: Introspection,
+        *,
+        ask: Ask = _post,
+        fetch: Callable[[str], Awaitable[bytes]] = fetch_document,
+    ) -> None:
+        self._issuer = issuer
+        self._options = options
+        self._ask = ask
+        self._fetch = fetch
+        self._url = options.url
+        self._open = 0
+
+    async def claims(self, token: bytes, now: float) -> tuple[Standard, bytes]:
+        """Ask about a token; return what it says, checked for its form, and as it came.
+
+        Raises:
+            Invalid: the issuer says that it is not active, or says nothing that can be read.
+            Unavailable: the issuer cannot be asked now.
+        """
+        if self._open >= MAX_QUESTIONS:
+            raise Unavailable(f"{self._issuer.url} is asked about {MAX_QUESTIONS} tokens already")
+        self._open += 1
+        try:
+            url = await self._where()
+            answer = await self._ask(url, {"token": token.decode("ascii"), "token_type_hint": "access_token"}, self._me)
+        finally:
+            self._open -= 1
+        return self._read(answer, now)
+
+    async def _where(self) -> str:
+        if self._url is None:
+            self._url = (await metadata_of(self._issuer, self._fetch)).introspection_endpoint
+            if self._url is None:
+                raise Unavailable(f"the metadata of {self._issuer.url} names no introspection_endpoint")
+        return self._url
+
+    @property
+    def _me(self) -> str:
+        # RFC 6749, section 2.3.1: both are encoded as in a form before they are joined.
+        pair = f"{quote_plus(self._options.client_id)}:{quote_plus(self._options.client_secret)}"
+        return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+    def _read(self, answer: bytes, now: float) -> tuple[Standard, bytes]:
+        try:
+            said = _decode(answer)
+            if not said.active:
+                raise Invalid("its issuer says that it is not active")
+            words = msgspec.json.decode(answer, type=dict[str, object])
+            # "exp" and "iss" may be left out (section 2.2): the answer itself is good for a moment, and from there.
+            words.setdefault("exp", now + self._options.remembered_for)
+            words.setdefault("iss", self._issuer.names[0])
+            raw = msgspec.json.encode(words)
+            return msgspec.json.decode(raw, type=Standard), raw
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Invalid("what its issuer says of it cannot be read") from None

@@ -1,0 +1,161 @@
+"""``Issuer``: who issues the tokens that a server takes, as its operator says, and where its metadata is.
+
+Sans-IO. Fetching is ``key_set``'s and ``introspection``'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.auth.server.documents import Unavailable, checked_address
+from antiphon.errors import ConfigError
+
+__all__ = ["ALGORITHMS", "Introspection", "Issuer", "Metadata", "issuers_of", "read_metadata", "well_known"]
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""Signatures that can be checked with a public key. None that shares a secret: its key would be everybody's."""
+
+TYPES = ("at+jwt", "JWT")
+"""What the header of an access token says it is: by RFC 9068, and as Keycloak, Entra and Auth0 write it.
+
+An ID token says ``JWT`` as well; its audience is the client, not this server, so it is refused for that."""
+
+
+class Introspection(Struct, frozen=True, kw_only=True):
+    """How to ask an issuer about a token (RFC 7662), if only the issuer can read it.
+
+    Args:
+        client_id: how this server names itself to the issuer, by HTTP Basic.
+        client_secret: what proves it.
+        url: the introspection endpoint; by default the one in the issuer's metadata.
+        remembered_for: seconds for which an answer is used, 0 to 300; never longer than the token lives.
+    """
+
+    client_id: str
+    client_secret: str
+    url: str | None = None
+    remembered_for: float = 60.0
+
+    def __repr__(self) -> str:
+        return f"Introspection(client_id={self.client_id!r})"
+
+
+class Issuer(Struct, frozen=True, kw_only=True):
+    """An authorization server whose tokens are accepted.
+
+    Args:
+        url: the issuer identifier, exactly as in its metadata.
+        token_issuers: what its tokens have in ``iss``, if that is not ``url`` (Entra's v1 tokens).
+        jwks_uri: address of its keys; by default the one in its metadata.
+        jwks: the keys themselves, as a JSON Web Key Set, if they are not to be fetched.
+        introspection: ask the issuer about its tokens instead of verifying signatures.
+        algorithms: accepted signatures, of ``RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519``.
+        types: accepted ``typ`` headers, in any case; ``""`` accepts tokens without one.
+        scope_claims: names of the claims that list scopes, each as a list or as one text with spaces.
+
+    Raises:
+        ConfigError: an argument cannot be used; the message names it and says what to do.
+    """
+
+    url: str
+    token_issuers: Sequence[str] = ()
+    jwks_uri: str | None = None
+    jwks: Mapping[str, Any] | None = None
+    introspection: Introspection | None = None
+    algorithms: Sequence[str] = ALGORITHMS
+    types: Sequence[str] = TYPES
+    scope_claims: Sequence[str] = ("scope", "scp")
+
+    def __post_init__(self) -> None:
+        checked_address(self.url, "Issuer(url=)")
+        for name in ("token_issuers", "algorithms", "types", "scope_claims"):
+            if isinstance(getattr(self, name), str):
+                raise ConfigError(f"Issuer({name}=) is a list, as in [{getattr(self, name)!r}]")
+        for algorithm in self.algorithms:
+            if algorithm not in ALGORITHMS:
+                raise ConfigError(f"Issuer(algorithms=): not {algorithm!r}; there are {', '.join(ALGORITHMS)}")
+        if not self.algorithms:
+            raise ConfigError("Issuer(algorithms=) names at least one")
+        for url, what in ((self.jwks_uri, "jwks_uri"), (self.introspection and self.introspection.url, "url")):
+            if url is not None:
+                checked_address(url, f"Issuer({what}=)")
+        if self.introspection is not None and not 0 <= self.introspection.remembered_for <= 300:
+            raise ConfigError("Introspection(remembered_for=) is a number of seconds from 0 to 300")
+        if any(" " in iss or not iss for iss in self.token_issuers):
+            raise ConfigError("Issuer(token_issuers=): an issuer is an address, without spaces")
+
+    def __repr__(self) -> str:
+        return f"Issuer(url={self.url!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its tokens say in ``iss``."""
+        return tuple(self.token_issuers) or (self.url,)
+
+
+def issuers_of(given: str | Issuer | Sequence[str | Issuer]) -> tuple[Issuer, ...]:
+    """Read the issuers a server takes tokens of.
+
+    Raises:
+        ConfigError: there is none, or two issue tokens of one name.
+    """
+    several = (given,) if isinstance(given, str | Issuer) else tuple(given)
+    issuers = tuple(Issuer(url=each) if isinstance(each, str) else each for each in several)
+    names = [name for issuer in issuers for name in issuer.names]
+    if not issuers or len(set(names)) != len(names):
+        raise ConfigError("ResourceServer(issuers=) names at least one issuer, and none twice")
+    if sum(issuer.introspection is not None for issuer in issuers) > 1:
+        raise ConfigError("ResourceServer(issuers=): only one can be asked about tokens (introspection=)")
+    return issuers
+
+
+class Metadata(Struct):
+    """What an issuer says of itself, as far as a server needs it (RFC 8414, OpenID Connect Discovery)."""
+
+    issuer: str
+    jwks_uri: str | None = None
+    introspection_endpoint: str | None = None
+
+
+_decode = msgspec.json.Decoder(Metadata).decode
+
+
+def well_known(issuer: str) -> tuple[str, ...]:
+    """List where the metadata of an issuer may be, in order.
+
+    2026-07-28 basic/authorization/authorization-server-discovery, "Authorization Server Metadata Discovery".
+    """
+    parts = checked_address(issuer, "issuer")
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    places = [
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{origin}/.well-known/openid-configuration{path}",
+        f"{origin}{path}/.well-known/openid-configuration",
+    ]
+    return tuple(dict.fromkeys(places))
+
+
+def read_metadata(document: bytes, issuer: str) -> Metadata:
+    """Read the metadata of an issuer.
+
+    Raises:
+        Unavailable: it is none, is another issuer's, or names an address that is not safe.
+    """
+    try:
+        found = _decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unavailable(f"the metadata of {issuer} cannot be read") from None
+    if found.issuer != issuer:
+        # "the issuer value in the document MUST be identical to the issuer identifier used to construct the URL"
+        raise Unavailable(f"the metadata of {issuer} is that of {found.issuer[:200]!r}")
+    for url in (found.jwks_uri, found.introspection_endpoint):
+        if url is not None:
+            try:
+                checked_address(url, f"the metadata of {issuer}")
+            except ConfigError as error:
+                raise Unavailable(str(error)) from None
+    return found

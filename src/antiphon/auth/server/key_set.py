@@ -1,0 +1,224 @@
+"""The public keys of one issuer: fetched when first needed, renewed, and kept while the issuer is down.
+
+Owns when keys are fetched. Which token was signed with which is ``access_token``'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from antiphon.auth.server.documents import Unavailable, checked_address, fetch_document
+from antiphon.auth.server.issuer import Issuer, Metadata, read_metadata, well_known
+from antiphon.errors import ConfigError
+
+__all__ = ["KeySet", "PublicKey", "metadata_of"]
+
+log = logging.getLogger("antiphon.auth")
+
+MAX_KEYS = 100
+"""Keys of one issuer. Providers have two to ten."""
+
+KEYS_FOR = 600.0
+"""Seconds after which keys are fetched again, in the background."""
+
+KEPT_FOR = 86_400.0
+"""Seconds for which keys are still good while their issuer cannot be reached: an outage of a day stops nobody."""
+
+UNKNOWN_PAUSE = 60.0
+"""Seconds between two fetches for a key that is not there: whoever makes up names of keys causes one a minute."""
+
+FAILURE_PAUSE = 5.0
+"""Seconds after a failed fetch in which nothing is fetched."""
+
+_RSA_BITS = range(2048, 8193)
+"""Sizes of RSA keys that are used: smaller ones can be broken, larger ones take long to verify with."""
+
+_FAMILIES: Mapping[tuple[str, str | None], tuple[str, ...]] = {
+    ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("EC", "P-521"): ("ES512",),
+    ("OKP", "Ed25519"): ("EdDSA", "Ed25519"),
+}
+"""Which signatures a key makes, by its type and curve. A key is used for no other: the token does not choose."""
+
+Fetch = Callable[[str], Awaitable[bytes]]
+
+
+class PublicKey:
+    """One key, and which signatures it is for."""
+
+    __slots__ = ("algorithms", "id", "key", "words")
+
+    def __init__(self, words: Mapping[str, Any], key: Any, algorithms: tuple[str, ...]) -> None:
+        self.words = words
+        """As the issuer wrote it."""
+        self.key = key
+        """As joserfc has it."""
+        self.algorithms = algorithms
+        self.id: object = words.get("kid")
+
+    @classmethod
+    def read(cls, words: Mapping[str, Any]) -> PublicKey | None:
+        """Read a JSON Web Key; ``None`` for one that no token may be signed with."""
+        family = _FAMILIES.get((str(words.get("kty")), words.get("crv") if words.get("kty") != "RSA" else None))
+        # With "d" it is the private half, which everybody could sign with.
+        if family is None or words.get("use") not in (None, "sig") or "d" in words:
+            return None
+        if isinstance(named := words.get("alg"), str):
+            family = (named,) if named in family else ()
+        from joserfc.errors import JoseError
+        from joserfc.jwk import import_key
+
+        try:
+            if words["kty"] == "RSA" and _bits(words["n"]) not in _RSA_BITS:
+                return None
+            key = import_key({name: words[name] for name in ("kty", "crv", "x", "y", "n", "e") if name in words})
+        except (JoseError, ValueError, TypeError, KeyError):
+            return None
+        return cls(words, key, family) if family else None
+
+
+def _bits(modulus: str) -> int:
+    return int.from_bytes(base64.urlsafe_b64decode(modulus + "==")).bit_length()
+
+
+class KeySet:
+    """The keys of one issuer. ``fetch`` gets a document; ``clock`` counts seconds."""
+
+    def __init__(
+        self, issuer: Issuer, fetch: Fetch = fetch_document, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._issuer = issuer
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: tuple[PublicKey, ...] = ()
+        self._fetched: float | None = None
+        """When keys were fetched last."""
+        self._tried: float | None = None
+        """When that was tried last."""
+        self._failed = ""
+        """Why it did not work the last time; empty if it did."""
+        self._task: asyncio.Task[None] | None = None
+        self.epoch = 0
+        """Grows when a key is taken out: what was verified with it does not count any more."""
+        if issuer.jwks is not None:
+            self._keys = read_keys(msgspec.json.encode(issuer.jwks))
+            self._fetched = float("inf")
+            if not self._keys:
+                raise ConfigError(f"Issuer({issuer.url!r}): there is no key in jwks= that tokens may be signed with")
+
+    async def find(self, id: object, algorithm: str) -> PublicKey | None:
+        """Return the key a token names, ``None`` if there is none that makes such signatures.
+
+        A token that names none has to be signed with the only key there is for its algorithm.
+
+        Raises:
+            Unavailable: there are no keys, and none can be fetched now.
+        """
+        now = self._clock()
+        if self._fetched is None or (self._failed and now - self._fetched > KEPT_FOR):
+            await self._refresh(now)
+        elif now - self._fetched > KEYS_FOR:
+            self._begin(now)
+        found = self._look_up(id, algorithm)
+        if found is None and self._may_ask_again(now):
+            # It may have been rotated a moment ago.
+            await self._refresh(now)
+            found = self._look_up(id, algorithm)
+        return found
+
+    def _look_up(self, id: object, algorithm: str) -> PublicKey | None:
+        fitting = [key for key in self._keys if algorithm in key.algorithms and (id is None or key.id == id)]
+        return fitting[0] if fitting and (id is not None or len(fitting) == 1) else None
+
+    def _may_ask_again(self, now: float) -> bool:
+        return self._issuer.jwks is None and (self._tried is None or now - self._tried >= UNKNOWN_PAUSE)
+
+    async def _refresh(self, now: float) -> None:
+        """Fetch keys, or wait for who does; what there was is kept if it fails."""
+        task = self._begin(now)
+        if task is not None:
+            await asyncio.shield(task)
+        if self._fetched is None or (self._failed and now - self._fetched > KEPT_FOR):
+            raise Unavailable(self._failed or f"the keys of {self._issuer.url} cannot be fetched now")
+
+    def _begin(self, now: float) -> asyncio.Task[None] | None:
+        """Have keys fetched, by one task for all who wait; not so soon after it has failed."""
+        loop = asyncio.get_running_loop()
+        task = self._task
+        if task is not None and not task.done() and task.get_loop() is loop:
+            return task
+        if self._failed and self._tried is not None and now - self._tried < FAILURE_PAUSE:
+            return None
+        self._tried = now
+        self._task = loop.create_task(self._renew())
+        return self._task
+
+    async def _renew(self) -> None:
+        try:
+            url = self._issuer.jwks_uri or (await metadata_of(self._issuer, self._fetch)).jwks_uri
+            if url is None:
+                raise Unavailable(f"the metadata of {self._issuer.url} names no jwks_uri")
+            keys = read_keys(await self._fetch(url))
+            if not keys:
+                raise Unavailable(f"{url} has no key that tokens may be signed with")
+        except Exception as error:
+            # Whatever it is, who waits for keys must be told, and the next attempt must come.
+            self._failed = str(error) if isinstance(error, Unavailable) else type(error).__name__
+            log.warning("the keys of %s cannot be renewed: %s", self._issuer.url, self._failed)
+            return
+        left = {msgspec.json.encode(key.words, order="sorted") for key in keys}
+        if any(msgspec.json.encode(key.words, order="sorted") not in left for key in self._keys):
+            self.epoch += 1
+        self._keys, self._fetched, self._failed = keys, self._clock(), ""
+
+    async def close(self) -> None:
+        """Fetch nothing more."""
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+
+
+class _Listed(msgspec.Struct):
+    keys: list[dict[str, Any]]
+
+
+def read_keys(document: bytes) -> tuple[PublicKey, ...]:
+    """Read a JSON Web Key Set; keys that cannot be used are passed over.
+
+    Raises:
+        Unavailable: it is none, or has more than ``MAX_KEYS``.
+    """
+    try:
+        listed = msgspec.json.decode(document, type=_Listed).keys
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unavailable("a list of keys cannot be read") from None
+    if len(listed) > MAX_KEYS:
+        raise Unavailable(f"a list of keys has more than {MAX_KEYS}")
+    read = [PublicKey.read(words) for words in listed]
+    return tuple(key for key in read if key is not None)
+
+
+async def metadata_of(issuer: Issuer, fetch: Fetch) -> Metadata:
+    """Find the metadata of an issuer, at whichever of its places they are.
+
+    Raises:
+        Unavailable: it is at none of them.
+    """
+    said: list[str] = []
+    for url in well_known(issuer.url):
+        try:
+            checked_address(url, "issuer")
+            return read_metadata(await fetch(url), issuer.url)
+        except Unavailable as error:
+            said.append(str(error))
+    raise Unavailable("; ".join(said))

@@ -1,0 +1,244 @@
+"""DPoP, the server's side: a proof with each request that its sender holds the key its token is bound to (RFC 9449).
+
+Owns the check of a proof, the memory of those that were used, and nonces. A draft of the specification's extensions
+(SEP-1932), so all of it is in this file.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.auth.server.access_token import Invalid, has_signature, read_header, split, unpadded
+from antiphon.auth.server.key_set import PublicKey
+from antiphon.errors import ConfigError
+
+__all__ = ["ALGORITHMS", "DPoP", "NonceWanted", "Proofs", "TooMany"]
+
+ALGORITHMS = ("ES256", "ES384", "ES512", "EdDSA", "Ed25519", "PS256", "RS256")
+"""Signatures of proofs, the usual one first."""
+
+MAX_PROOF = 4 * 1024
+"""Bytes of a proof: one with an RSA key of 4096 bits has 2 KiB."""
+
+MAX_USED = 100_000
+"""Proofs that are remembered, so that none is taken twice: 20 bytes each, for about two minutes."""
+
+MAX_USED_BY_ONE = 10_000
+"""Of those, proofs made with one key: a tenth, so that one client cannot keep out all others."""
+
+_MAX_ID = 256
+
+
+class NonceWanted(Invalid):
+    """A proof needs a nonce of ours that is still good."""
+
+
+class TooMany(Invalid):
+    """More proofs come than can be remembered; none of them is taken unchecked."""
+
+
+class DPoP(Struct, frozen=True, kw_only=True):
+    """How a server accepts tokens that are bound to their sender's key (RFC 9449).
+
+    Args:
+        required: refuse all other tokens.
+        nonces: demand a nonce of this server in each proof, so that no proof can be made in advance.
+        nonce_for: seconds for which a nonce is accepted; after half of them a new one is sent.
+        nonce_keys: secrets of 32 bytes each, the same in all processes of a server: the first makes nonces, all are
+            accepted. By default a random one of this process.
+        max_age: seconds by which a proof may be older or newer than now.
+        algorithms: accepted signatures of proofs, of ``ES256 ES384 ES512 EdDSA Ed25519 PS256 RS256``.
+
+    Raises:
+        ConfigError: an argument cannot be used; the message names it and says what to do.
+    """
+
+    required: bool = False
+    nonces: bool = False
+    nonce_for: float = 300.0
+    nonce_keys: Sequence[bytes] = ()
+    max_age: float = 60.0
+    algorithms: Sequence[str] = ALGORITHMS
+
+    def __post_init__(self) -> None:
+        if not self.algorithms or not set(self.algorithms) <= set(ALGORITHMS):
+            raise ConfigError(f"DPoP(algorithms=) are some of {', '.join(ALGORITHMS)}")
+        if not 1 <= self.max_age <= 600 or not 2 <= self.nonce_for <= 3600:
+            raise ConfigError("DPoP(max_age=) is 1 to 600 seconds, nonce_for= 2 to 3600")
+        if any(len(key) != 32 for key in self.nonce_keys):
+            raise ConfigError("DPoP(nonce_keys=) are 32 bytes each, as secrets.token_bytes(32) makes them")
+
+    def __repr__(self) -> str:
+        return f"DPoP(required={self.required}, nonces={self.nonces})"
+
+
+class _Header(Struct):
+    jwk: dict[str, Any]
+
+
+class _Claims(Struct):
+    jti: str
+    htm: str
+    htu: str
+    iat: float
+    ath: str
+    nonce: str | None = None
+
+
+_decode_key = msgspec.json.Decoder(_Header).decode
+_decode_claims = msgspec.json.Decoder(_Claims).decode
+
+
+class Proofs:
+    """Checks the proofs of one server. ``clock``: seconds since 1970."""
+
+    def __init__(self, options: DPoP, clock: Callable[[], float] = time.time) -> None:
+        self.options = options
+        self._clock = clock
+        self._keys = tuple(options.nonce_keys) or (secrets.token_bytes(32),)
+        self._used: dict[bytes, bytes] = {}
+        """Which were used, each with the key it was made with, as short digests."""
+        self._order: deque[tuple[float, bytes]] = deque()
+        """When each may be forgotten, the first first."""
+        self._count: dict[bytes, int] = {}
+        """How many each key has made."""
+
+    # --- a proof ------------------------------------------------------------------------------------------------
+
+    def check(self, proof: bytes, *, token: bytes, method: str, url: str, thumbprint: str) -> tuple[str, ...]:
+        """Check the proof of a request; return the nonce to hand out with the response, if there is a new one.
+
+        ``url``: where the request went, by our own account; ``thumbprint``: of the key the token is bound to.
+
+        Raises:
+            Invalid: it is none, or of another request, token, key or time, or was used before.
+            NonceWanted: it has none of our nonces, or an old one.
+            TooMany: more come than can be remembered.
+        """
+        claims, key = self._read(proof)
+        now = self._clock()
+        if _thumbprint(key) != thumbprint:
+            raise Invalid("the proof was made with another key")
+        if claims.htm != method:
+            raise Invalid("the proof is for another method")
+        if _target(claims.htu) != _target(url):
+            raise Invalid("the proof is for another address")
+        if not hmac.compare_digest(claims.ath.encode(), _hashed(token)):
+            raise Invalid("the proof is for another token")
+        if not abs(now - claims.iat) <= self.options.max_age:
+            raise Invalid("the proof is too old, or from the future")
+        fresh = self._check_nonce(claims.nonce, now)
+        self._use(claims.jti, thumbprint, claims.iat, now)
+        return fresh
+
+    def _read(self, proof: bytes) -> tuple[_Claims, PublicKey]:
+        parts = split(proof) if len(proof) <= MAX_PROOF else None
+        if parts is None:
+            raise Invalid("the proof is no signed token, or is too long")
+        header = read_header(parts[0])
+        if header.typ.lower() != "dpop+jwt":
+            raise Invalid("the proof does not say that it is one")
+        try:
+            words = _decode_key(unpadded(parts[0])).jwk
+            claims = _decode_claims(unpadded(parts[1]))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise Invalid("the proof lacks a part, or one cannot be read") from None
+        # "The jwk JOSE Header Parameter does not contain a private key" (section 4.3).
+        key = PublicKey.read(words)
+        if key is None or header.alg not in self.options.algorithms or not has_signature(proof, key, header.alg):
+            raise Invalid("the proof is not signed with the key that it names")
+        if not 0 < len(claims.jti) <= _MAX_ID:
+            raise Invalid("the proof has no id, or a long one")
+        return claims, key
+
+    # --- used before --------------------------------------------------------------------------------------------
+
+    def _use(self, id: str, thumbprint: str, made: float, now: float) -> None:
+        """Note that a proof was used. Only those of valid tokens come here: a stranger fills no memory."""
+        self._forget(now)
+        owner = hashlib.blake2b(thumbprint.encode(), digest_size=16).digest()
+        mark = hashlib.blake2b(id.encode(), digest_size=16, key=owner).digest()
+        if mark in self._used:
+            raise Invalid("the proof was used before")
+        if len(self._used) >= MAX_USED or self._count.get(owner, 0) >= MAX_USED_BY_ONE:
+            raise TooMany("more proofs have come than can be remembered")
+        self._used[mark] = owner
+        self._count[owner] = self._count.get(owner, 0) + 1
+        # Kept a little longer than any proof of now is good, in the order of their coming.
+        self._order.append((now + 2 * self.options.max_age + 1, mark))
+
+    def _forget(self, now: float) -> None:
+        # The clock may be set back: then they are kept longer, never shorter than they came.
+        while self._order and self._order[0][0] <= now:
+            owner = self._used.pop(self._order.popleft()[1])
+            left = self._count[owner] - 1
+            if left:
+                self._count[owner] = left
+            else:
+                del self._count[owner]
+
+    # --- nonces -------------------------------------------------------------------------------------------------
+
+    def nonce(self) -> str:
+        """Make a nonce: when it was made, and proof that it was here."""
+        return self._sealed(int(self._clock()), self._keys[0])
+
+    def _check_nonce(self, given: str | None, now: float) -> tuple[str, ...]:
+        if not self.options.nonces:
+            return ()
+        made = self._made(given) if given is not None and len(given) <= _MAX_ID else None
+        if made is None or not -self.options.max_age <= now - made <= self.options.nonce_for:
+            raise NonceWanted("the proof has no nonce of ours that is still good")
+        return (self.nonce(),) if now - made > self.options.nonce_for / 2 else ()
+
+    def _made(self, nonce: str) -> float | None:
+        """Return when a nonce of ours was made, ``None`` if it is none."""
+        at, _, _ = nonce.partition(".")
+        if not (at.isascii() and at.isdecimal() and len(at) <= 12):
+            return None
+        is_ours = any(hmac.compare_digest(nonce.encode(), self._sealed(int(at), key).encode()) for key in self._keys)
+        return float(at) if is_ours else None
+
+    @staticmethod
+    def _sealed(at: int, key: bytes) -> str:
+        seal = hmac.digest(key, b"antiphon dpop nonce %d" % at, "sha256")[:16]
+        return f"{at}.{_text(seal).decode()}"
+
+
+def _text(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _hashed(token: bytes) -> bytes:
+    return _text(hashlib.sha256(token).digest())
+
+
+def _thumbprint(key: PublicKey) -> str:
+    return str(key.key.thumbprint())
+
+
+_PORTS: Mapping[str, int] = {"https": 443, "http": 80}
+
+
+def _target(url: str) -> tuple[str, str | None, int | None, str] | None:
+    """Return what of an address counts (section 4.3): not the query, not the fragment, not how it is written.
+
+    ``None`` for what is no address: it equals none of ours, which always is one.
+    """
+    try:
+        parts = urlsplit(url)
+        scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
+        return scheme, parts.hostname, parts.port or _PORTS.get(scheme), parts.path or "/"
+    except ValueError:
+        return None

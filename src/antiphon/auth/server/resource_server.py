@@ -1,0 +1,255 @@
+"""``ResourceServer``: an MCP server as an OAuth resource server, as its operator sets it up.
+
+Owns what a request is answered that brings no token, or one that does not do: status, error and challenge. 2026-07-28
+basic/authorization; RFC 6750 (bearer tokens), RFC 9449 (DPoP), RFC 9728 (metadata).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from antiphon.auth.server.access_token import Invalid
+from antiphon.auth.server.documents import Unavailable
+from antiphon.auth.server.issuer import Issuer, issuers_of
+from antiphon.auth.server.metadata import Document, Place, challenge, encoded, listed, resource_address
+from antiphon.auth.server.proofs import DPoP, NonceWanted, Proofs, TooMany
+from antiphon.auth.server.remembered import Verified
+from antiphon.auth.server.verifier import CheckAccess, Verifier
+from antiphon.errors import ConfigError, InsufficientScope, InvalidRequest
+from antiphon.protocol.caller import Caller, Covers
+from antiphon.protocol.http.gate import Admitted, Denied, HeaderPair
+from antiphon.protocol.http.rules import NOT_ACCEPTED, Headers, Refusal
+
+__all__ = ["Entrance", "ResourceServer"]
+
+log = logging.getLogger("antiphon.auth")
+
+_UNAUTHORIZED = Refusal(401, InvalidRequest("Unauthorized"))
+_UNAVAILABLE = Denied(
+    Refusal(503, InvalidRequest("Tokens cannot be checked now")), ((b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
+)
+
+
+class ResourceServer:
+    """Checks the access tokens of a server (OAuth 2.1), and tells clients where to get them.
+
+    Give it to ``server.run("http", auth=...)`` or ``server.asgi(auth=...)``.
+
+    Args:
+        issuers: issuer identifiers of the authorization servers, or an ``Issuer`` for each that needs options.
+        audience: what a token must have in ``aud``, compared exactly; of several any one.
+        url: the address of the server as clients use it; by default the audience, if that is an address. Metadata,
+            challenges and proofs go by it, never by a header of a request.
+        check: a function that says whose a token is, in place of signatures and introspection: it returns a ``Caller``
+            or the name of a principal, and raises to refuse. ``OSError`` (but ``PermissionError``) means that it cannot
+            tell now.
+        scopes: scopes that every token must have.
+        scopes_supported: scopes that clients are told to ask for first; by default ``scopes``.
+        covers: a function ``(granted, required) -> bool``, whether one scope includes another; by default none does.
+        hides: leave out of lists what the caller's token does not allow; by default lists are complete.
+        dpop: how tokens bound to a key are accepted; by default beside all others.
+        leeway: seconds by which the issuer's clock may differ, 0 to 300.
+        name: name of the server for people, in its metadata.
+        documentation: address of a page for people, in its metadata.
+        metadata_url: where clients find the metadata, if something else serves it.
+
+    Raises:
+        ConfigError: an argument cannot be used, or ``antiphon[auth]`` is not installed; the message says what to do.
+    """
+
+    def __init__(
+        self,
+        issuers: str | Issuer | Sequence[str | Issuer],
+        audience: str | Sequence[str],
+        *,
+        url: str | None = None,
+        check: CheckAccess | None = None,
+        scopes: Sequence[str] = (),
+        scopes_supported: Sequence[str] | None = None,
+        covers: Covers | None = None,
+        hides: bool = False,
+        dpop: DPoP | None = None,
+        leeway: float = 60.0,
+        name: str | None = None,
+        documentation: str | None = None,
+        metadata_url: str | None = None,
+    ) -> None:
+        if importlib.util.find_spec("joserfc") is None:
+            raise ConfigError("ResourceServer needs more packages: pip install 'antiphon[auth]'")
+        audiences = frozenset([audience] if isinstance(audience, str) else audience)
+        if not audiences or not all(audiences):
+            raise ConfigError("ResourceServer(audience=) is what tokens for this server name in aud")
+        if not 0 <= leeway <= 300:
+            raise ConfigError("ResourceServer(leeway=) is a number of seconds from 0 to 300")
+        taken = issuers_of(issuers)
+        self.url = _url(url, audiences)
+        """The address of the server, as clients have it."""
+        self.scopes = _scopes("scopes", scopes)
+        self.metadata_url = metadata_url
+        self._dpop = dpop or DPoP()
+        self.proofs = Proofs(self._dpop)
+        self.verifier = Verifier(
+            taken, audiences, check=check, leeway=leeway, covers=covers, sees_only_allowed=hides, clock=time.time
+        )
+        self._document = encoded(
+            Document(
+                resource=self.url,
+                authorization_servers=[issuer.url for issuer in taken],
+                bearer_methods_supported=["header"],
+                scopes_supported=_scopes("scopes_supported", scopes_supported or scopes) or None,
+                resource_name=name,
+                resource_documentation=documentation,
+                dpop_signing_alg_values_supported=list(self._dpop.algorithms),
+                dpop_bound_access_tokens_required=self._dpop.required,
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"ResourceServer(url={self.url!r})"
+
+    @property
+    def metadata(self) -> bytes:
+        """What clients are told of where tokens come from (RFC 9728), as JSON: to serve it elsewhere as well."""
+        return self._document
+
+    async def close(self) -> None:
+        """Ask issuers nothing more."""
+        await self.verifier.close()
+
+
+class Entrance:
+    """What lets requests in at one endpoint: a ``Gate``. ``path``: where the endpoint is in this process."""
+
+    def __init__(self, auth: ResourceServer, path: str) -> None:
+        self._place = Place(auth.url, path, auth.metadata_url)
+        self._documents = dict.fromkeys(self._place.paths, auth.metadata)
+        self._verifier = auth.verifier
+        self._proofs = auth.proofs
+        self._scopes = auth.scopes
+        self._wants_token = Denied(_UNAUTHORIZED, self._challenges())
+
+    def documents(self) -> Mapping[str, bytes]:
+        """Return what may be read without a token, by path."""
+        return self._documents
+
+    def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
+        """Say that a token does not allow what requires these scopes: all that it takes, at once."""
+        required = listed({*scopes, *self._scopes})
+        return self._challenges(required, error="insufficient_scope", error_description="The token lacks a scope")
+
+    def known(self, method: str, path: str, headers: Headers) -> Caller | None:
+        """Say who sends a request whose token was verified before; not where each request brings a proof."""
+        sent = headers.get(b"authorization")
+        if sent is None or not sent.startswith(b"Bearer ") or self._proofs.options.required or b"dpop" in headers:
+            return None
+        found = self._verifier.known(sent[7:])
+        if found is None or found.thumbprint is not None or not found.caller.has(self._scopes):
+            return None
+        return found.caller
+
+    async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
+        """Say who sends a request, or why it is not let in."""
+        # "Access tokens MUST NOT be included in the URI query string": one that is there is not looked for.
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        scheme, token = scheme.lower(), token.strip(b" ")
+        if scheme not in (b"bearer", b"dpop"):
+            return self._wants_token
+        verified: Verified | None = None
+        try:
+            verified = await self._verifier.verify(token)
+            nonces = self._check_binding(scheme, verified, token, method, path, headers)
+        except (Invalid, Unavailable) as error:
+            return self._denied(error, verified if scheme == b"dpop" else None)
+        if not verified.caller.has(self._scopes):
+            return Denied(Refusal(403, InsufficientScope(scopes=self._scopes)), self.challenge(()))
+        return Admitted(verified.caller, tuple((b"dpop-nonce", nonce.encode()) for nonce in nonces))
+
+    def _check_binding(
+        self, scheme: bytes, verified: Verified, token: bytes, method: str, path: str, headers: Headers
+    ) -> tuple[str, ...]:
+        """Check that a token is sent as what it is, and with a proof where it is bound to a key.
+
+        Returns the nonce to hand out, if there is a new one.
+
+        Raises:
+            Invalid: it is not.
+        """
+        if verified.thumbprint is None:
+            # RFC 9449, section 7.1: a token that is bound to no key proves nothing under this name.
+            if scheme == b"dpop" or self._proofs.options.required:
+                raise Invalid("the token is not bound to a key")
+            return ()
+        proof = headers.get(b"dpop")
+        if scheme != b"dpop" or proof is None:
+            # Section 7.2: a bound token that is sent as a bearer token was stolen, for all we know.
+            raise Invalid("the token is bound to a key, and comes without a proof")
+        address = self._place.address(path)
+        return self._proofs.check(proof, token=token, method=method, url=address, thumbprint=verified.thumbprint)
+
+    # --- answers ------------------------------------------------------------------------------------------------
+
+    def _denied(self, error: Invalid | Unavailable, verified: Verified | None) -> Denied:
+        """Answer a request whose token was refused, or the proof that came with the token ``verified``."""
+        if isinstance(error, NonceWanted):
+            return self._dpop_refused("use_dpop_nonce", "the proof needs a nonce", self._proofs.nonce())
+        if isinstance(error, Unavailable | TooMany):
+            log.warning("a token cannot be checked now: %s", error)
+            return _UNAVAILABLE
+        log.info("a request was refused: %s", error)
+        if verified is None:
+            return Denied(_UNAUTHORIZED, self._challenges(error="invalid_token", error_description=_told(str(error))))
+        return self._dpop_refused("invalid_dpop_proof" if verified.thumbprint else "invalid_token", str(error))
+
+    def _dpop_refused(self, error: str, why: str, nonce: str | None = None) -> Denied:
+        header = self._header("DPoP", None, error=error, error_description=_told(why))
+        return Denied(_UNAUTHORIZED, (header, *(((b"dpop-nonce", nonce.encode()),) if nonce is not None else ())))
+
+    def _challenges(self, scopes: str | None = None, **parameters: str) -> tuple[HeaderPair, ...]:
+        """Write the challenges of a response: how a token is to be sent, what it must allow, where it comes from."""
+        wanted = scopes if scopes is not None else listed(self._scopes)
+        return (self._header("DPoP" if self._proofs.options.required else "Bearer", wanted, **parameters),)
+
+    def _header(self, scheme: str, scopes: str | None, **parameters: str) -> HeaderPair:
+        given: dict[str, str | None] = {
+            "resource_metadata": self._place.metadata_url,
+            "scope": listed(self._scopes) if scopes is None else scopes,
+            "algs": " ".join(self._proofs.options.algorithms) if scheme == "DPoP" else None,
+            **parameters,
+        }
+        return b"www-authenticate", challenge(scheme, given)
+
+
+_TOLD = {
+    "it has expired": "The access token has expired",
+    "it is for another audience": "The access token is for another resource",
+}
+"""What a client may learn of why a token was refused, since it can do something about it."""
+
+
+def _told(why: str) -> str:
+    if why.startswith("the "):
+        # Of proofs: what is wrong was made by the client itself.
+        return f"T{why[1:]}"
+    return _TOLD.get(why, "The access token is not valid")
+
+
+def _url(given: str | None, audiences: Collection[str]) -> str:
+    if given is None:
+        addresses = sorted(each for each in audiences if each.startswith(("https://", "http://")))
+        if len(addresses) != 1:
+            raise ConfigError("ResourceServer(url=) is the address of the server, as clients have it")
+        given = addresses[0]
+    resource_address(given)
+    return given
+
+
+def _scopes(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ConfigError(f"ResourceServer({name}=) is a list, as in {name}=[{given!r}]")
+    if "offline_access" in given:
+        # "MCP Servers SHOULD NOT include offline_access": whether it keeps a token is the client's business.
+        raise ConfigError(f"ResourceServer({name}=): offline_access is no scope of a server; clients ask for it")
+    return tuple(dict.fromkeys(given))

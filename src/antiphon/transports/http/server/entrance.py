@@ -1,0 +1,98 @@
+"""What a gate says to a request, as HTTP: who is let in, who is sent away, and what anybody may read.
+
+The same for Streamable HTTP and HTTP+SSE, and for the opening of a WebSocket. Checking tokens is the gate's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from antiphon.errors import InsufficientScope, InvalidRequest
+from antiphon.protocol.caller import Caller
+from antiphon.protocol.http.gate import Denied, Gate, HeaderPair
+from antiphon.protocol.http.rules import Refusal
+from antiphon.transports.http.server.asgi import Http, Message, Scope, Send, deny, local_path, refuse, send_json
+
+__all__ = ["admitted", "challenge", "document_at", "expiry", "send_document"]
+
+_NOT_READ = Refusal(405, InvalidRequest("Method not allowed"))
+_READ: tuple[HeaderPair, ...] = ((b"cache-control", b"public, max-age=300"),)
+"""Long enough that clients that start together ask once; short enough for a change to be seen soon."""
+
+
+_LONGEST = 30 * 86_400.0
+"""Seconds after which a stream is ended whose token is good for longer: its client opens another one."""
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    required_scopes: list[str] = msgspec.field(default_factory=list[str])
+
+
+class _Error(msgspec.Struct):
+    data: _Data = msgspec.field(default_factory=_Data)
+
+
+class _Reply(msgspec.Struct):
+    error: _Error = msgspec.field(default_factory=_Error)
+
+
+_decode = msgspec.json.Decoder(_Reply).decode
+
+
+async def admitted(http: Http, gate: Gate, path: str) -> bool:
+    """Let a gate say who sends a request to ``path``; tell whether it is let in. Whoever is not was answered."""
+    found = await gate.admit(http.scope["method"], path, http.headers)
+    if isinstance(found, Denied):
+        await deny(http, found)
+        return False
+    http.sent_by(found.caller, gate)
+    if found.headers:
+        http.answer_through(_with(http.send, found.headers))
+    return True
+
+
+def document_at(gate: Gate, scope: Scope) -> bytes | None:
+    """Return what anybody may read at this path, if there is anything. A proxy may have left the whole path."""
+    documents = gate.documents()
+    found = documents.get(local_path(scope).rstrip("/"))
+    return documents.get(scope["path"].rstrip("/")) if found is None else found
+
+
+async def send_document(http: Http, document: bytes) -> None:
+    """Let anybody read what says where tokens come from."""
+    if http.scope["method"] != "GET":
+        await refuse(http, _NOT_READ, None, (b"allow", b"GET"))
+        return
+    await send_json(http, 200, document, _READ)
+
+
+def challenge(http: Http, reply: bytes, code: int | None) -> tuple[HeaderPair, ...]:
+    """Return the headers of a reply by its error code: what else a token would have to allow, where that is it."""
+    if code != InsufficientScope.CODE or http.gate is None:
+        return ()
+    try:
+        return http.gate.challenge(_decode(reply).error.data.required_scopes)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # An error with this code that a handler has made by itself.
+        return http.gate.challenge(())
+
+
+def expiry(caller: Caller | None, expire: Callable[[], object]) -> asyncio.TimerHandle | None:
+    """Have ``expire`` called when a token ends, and so must what was opened with it; ``None``: nobody knows when."""
+    if caller is None or caller.expires is None:
+        return None
+    left = min(max(0.0, caller.expires - time.time()), _LONGEST)
+    return asyncio.get_running_loop().call_later(left, expire)
+
+
+def _with(send: Send, extra: tuple[HeaderPair, ...]) -> Send:
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *extra]}
+        await send(message)
+
+    return told

@@ -1,0 +1,68 @@
+"""Documents of issuers: bounded in size and time, and never from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from antiphon.auth.server import documents as module
+from antiphon.auth.server.documents import MAX_DOCUMENT, Unavailable, checked_address, fetch_document, is_loopback
+from antiphon.errors import ConfigError
+from tests.support.issuer import Issuer
+
+
+@pytest.mark.parametrize("length", [0, 10, MAX_DOCUMENT])
+async def test_a_document_is_fetched(length):
+    """Up to its bound."""
+    async with Issuer().open() as issuer:
+        issuer.bodies["/x"] = (200, b"x" * length)
+        assert len(await fetch_document(f"{issuer.url}/x")) == length
+
+
+@pytest.mark.parametrize("answer", [(200, b"x" * (MAX_DOCUMENT + 1)), (302, b""), (404, b"{}"), (500, b""), (204, b"")])
+async def test_anything_else_is_no_document(answer):
+    """Too long, elsewhere, or not there."""
+    async with Issuer().open() as issuer:
+        issuer.bodies["/x"] = answer
+        with pytest.raises(Unavailable):
+            await fetch_document(f"{issuer.url}/x")
+        assert issuer.paths == ["/x"]
+
+
+async def test_whoever_is_silent_is_given_up(monkeypatch):
+    """No request waits for ever for somebody else's machine."""
+    monkeypatch.setattr(module, "FETCH_TIMEOUT", 0.05)
+    met = []
+    server = await asyncio.start_server(lambda _reader, writer: met.append(writer), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(Unavailable, match="did not answer"):
+        await fetch_document(f"http://127.0.0.1:{port}/x")
+    for writer in met:
+        writer.close()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_whoever_is_not_there_is_said_to_be():
+    """Without a word of what was sent."""
+    with pytest.raises(Unavailable, match="cannot be reached") as failed:
+        await fetch_document("http://127.0.0.1:1/x", {"token": "secret-token"}, "Basic secret")
+    assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("localhost", True), ("a.localhost", True), ("127.0.0.2", True), ("::1", True), ("10.0.0.1", False),
+     ("localhost.evil.example", False), ("169.254.169.254", False), ("", False)],
+)  # fmt: skip
+def test_only_this_machine_is_this_machine(host, own):
+    """Not the network around it."""
+    assert is_loopback(host) is own
+
+
+@pytest.mark.parametrize("url", ["ftp://a.example", "https://[", "https://a.example:99999", "//a.example", ""])
+def test_an_address_must_be_one(url):
+    """And safe."""
+    with pytest.raises(ConfigError):
+        checked_address(url, "x")

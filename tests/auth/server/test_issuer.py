@@ -1,0 +1,83 @@
+"""An issuer as its operator names it, and where its metadata is."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.auth.server.documents import Unavailable
+from antiphon.auth.server.issuer import Introspection, Issuer, issuers_of, read_metadata, well_known
+from antiphon.errors import ConfigError
+
+URL = "https://auth.example.com"
+
+
+@pytest.mark.parametrize(
+    ("issuer", "places"),
+    [
+        (
+            URL,
+            [f"{URL}/.well-known/oauth-authorization-server", f"{URL}/.well-known/openid-configuration"],
+        ),
+        (
+            f"{URL}/tenant1",
+            [
+                f"{URL}/.well-known/oauth-authorization-server/tenant1",
+                f"{URL}/.well-known/openid-configuration/tenant1",
+                f"{URL}/tenant1/.well-known/openid-configuration",
+            ],
+        ),
+        (
+            f"{URL}/realms/x/",
+            [
+                f"{URL}/.well-known/oauth-authorization-server/realms/x",
+                f"{URL}/.well-known/openid-configuration/realms/x",
+                f"{URL}/realms/x/.well-known/openid-configuration",
+            ],
+        ),
+    ],
+)
+def test_metadata_is_looked_for_in_the_order_of_the_specification(issuer, places):
+    """With the path inserted before it is appended."""
+    assert list(well_known(issuer)) == places
+
+
+def test_metadata_must_be_its_issuer_s_letter_by_letter():
+    """A slash more is another issuer."""
+    assert read_metadata(b'{"issuer": "https://auth.example.com"}', URL).jwks_uri is None
+    with pytest.raises(Unavailable, match="is that of"):
+        read_metadata(b'{"issuer": "https://auth.example.com/"}', URL)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Issuer(url="auth.example.com"),
+        lambda: Issuer(url="https://"),
+        lambda: Issuer(url="https://user:password@auth.example.com"),
+        lambda: Issuer(url="http://10.0.0.1"),
+        lambda: Issuer(url=URL, jwks_uri="http://keys.example.com"),
+        lambda: Issuer(url=URL, algorithms=["none"]),
+        lambda: Issuer(url=URL, algorithms=["HS256"]),
+        lambda: Issuer(url=URL, algorithms=[]),
+        lambda: Issuer(url=URL, algorithms="RS256"),
+        lambda: Issuer(url=URL, token_issuers=["a b"]),
+        lambda: issuers_of([URL, URL]),
+        lambda: issuers_of([]),
+        lambda: issuers_of(
+            [
+                Issuer(url=url, introspection=Introspection(client_id="a", client_secret="b"))
+                for url in (URL, "https://other.example")
+            ]
+        ),
+    ],
+)
+def test_what_cannot_be_trusted_is_refused(made):
+    """When the server is set up."""
+    with pytest.raises(ConfigError):
+        made()
+
+
+def test_this_machine_needs_no_tls():
+    """For tests and development."""
+    assert Issuer(url="http://127.0.0.1:8080/realms/x").names == ("http://127.0.0.1:8080/realms/x",)
+    assert Issuer(url="http://localhost").names == ("http://localhost",)
