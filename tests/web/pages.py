@@ -118,12 +118,13 @@ async def desk(
     config: Config | None = None,
     store: Store | None = None,
     undo: float = 0.0,
+    asks: bool = False,
     **more: Any,
 ) -> AsyncIterator[Desk]:
-    """Serve a page for a block."""
+    """Serve a page for a block; one that ``asks`` knows the host."""
     store = store or MemoryStore()
     host = Host(provider or Scripted(["ok"] * 50), reviewer=Queue(store), store=store, **more)
-    async with running_page(store, config=config, undo=undo) as running:
+    async with running_page(store, config=config, undo=undo, asker=host if asks else None) as running:
         async with visitor(base_url=running.origin) as browser:
             made = Desk(store, running, browser, host)
             await made.enter()

@@ -16,6 +16,7 @@ from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.host.models.choice import Chosen
 from antiphon.host.open import open_host
+from antiphon.host.own_request import Offer, OwnAnswer
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
 from antiphon.host.providers.base import Completion, Growth, Usage
 from antiphon.host.review.grants import Given, Grant, Grants
@@ -75,7 +76,9 @@ __all__ = [
     "Mismatch",
     "NoReviewer",
     "NotShown",
+    "Offer",
     "Outcome",
+    "OwnAnswer",
     "Place",
     "Policy",
     "Price",

@@ -17,6 +17,7 @@ from antiphon.host.config.shape import Config, ServerEntry, Settings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host
 from antiphon.host.models.choice import chooser
 from antiphon.host.models.models import Models
+from antiphon.host.own_request import Offer, OwnAnswer
 from antiphon.host.providers import Provider
 from antiphon.host.providers.persistence import Patience
 from antiphon.host.review.grants import Grants
@@ -94,6 +95,8 @@ class Configured:
         self._closes_store = closes_store
         self._others = self._made(config.for_server(""), reviewer)
         self.reviewer = self._others.reviewer
+        if isinstance(self.reviewer, PageReviewer):
+            self.reviewer.asker = self
         self.policy = self._others.policy
         self._hosts: dict[str, Host] = {}
         self._alike: dict[str, Host] = {}
@@ -127,6 +130,36 @@ class Configured:
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
         """See ``Host.confirm``."""
         return await self.host(*origin.identities).confirm(params, origin)
+
+    async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
+        """Return the models that may answer a request of the person's own, the one that would be chosen first.
+
+        Args:
+            params: the request.
+            identity: of the server that the text is from; only models that may answer that server are offered.
+
+        Raises:
+            Rejected: none may; the message says why.
+        """
+        return await self.host(identity).offers(params, identity)
+
+    async def ask(
+        self, params: CreateMessageRequestParams, identity: str, *, by: str | None = None, model: str | None = None
+    ) -> OwnAnswer:
+        """Answer a request of the person's own: priced, budgeted and recorded as such, and reviewed by nobody.
+
+        Args:
+            params: the request.
+            identity: of the server that the text is from, as for ``offers``.
+            by: who asks, for the record.
+            model: one of the models offered; by default the first.
+
+        Raises:
+            InvalidParams: the request is not valid.
+            Rejected: a limit, the budget or the lack of a model refuses it.
+            InternalError: the provider or the store failed; its text stays here.
+        """
+        return await self.host(identity).ask(params, identity, by=by, model=model)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """See ``Host.handed_over``."""

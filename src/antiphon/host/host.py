@@ -17,6 +17,7 @@ from antiphon.host.checks.limits import Gate, Limits
 from antiphon.host.checks.policy import Policy
 from antiphon.host.checks.redact import Redaction
 from antiphon.host.models.choice import Choose, chooser
+from antiphon.host.own_request import Offer, OwnAnswer
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
@@ -140,6 +141,8 @@ class Host:
             released=Released(),
             choose=choose or chooser(self.provider),
         )
+        if self._page is not None:
+            self._page.asker = self
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -188,6 +191,36 @@ class Host:
         """
         await consent.confirm(self._desk, params, origin)
         return True
+
+    async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
+        """Return the models that may answer a request of the person's own, the one that would be chosen first.
+
+        Args:
+            params: the request.
+            identity: of the server that the text is from; only models that may answer that server are offered.
+
+        Raises:
+            Rejected: none may; the message says why.
+        """
+        return await pipeline.offers_own(self._desk, params)
+
+    async def ask(
+        self, params: CreateMessageRequestParams, identity: str, *, by: str | None = None, model: str | None = None
+    ) -> OwnAnswer:
+        """Answer a request of the person's own: priced, budgeted and recorded as such, and reviewed by nobody.
+
+        Args:
+            params: the request.
+            identity: of the server that the text is from, as for ``offers``.
+            by: who asks, for the record.
+            model: one of the models offered; by default the first.
+
+        Raises:
+            InvalidParams: the request is not valid.
+            Rejected: a limit, the budget or the lack of a model refuses it.
+            InternalError: the provider or the store failed; its text stays here.
+        """
+        return await pipeline.answer_own(self._desk, params, by=by, model=model)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """Record what became of an answer. A client reports this for each answer.

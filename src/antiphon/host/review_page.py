@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.shape import Config
+from antiphon.host.own_request import Asker
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
@@ -49,6 +50,7 @@ class Opener(Protocol):
         remote: bool = False,
         browse: bool = True,
         undo: float | None = None,
+        asker: Asker | None = None,
     ) -> AbstractAsyncContextManager[OpenedPage]:
         """Open the page; ``browse`` also opens a browser, if there is one.
 
@@ -96,6 +98,8 @@ class PageReviewer:
         self._undo = undo
         self._queue = Queue(store, notify=notify)
         self._opener = opener or page_opener()
+        self.asker: Asker | None = None
+        """The host that answers when a person asks from the page; set by the host whose page it is."""
         self._serving: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -140,7 +144,7 @@ class PageReviewer:
 
     async def _serve(self, opened: asyncio.Future[None]) -> None:
         try:
-            async with self._opener(self._store, config=self._config, undo=self._undo):
+            async with self._opener(self._store, config=self._config, undo=self._undo, asker=self.asker):
                 opened.set_result(None)
                 await asyncio.get_running_loop().create_future()
         except Exception as error:

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from antiphon.host.audit.export import csv_lines, json_lines
-from antiphon.host.review.history import ENDINGS, METHODS, sought_by, told
+from antiphon.host.review.history import ENDINGS, METHODS, Told, sought_by, told
 from antiphon.web.long_texts import piece
 from antiphon.web.records import server_names
 from antiphon.web.site import Site
 
-__all__ = ["export", "history", "record", "text"]
+__all__ = ["export", "history", "record", "text", "told_of"]
 
 _FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}
 _AT_ONCE = 500
@@ -50,13 +50,20 @@ async def history(site: Site, request: Request) -> Response:
 
 async def record(site: Site, request: Request) -> Response:
     """Show one ask: what was asked, what was changed, what was answered, and every step."""
-    await site.gather()
-    row = await site.store.ask(request.path_params["seq"])
-    if row is None:
+    found = await told_of(site, request.path_params["seq"])
+    if found is None:
         response = site.html(request, "gone.html")
         response.status_code = 404
         return response
-    return site.html(request, "record.html", told=await told(site.store, row), names=await server_names(site))
+    names, can_ask = await server_names(site), site.own.asker is not None
+    return site.html(request, "record.html", told=found, names=names, can_ask=can_ask)
+
+
+async def told_of(site: Site, seq: int) -> Told | None:
+    """Read one ask, by the number of its first record; ``None`` if there is none."""
+    await site.gather()
+    row = await site.store.ask(seq)
+    return None if row is None else await told(site.store, row)
 
 
 async def text(site: Site, request: Request) -> Response:

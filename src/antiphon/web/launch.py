@@ -19,6 +19,7 @@ from tempfile import mkstemp
 from threading import Thread
 
 from antiphon.host.config.shape import Config
+from antiphon.host.own_request import Asker
 from antiphon.host.store.base import Store
 from antiphon.web.serve import RunningPage, running_page
 
@@ -35,6 +36,7 @@ async def opened_page(
     remote: bool = False,
     browse: bool = True,
     undo: float | None = None,
+    asker: Asker | None = None,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page for a block; print an address that opens it once, to standard error, and open it in a browser.
 
@@ -43,7 +45,8 @@ async def opened_page(
     Raises:
         ConfigError: as ``running_page``.
     """
-    async with running_page(store, host=host, port=port, config=config, remote=remote, undo=undo) as running:
+    serving = running_page(store, host=host, port=port, config=config, remote=remote, undo=undo, asker=asker)
+    async with serving as running:
         address = running.address()
         sys.stderr.write(f"Review page: {address}\n(the address opens it once, in one browser)\n")
         elsewhere = address.replace(running.origin, running.plain, 1)

@@ -17,8 +17,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from antiphon.host.config.shape import Config
+from antiphon.host.own_request import Asker
 from antiphon.host.store.base import Store
-from antiphon.web import actions, history, records, views
+from antiphon.web import actions, asking, history, records, views
 from antiphon.web.access import Access
 from antiphon.web.guards import COOKIE, Guards, form_of, is_plain, session_of
 from antiphon.web.render import STATIC
@@ -44,6 +45,10 @@ _LOOKING: dict[str, View] = {
     "/history/{seq:int}": history.record,
     "/history/{seq:int}/text/{of}/{key}": history.text,
     "/history/{form}": history.export,
+    "/history/{seq:int}/again": asking.again,
+    "/asked/{id}": asking.asked,
+    "/asked/{id}/done": asking.done,
+    "/asked/{id}/text/{key}": asking.text,
     "/grants": records.grants,
     "/spending": records.spending,
     "/models": records.models,
@@ -57,6 +62,8 @@ _DOING: dict[str, View] = {
     "/review/{id}/{action}": actions.decide,
     "/alike": actions.together,
     "/several": actions.several,
+    "/history/{seq:int}/again": asking.ask,
+    "/asked/{id}/stop": asking.stop,
     "/grants/{id}/revoke": actions.revoke,
     "/unblock": actions.unblock,
     "/settings": actions.settings,
@@ -76,6 +83,7 @@ class ReviewPage:
         plain: Collection[str] = (),
         config: Config | None = None,
         undo: float = 0.0,
+        asker: Asker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``named`` is what browsers call the page, with the port: ``"<name>.localhost:8765"``.
@@ -86,7 +94,7 @@ class ReviewPage:
         were configured.
         """
         self.access = Access(store, name, clock=clock)
-        self.site = Site(store, self.access, config=config, undo=undo, clock=clock)
+        self.site = Site(store, self.access, config=config, undo=undo, asker=asker, clock=clock)
         routes = [
             Route("/open", self._open, methods=["GET"]),
             Route("/open", self._let_in, methods=["POST"]),

@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.errors import ConfigError
 from antiphon.host.config.shape import Config
+from antiphon.host.own_request import Asker
 from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store
 from antiphon.web.page import ReviewPage
@@ -81,13 +82,15 @@ async def running_page(
     config: Config | None = None,
     remote: bool = False,
     undo: float | None = None,
+    asker: Asker | None = None,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page in the background of the block. The store stays open.
 
     ``port`` 0 is that of an earlier page over this store, if it is free, else any. Name, port and sessions are kept in
     the store. ``remote`` allows a ``host`` that others can reach: whoever has the address may decide, over a connection
     that is not encrypted. ``undo``: seconds for which a permission given here can be taken back, by default what
-    is configured.
+    is configured. ``asker`` answers when a person asks from the page; by default the host that ``config`` describes,
+    which is opened in this process when it is first asked.
 
     Raises:
         ConfigError: the host is not of this machine alone, and ``remote`` was not said; or the port is taken.
@@ -104,7 +107,7 @@ async def running_page(
         own = f"[{host}]" if ":" in host else host
         named = f"{row.name}.localhost:{row.port}"
         plain = {f"{name}:{row.port}" for name in (*_NAMES, own)}
-        page = ReviewPage(store, name=row.name, named=named, plain=plain, config=config, undo=undo)
+        page = ReviewPage(store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker)
         await page.access.load()
         server = _Quiet(_config(page))
         serving = asyncio.create_task(server.serve(sockets=listening))
@@ -114,6 +117,7 @@ async def running_page(
             page.site.closing.set()
             server.should_exit = True
             await asyncio.shield(serving)
+            await page.site.own.aclose()
 
 
 class _Quiet(uvicorn.Server):

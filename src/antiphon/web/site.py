@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from antiphon.host.audit.log import Audit
 from antiphon.host.config.shape import Config
+from antiphon.host.own_request import Asker
 from antiphon.host.review.decisions import rule
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
@@ -26,6 +27,7 @@ from antiphon.host.review.summary import span
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
 from antiphon.web.guards import is_plain, session_of
+from antiphon.web.own_requests import ConfiguredAsker, OwnRequests
 from antiphon.web.queue_rows import QueueRows, Sifting
 from antiphon.web.render import LONG, PIECE, environment
 from antiphon.web.texts import LANGUAGES, Texts, preferred, texts
@@ -55,6 +57,7 @@ class Site:
         *,
         config: Config | None = None,
         undo: float = 0.0,
+        asker: Asker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
@@ -62,6 +65,7 @@ class Site:
         self.grants = Grants(store)
         self.audit = Audit(store)
         self.watching = Watching(store, clock)
+        self.own = OwnRequests(asker, None if config is None else ConfiguredAsker(config, store))
         self.access = access
         self.config = config
         self.clock = clock

@@ -116,6 +116,8 @@ class Case:
         """The review whose decision is to be carried out."""
         self.became: Outcome | None = None
         """What became of the ask in the end, if it got no answer."""
+        self.is_own = False
+        """Whether it is a request of the person's own."""
         self.reviews: list[str] = []
         """The reviews that contributed to the outcome."""
         self._unsaved: list[Record] = []
@@ -125,6 +127,12 @@ class Case:
         """Seconds for which a person can be waited for: the shorter of our timeout and the server's."""
         left = None if self.origin.patience is None else self.origin.patience - (time.monotonic() - self._began)
         return min((each for each in (self.desk.review_timeout, left) if each is not None), default=None)
+
+    @property
+    def cost(self) -> int | None:
+        """What the completion cost, in nano-dollars; ``None`` if nobody knows, or the price is not known."""
+        price = self.chosen.price
+        return None if self.usage is None or price is None else Amount.of(self.usage, price).money
 
     def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
         """Record a step; it is saved with the next change."""

@@ -15,13 +15,14 @@ from antiphon.errors import Rejected
 from antiphon.host.audit.log import day_of
 from antiphon.host.budget import DOLLAR, Account, Costs, accounts_for, dearest, estimate_costs, worst_case
 from antiphon.host.models.choice import NoModel
+from antiphon.host.own_request import Offer
 from antiphon.host.pipeline.case import Case
 from antiphon.host.review.grants import Given
 from antiphon.host.review.review import digest
 from antiphon.host.store.chain import Record
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Reserved", "hold", "reserve", "send"]
+__all__ = ["Reserved", "hold", "offered", "reserve", "send"]
 
 _RESERVATIONS = 3
 """How often one request is reserved before it is given up; a process is suspended for a whole lease once at most."""
@@ -51,6 +52,21 @@ async def reserve(case: Case, params: CreateMessageRequestParams, granted: list[
     costs = await _choose(case, params, look=True)
     await hold(case, params)
     return Reserved(alone=False, costs=costs)
+
+
+async def offered(case: Case, params: CreateMessageRequestParams) -> tuple[Offer, ...]:
+    """Return the models that may answer within what is left, the one that would be chosen first.
+
+    Raises:
+        Rejected: none may.
+    """
+    await _choose(case, params, look=True)
+    names = (case.chosen.model or case.desk.provider.name, *case.chosen.others)
+    prices, usage = case.chosen.prices, worst_case(params)
+    return tuple(
+        Offer(model=name, cost=None if (price := prices.get(name)) is None else dearest(usage, [price]).money)
+        for name in names
+    )
 
 
 async def hold(case: Case, params: CreateMessageRequestParams, model: str | None = None) -> None:

@@ -18,10 +18,11 @@ from antiphon.host.checks.policy import decide
 from antiphon.host.checks.risk import Risk
 from antiphon.host.checks.scan import risks_of
 from antiphon.host.checks.validate import validate, validate_result
+from antiphon.host.own_request import Offer, OwnAnswer, person
 from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
 from antiphon.host.pipeline.growing import growing
-from antiphon.host.pipeline.reserve import hold, reserve, send
+from antiphon.host.pipeline.reserve import hold, offered, reserve, send
 from antiphon.host.pipeline.stages import (
     admitted,
     answer_without_secrets,
@@ -38,7 +39,7 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["HUMAN", "answer", "answer_elicitation"]
+__all__ = ["HUMAN", "answer", "answer_elicitation", "answer_own", "offers_own"]
 
 HUMAN = "human"
 """The model name of an answer that a person wrote."""
@@ -80,6 +81,31 @@ async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Or
     return await concluded(case, _elicited(case, params))
 
 
+async def answer_own(desk: Desk, params: CreateMessageRequestParams, *, by: str | None, model: str | None) -> OwnAnswer:
+    """Answer a request of the person's own.
+
+    Raises:
+        InvalidParams: it is no valid request.
+        Rejected: a limit, the budget or the lack of a model refused it.
+        InternalError: the provider or the store failed; their text stays here.
+    """
+    case = Case(desk, person(), SAMPLING)
+    case.is_own = True
+    return await concluded(case, _own(case, params, by, model))
+
+
+async def offers_own(desk: Desk, params: CreateMessageRequestParams) -> tuple[Offer, ...]:
+    """Return the models that may answer a request of the person's own, the one that would be chosen first.
+
+    Raises:
+        Rejected: none may.
+    """
+    case = Case(desk, person(), SAMPLING)
+    if desk.provider.personal:
+        raise case.refusal("no-model", why="only a person answers here")
+    return await offered(case, params)
+
+
 async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMessageResult:
     """Run all stages of a request."""
     # First of all, so that invalid requests are counted as well and cannot fill the audit.
@@ -116,6 +142,31 @@ async def _answered(
         return outcome
     result = await _generated(case, outcome)
     return await _response_reviewed(case, outcome.params, result, entered)
+
+
+async def _own(case: Case, received: CreateMessageRequestParams, by: str | None, model: str | None) -> OwnAnswer:
+    """Run the stages of a request of the person's own: nobody else is asked, and no server hears of it."""
+    entered = admitted(case, received.max_tokens)
+    try:
+        params = _validated(case, received)
+        case.note("policy", "ask", digest(params), content=await case.content(params))
+        case.note("review", "own", by=by)
+        if case.desk.provider.personal:
+            raise case.refusal("no-model", why="only a person answers here")
+        params = await without_secrets(case, params)
+        await reserve(case, params, [], asks=True)
+        first = case.chosen.model or case.desk.provider.name
+        await hold(case, params, None if model == first else model)
+        result = await _generated(case, _Cleared(params=params, digest=digest(params)))
+    finally:
+        case.desk.gate.leave(entered)
+    case.note("answered", digest=digest(result), content=await case.content(result))
+    return OwnAnswer(
+        ask=case.origin.id,
+        result=result,
+        model=case.chosen.model or case.desk.provider.name,
+        money=case.cost,
+    )
 
 
 def _validated(case: Case, received: CreateMessageRequestParams) -> CreateMessageRequestParams:

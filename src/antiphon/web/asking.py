@@ -1,0 +1,160 @@
+"""Asking again from the history: a request that was kept, to the same model or another, answered for the page alone.
+
+Owns the views. Who answers is ``host.own_request.Asker``; what is kept of the answers is ``own_requests``'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from secrets import token_hex
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from antiphon.errors import AntiphonError, PeerError, Rejected
+from antiphon.host.own_request import Asker, person
+from antiphon.host.review.decisions import Form, Refused, edited
+from antiphon.host.review.history import Told
+from antiphon.host.review.review import ReviewItem
+from antiphon.host.review.shown import Shown, show_item
+from antiphon.host.store.asks import Sought
+from antiphon.web.guards import form_of
+from antiphon.web.history import told_of
+from antiphon.web.long_texts import piece
+from antiphon.web.own_requests import OwnRequest
+from antiphon.web.site import Site
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["again", "ask", "asked", "done", "stop", "text"]
+
+_WAIT = 20.0
+"""Seconds that the page's script waits for an answer at once; then it asks again."""
+_LONGEST_ID = 32
+
+
+async def again(site: Site, request: Request) -> Response:
+    """Show a request that was kept, to be edited and sent."""
+    told = await told_of(site, request.path_params["seq"])
+    found = _to_ask(site, told)
+    if told is None or found is None:
+        return _gone(site, request)
+    shown, asker = found
+    why, offers = "", ()
+    try:
+        offers = await asker.offers(_params(shown), told.row.identity)
+    except AntiphonError as error:
+        why = _told(error)
+    return site.html(request, "again.html", told=told, q=shown, offers=offers, why=why, id=token_hex(8), draft=None)
+
+
+async def ask(site: Site, request: Request) -> Response:
+    """Have it answered, and lead to the answer."""
+    form = Form(form_of(request))
+    id = form("id")
+    if not id.isalnum() or len(id) > _LONGEST_ID:
+        return site.problem(request, 422, "problem.form")
+    if site.own.get(id) is None:
+        told = await told_of(site, request.path_params["seq"])
+        found = _to_ask(site, told)
+        if told is None or found is None:
+            return site.problem(request, 404, "problem.gone")
+        if site.own.full:
+            return site.problem(request, 429, "again.full")
+        shown, asker = found
+        try:
+            params = edited(form, _params(shown))
+        except Refused as refused:
+            return site.problem(request, 422, refused.key, detail=refused.detail, **refused.values)
+        model = form("model")
+        own = OwnRequest(id, told.row.seq, params, model)
+        site.own.start(own, asker.ask(params, told.row.identity, by=site.by(request), model=model or None))
+    # Sent twice, by a double click or an impatient reload, it is asked once.
+    return site.done(request, "done.asked", then=f"/asked/{id}")
+
+
+async def asked(site: Site, request: Request) -> Response:
+    """Show the answer, or that it is being waited for."""
+    own = site.own.get(str(request.path_params["id"]))
+    if own is None:
+        return _gone(site, request)
+    shown, record = _shown(own), None
+    if own.answer is not None:
+        await site.gather()
+        rows = (await site.store.asks(Sought(words=((own.answer.ask, ()),), limit=1))).rows
+        record = rows[0].seq if rows else None
+    failure = "" if own.failure is None else _said(site, request, own.failure)
+    return site.html(request, "asked.html", own=own, answer=shown and shown.answer, record=record, failure=failure)
+
+
+async def text(site: Site, request: Request) -> Response:
+    """Show a piece of a long text of an answer."""
+    own = site.own.get(str(request.path_params["id"]))
+    return piece(site, request, own and _shown(own), f"/asked/{request.path_params['id']}")
+
+
+async def done(site: Site, request: Request) -> Response:
+    """Wait for an answer, for the page's script; say whether it is there."""
+    own = site.own.get(str(request.path_params["id"]))
+    if own is None:
+        return JSONResponse({"done": True})
+    closing = asyncio.ensure_future(site.closing.wait())
+    over = asyncio.ensure_future(own.over.wait())
+    await asyncio.wait((closing, over), timeout=_WAIT, return_when=asyncio.FIRST_COMPLETED)
+    closing.cancel()
+    over.cancel()
+    return JSONResponse({"done": own.over.is_set()})
+
+
+async def stop(site: Site, request: Request) -> Response:
+    """Wait no longer for an answer. What it has cost until then counts."""
+    own = site.own.get(str(request.path_params["id"]))
+    if own is None:
+        return site.problem(request, 404, "problem.gone")
+    if own.task is not None:
+        own.task.cancel()
+        await asyncio.wait([own.task])
+    return site.done(request, "done.stopped", then=f"/asked/{own.id}")
+
+
+def _to_ask(site: Site, told: Told | None) -> tuple[Shown, Asker] | None:
+    """Return what can be asked again, and who answers."""
+    if told is None or told.asked is None or site.own.asker is None:
+        return None
+    return told.asked, site.own.asker
+
+
+def _shown(own: OwnRequest) -> Shown | None:
+    """Collect what is shown of an answer; ``None`` if there is none."""
+    if own.answer is None:
+        return None
+    item = ReviewItem(
+        origin=person(),
+        params=own.params,
+        received=own.params,
+        provider="",
+        choices=frozenset(),
+        result=own.answer.result,
+    )
+    return show_item(item, "response")
+
+
+def _params(shown: Shown) -> CreateMessageRequestParams:
+    assert shown.params is not None, "requests to a model have them"
+    return shown.params
+
+
+def _said(site: Site, request: Request, failure: AntiphonError) -> str:
+    words = site.texts(request)
+    reason = failure.data.get("reason") if isinstance(failure, Rejected) else None
+    key = f"cause.{reason}"
+    return f"{words(key)}: {_told(failure)}" if words.has(key) else _told(failure)
+
+
+def _told(error: AntiphonError) -> str:
+    return error.message if isinstance(error, PeerError) else str(error)
+
+
+def _gone(site: Site, request: Request) -> Response:
+    response = site.html(request, "gone.html")
+    response.status_code = 404
+    return response

@@ -1,0 +1,128 @@
+"""A person's own requests, while they are answered and for as long as this process keeps the answers.
+
+Owns that memory and its bounds. The answers are for the page alone: nothing here is stored, and the audit keeps of them
+what it keeps of any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Coroutine
+from typing import Any
+
+from antiphon.errors import AntiphonError, InternalError
+from antiphon.host.config.shape import Config
+from antiphon.host.configured_host import Configured
+from antiphon.host.own_request import Asker, Offer, OwnAnswer
+from antiphon.host.store.base import Store
+from antiphon.wire.sampling import CreateMessageRequestParams
+
+__all__ = ["MAX_KEPT", "MAX_RUNNING", "ConfiguredAsker", "OwnRequest", "OwnRequests"]
+
+MAX_KEPT = 20
+"""Answers that are kept; the oldest goes."""
+MAX_RUNNING = 4
+"""Own requests that are answered at the same time: each may hold money of the budget."""
+
+
+class OwnRequest:
+    """One of them."""
+
+    def __init__(self, id: str, seq: int, params: CreateMessageRequestParams, model: str) -> None:
+        self.id = id
+        self.seq = seq
+        """The ask that it repeats, by its first record."""
+        self.params = params
+        self.model = model
+        """Who was asked."""
+        self.answer: OwnAnswer | None = None
+        self.failure: AntiphonError | None = None
+        self.stopped = False
+        self.seconds = 0.0
+        """How long it took."""
+        self.over = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
+        """Wait for the answer, and keep what came."""
+        began = time.monotonic()
+        try:
+            self.answer = await answering
+        except AntiphonError as error:
+            self.failure = error
+        except asyncio.CancelledError:
+            self.stopped = True
+            raise
+        except Exception as error:
+            # Of another's host; its text may hold anything.
+            self.failure = InternalError(type(error).__name__)
+        finally:
+            self.seconds = time.monotonic() - began
+            self.over.set()
+
+
+class ConfiguredAsker:
+    """The host that is configured, opened in the process of the page when it is first asked."""
+
+    def __init__(self, config: Config, store: Store) -> None:
+        self._config = config
+        self._store = store
+        self._host: Configured | None = None
+
+    async def offers(self, params: CreateMessageRequestParams, identity: str) -> tuple[Offer, ...]:
+        """See ``Asker.offers``."""
+        return await self._opened().offers(params, identity)
+
+    async def ask(
+        self, params: CreateMessageRequestParams, identity: str, *, by: str | None = None, model: str | None = None
+    ) -> OwnAnswer:
+        """See ``Asker.ask``."""
+        return await self._opened().ask(params, identity, by=by, model=model)
+
+    async def aclose(self) -> None:
+        """Close its connections; the store stays open."""
+        if self._host is not None:
+            await self._host.aclose()
+
+    def _opened(self) -> Configured:
+        if self._host is None:
+            self._host = Configured(self._config, os.environ, reviewer=None, store=self._store)
+        return self._host
+
+
+class OwnRequests:
+    """Those of one page."""
+
+    def __init__(self, asker: Asker | None, configured: ConfiguredAsker | None) -> None:
+        self.asker: Asker | None = asker or configured
+        """Who answers; ``None`` if the page has no host."""
+        self._configured = configured
+        self._known: OrderedDict[str, OwnRequest] = OrderedDict()
+
+    def get(self, id: str) -> OwnRequest | None:
+        """Return one of them."""
+        return self._known.get(id)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many as may be are being answered."""
+        return sum(not each.over.is_set() for each in self._known.values()) >= MAX_RUNNING
+
+    def start(self, own: OwnRequest, answering: Coroutine[Any, Any, OwnAnswer]) -> None:
+        """Have one answered, in the background."""
+        own.task = asyncio.create_task(own.run(answering), name="antiphon-own-request")
+        self._known[own.id] = own
+        for id in [id for id, each in self._known.items() if each.over.is_set()][: max(0, len(self._known) - MAX_KEPT)]:
+            del self._known[id]
+
+    async def aclose(self) -> None:
+        """Stop those that are being answered, and close the host if it was opened here."""
+        tasks = [each.task for each in self._known.values() if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._configured is not None:
+            await self._configured.aclose()

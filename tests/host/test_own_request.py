@@ -1,0 +1,135 @@
+"""A request of the person's own: priced, budgeted and recorded as such, and no server's."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from antiphon.errors import InternalError, InvalidParams, Rejected
+from antiphon.host import Budget, Cap, Echo, Host, Limits, Manual, MemoryStore, Policy, Scripted
+from antiphon.host.budget import DOLLAR
+from antiphon.host.catalogue import Catalogue, Model, Price
+from antiphon.host.config import ServerEntry
+from antiphon.host.models.models import Models
+from antiphon.host.own_request import PERSON, person
+from antiphon.host.store.asks import Sought
+from antiphon.host.store.chain import Record
+from tests.host.asks import SERVER, origin, request
+from tests.host.test_configured_host import configured
+
+PRICE = Price(input=Decimal(1), output=Decimal(1_000))
+DEAR = Price(input=Decimal(1), output=Decimal(5_000))
+
+
+def models(**more: Price) -> Models:
+    """Make a catalogue of echoes: two models, or those with these prices."""
+    prices = more or {"cheap": PRICE, "dear": DEAR}
+    return Models(
+        Catalogue(
+            [
+                Model(name=name, provider="echo", model="echo", context=100_000, tools=True, price=price)
+                for name, price in prices.items()
+            ]
+        ),
+        {},
+    )
+
+
+async def records(store: MemoryStore) -> list[Record]:
+    """Return what was recorded."""
+    return [entry.record for entry in await store.entries()]
+
+
+async def test_it_is_answered_without_asking_anybody():
+    """Not even where the policy denies servers everything and nobody reviews; the person is who asks."""
+    provider = Scripted(["A warm one."])
+    host = Host(provider, policy=Policy(default="deny"), reviewer=None)
+    done = await host.ask(request(), "command:x", by="Ann")
+    assert (done.result.text, done.model, done.money) == ("A warm one.", "scripted", None)
+    assert provider.requests == [request()]
+
+
+async def test_it_is_recorded_as_the_persons():
+    """Step by step, with who asked; its answer was handed to no server."""
+    store = MemoryStore()
+    done = await Host(models(), store=store, reviewer=None).ask(request(), "command:x", by="Ann", model="dear")
+    steps = await records(store)
+    assert {(each.identity, each.ask) for each in steps} == {(PERSON, done.ask)}
+    assert [each.step for each in steps] == ["received", "policy", "review", "generate", "answered", "settled"]
+    assert (steps[2].outcome, steps[2].by) == ("own", "Ann")
+    await store.gather()
+    (row,) = (await store.asks(Sought())).rows
+    assert (row.decision, row.by, row.ending, row.outcome, row.model) == ("own", "Ann", "answered", "", "dear")
+    assert (row.server, done.model) == (person().target, "dear")
+
+
+async def test_it_is_charged_to_the_budgets():
+    """Those of the day and in total, and that of the person; one that is too dear is not sent."""
+    budget = Budget(day=Cap(money=DOLLAR))
+    store = MemoryStore()
+    host = Host(models(), store=store, reviewer=None, budget=budget)
+    offers = await host.offers(request(), "command:x")
+    # A hundred tokens at $5,000 a million are fifty cents, and some more for what is asked.
+    assert [(each.model, 100 * (each.cost or 0) // DOLLAR) for each in offers] == [("cheap", 10), ("dear", 50)]
+    await host.ask(request(), "command:x")
+    assert [balance.key for balance in await store.balances("server:")] == [f"server:{PERSON}"]
+    with pytest.raises(Rejected) as caught:
+        await Host(models(dear=DEAR), reviewer=None, budget=Budget(day=Cap(money=DOLLAR // 10))).ask(
+            request(), "command:x"
+        )
+    assert caught.value.data["reason"] == "no-model"
+
+
+async def test_only_models_that_may_answer_its_server_are_offered():
+    """What a server said goes no further than that server's requests would have."""
+    shop = ServerEntry(target=tuple(SERVER), models=("one",))
+    host = configured(shop)
+    known = shop.known_as
+    assert [each.model for each in await host.offers(request(), known)] == ["one"]
+    assert [each.model for each in await host.offers(request(), "command:2.other")] == ["one", "two"]
+    with pytest.raises(InternalError):
+        await host.ask(request(), known, model="two")
+
+
+async def test_limits_hold_for_the_person_too():
+    """A page that runs wild spends no more than a server that does."""
+    host = Host(Scripted(["ok"] * 9), reviewer=None, limits=Limits(per_minute=2))
+    for _ in range(2):
+        await host.ask(request(), "command:x")
+    with pytest.raises(Rejected) as caught:
+        await host.ask(request(), "command:x")
+    assert caught.value.data["reason"] == "limit"
+
+
+async def test_what_is_not_valid_or_has_no_model_is_refused():
+    """Where only a person answers, there is nobody to ask."""
+    with pytest.raises(InvalidParams):
+        await Host(Echo(), reviewer=None).ask(request(max_tokens=0), "command:x")
+    manual = Host(Manual(), reviewer=None)
+    for asking in (manual.ask(request(), "command:x"), manual.offers(request(), "command:x")):
+        with pytest.raises(Rejected) as caught:
+            await asking
+        assert caught.value.data["reason"] == "no-model"
+
+
+async def test_content_is_kept_only_where_that_is_asked_for():
+    """As of any request."""
+    for keep in (False, True):
+        store = MemoryStore()
+        await Host(Scripted(["ok"]), store=store, reviewer=None, keep_content=keep).ask(request(), "command:x")
+        assert any(each.content is not None for each in await records(store)) == keep
+
+
+async def test_a_failure_of_the_provider_is_told_without_its_text():
+    """The page shows no more than a server would hear."""
+    host = Host(Scripted([RuntimeError("sk-secret")]), reviewer=None)
+    with pytest.raises(InternalError) as caught:
+        await host.ask(request(), "command:x")
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_each_of_them_has_a_name_of_its_own():
+    """The same person, another ask."""
+    assert person().id != person().id
+    assert person().identity == PERSON != origin().identity
