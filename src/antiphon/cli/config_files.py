@@ -21,7 +21,17 @@ from antiphon.host.checks.visible import inert
 from antiphon.host.config.trust import Trust
 from antiphon.wire.origin import describe_target
 
-__all__ = ["Found", "config_paths", "find_entries", "find_entry", "is_own", "read_bytes", "read_config", "shown"]
+__all__ = [
+    "Found",
+    "config_paths",
+    "find_entries",
+    "find_entry",
+    "home",
+    "is_own",
+    "read_bytes",
+    "read_config",
+    "shown",
+]
 
 _PROJECT = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 """Where projects keep them: Claude Code, VS Code, Cursor."""
@@ -39,12 +49,12 @@ def config_paths() -> list[Path]:
 
     The user's own comes first: a project's may come from a stranger, and must not redefine a name that the user knows.
     """
-    return [_home() / "servers.json", *map(Path, _PROJECT)]
+    return [home() / "servers.json", *map(Path, _PROJECT)]
 
 
 def is_own(path: Path) -> bool:
     """Tell whether a file is in the user's own configuration folder, and so belongs to no project."""
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(_home()))
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(home()))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -149,7 +159,8 @@ def _trusted(path: Path, data: bytes, servers: Mapping[str, Entry]) -> None:
     trust.add(path, data)
 
 
-def _home() -> Path:
+def home() -> Path:
+    """Return the user's configuration folder."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "antiphon"
 
 

@@ -24,6 +24,8 @@ COMMANDS = {
     "demo": "demo.command",
     "serve": "serve",
     "gateway": "gateway",
+    "install": "install",
+    "uninstall": "uninstall",
     "tools": "tools",
     "call": "call",
     "resources": "resources",

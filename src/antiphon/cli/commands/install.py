@@ -1,0 +1,79 @@
+"""``antiphon install``: put the gateway before the servers of a host."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.config_files import home
+from antiphon.errors import ConfigError
+from antiphon.gateway.hosts.installation import Installation
+from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
+from antiphon.host.checks.redact import mask
+from antiphon.host.checks.visible import inert
+from antiphon.host.store.location import state_folder
+
+__all__ = ["File", "HostName", "command", "installation"]
+
+HostName = Annotated[str, typer.Argument(metavar="HOST", help=f"One of {', '.join(KNOWN)}.", show_default=False)]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", metavar="PATH", help="The host's file, if it is elsewhere.", show_default=False),
+]
+
+
+def command(
+    host: HostName,
+    *,
+    file: File = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the host its servers; only add the gateway.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+) -> int:
+    """Put the gateway before the servers of a host.
+
+    Its servers are moved behind one entry, antiphon gateway, which has what they ask answered on the review page. A
+    backup is kept; antiphon uninstall gives the file back.
+    """
+    place = installation(host, file)
+    change = place.plan(_program(), keep=keep)
+    if dry_run:
+        before, after = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
+        for line in difflib.unified_diff(before, after, str(place.path), str(place.path)):
+            print(inert(mask(line.rstrip("\n"))))
+    else:
+        place.install(change)
+        print(f"{place.path}: antiphon gateway added; antiphon uninstall {host} undoes it.")
+    if change.moved:
+        print(f"Served by the gateway: {inert(', '.join(change.moved))}.")
+    for name, why in change.left.items():
+        print(inert(f"Left as it is: {name} ({why})."))
+    if not dry_run:
+        print(f"Start {KNOWN[host].title} anew to use it.")
+    return 0
+
+
+def installation(host: str, file: Path | None) -> Installation:
+    """Find the configuration of a host.
+
+    Raises:
+        ConfigError: there is no such host.
+    """
+    if host not in KNOWN:
+        raise ConfigError(f"{host!r} is no host that is known: {', '.join(KNOWN)}")
+    known = KNOWN[host]
+    return Installation(host, known, file or place_of(known, os.environ), home=home(), state=state_folder(os.environ))
+
+
+def _program() -> str:
+    """Return this program in full: hosts have a PATH of their own."""
+    beside = Path(sys.executable).with_name("antiphon")
+    found = str(beside) if beside.is_file() else shutil.which("antiphon")
+    if found is None:
+        raise ConfigError("there is no program 'antiphon' beside this Python: install the package")
+    return found

@@ -1,0 +1,22 @@
+"""``antiphon uninstall``: give a host its own file back."""
+
+from __future__ import annotations
+
+from antiphon.cli.commands.install import File, HostName, installation
+from antiphon.host.checks.visible import inert
+
+__all__ = ["command"]
+
+
+def command(host: HostName, *, file: File = None) -> int:
+    """Give a host its own servers back.
+
+    The file becomes what it was, to the byte, unless it was changed since; then only our entry goes.
+    """
+    place = installation(host, file)
+    done = place.uninstall()
+    how = "as it was before" if done.exactly else "changed since: our entry taken out, all else left"
+    print(f"{place.path}: {how}.")
+    if done.restored:
+        print(inert(f"The host's own again: {', '.join(done.restored)}."))
+    return 0

@@ -1,0 +1,278 @@
+"""Configuration files that are changed in one place, and stay as they are everywhere else: order, comments, spaces.
+
+JSON is cut at the places of its members, since no library that keeps its comments reads a file of megabytes in less
+than minutes; TOML and YAML are the business of tomlkit and ruamel.yaml.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from msgspec import Struct
+
+from antiphon.errors import ConfigError
+
+__all__ = ["Document", "read_document"]
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Of a file: some hosts keep their history beside their settings."""
+
+
+class Document(Protocol):
+    """A file with servers in a section of it. Each change returns the new text; nothing is written."""
+
+    def servers(self) -> dict[str, Any]:
+        """Return the entries as they are."""
+        ...
+
+    def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
+        """Return the text without some entries, and with others at the end of the section."""
+        ...
+
+
+def read_document(path: Path, data: bytes, section: str) -> Document:
+    """Read a file; an empty one is one without servers. Its ending tells the format.
+
+    Raises:
+        ConfigError: it cannot be read; the message names the place.
+    """
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8") from None
+    if path.suffix == ".toml":
+        return _Toml(path, text, section)
+    if path.suffix in (".yaml", ".yml"):
+        return _Yaml(path, text, section)
+    return _Json(path, text, section)
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"(?P<space>\s+|//[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/)|(?P<string>\"(?:[^\"\\\n]|\\.)*+\")|(?P<mark>[{}\[\],:])"
+    r"|(?P<word>[^\s\"{}\[\],:/]++)"
+)
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])')
+
+
+class _Member(Struct):
+    """A member of an object: where its name and its value begin, where that ends, and where the comma behind it is."""
+
+    name: str
+    start: int
+    value: int
+    end: int
+    comma: int | None
+
+
+class _Object(Struct):
+    """An object: the places of its braces, and its members."""
+
+    opens: int
+    members: list[_Member]
+    closes: int
+
+
+class _Json:
+    """JSON, with comments and trailing commas where a host allows them."""
+
+    def __init__(self, path: Path, text: str, section: str) -> None:
+        self._path = path
+        self._text = text if text.strip("\ufeff \t\r\n") else "{}\n"
+        self._section = section
+        self._tokens = self._read()
+        self._root = self._object(0)
+        held = next((member for member in self._root.members if member.name == section), None)
+        self._held = None if held is None else self._object(self._index_at(held.value))
+
+    def servers(self) -> dict[str, Any]:
+        """Return the entries as they are."""
+        return {} if self._held is None else {entry.name: self._value(entry) for entry in self._held.members}
+
+    def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
+        """Return the text without some entries, and with others at the end of the section."""
+        if self._held is not None:
+            return self._rebuilt(self._held, without, added, depth=2)
+        return self._rebuilt(self._root, [], {self._section: dict(added)} if added else {}, depth=1)
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    def _read(self) -> list[tuple[str, int, int]]:
+        """Return kind, begin and end of each token but spaces and comments."""
+        found: list[tuple[str, int, int]] = []
+        at = 1 if self._text.startswith("\ufeff") else 0
+        while at < len(self._text):
+            match = _TOKEN.match(self._text, at)
+            if match is None:
+                raise self._wrong(at, "not JSON")
+            if match.lastgroup != "space":
+                found.append((cast("str", match.lastgroup), match.start(), match.end()))
+            at = match.end()
+        return found
+
+    def _index_at(self, place: int) -> int:
+        return bisect_left(self._tokens, place, key=lambda token: token[1])
+
+    def _object(self, index: int) -> _Object:
+        """Return the object that begins with a token."""
+        if self._kind(index) != "{":
+            raise self._wrong(self._tokens[index][1], "an object is wanted here")
+        opens = self._tokens[index][1]
+        members: list[_Member] = []
+        index += 1
+        while self._kind(index) != "}":
+            if self._kind(index) != "string" or self._kind(index + 1) != ":":
+                raise self._wrong(self._tokens[index][1], "a member is wanted here")
+            _, start, end = self._tokens[index]
+            after = self._after_value(index + 2)
+            comma = self._tokens[after][1] if self._kind(after) == "," else None
+            if comma is None and self._kind(after) != "}":
+                raise self._wrong(self._tokens[after][1], "a comma is wanted here")
+            name = json.loads(self._text[start:end])
+            members.append(_Member(name, start, self._tokens[index + 2][1], self._tokens[after - 1][2], comma))
+            index = after + (comma is not None)
+        return _Object(opens, members, self._tokens[index][1])
+
+    def _kind(self, index: int) -> str:
+        if index >= len(self._tokens):
+            raise self._wrong(len(self._text), "the end is missing")
+        kind, start, end = self._tokens[index]
+        return self._text[start:end] if kind == "mark" else kind
+
+    def _after_value(self, index: int) -> int:
+        """Return the index of the token after the value that begins at one."""
+        depth = 0
+        while True:
+            kind = self._kind(index)
+            depth += (kind in ("{", "[")) - (kind in ("}", "]"))
+            index += 1
+            if depth <= 0:
+                return index
+
+    def _value(self, entry: _Member) -> Any:
+        text = self._text[entry.value : entry.end]
+        plain = _TOKEN.sub(lambda found: " " if found["space"] else found[0], text)
+        try:
+            return json.loads(_TRAILING.sub(lambda found: found[1] or "", plain))
+        except (ValueError, RecursionError):
+            raise self._wrong(entry.value, f"{entry.name}: not JSON") from None
+
+    # --- changes --------------------------------------------------------------------------------------------------
+
+    def _rebuilt(self, changed: _Object, without: list[str], added: Mapping[str, Any], *, depth: int) -> str:
+        """Write an object anew out of its own pieces; what stands before and after it stays."""
+        text, indent = self._text, self._indent()
+        pieces: list[str] = []
+        at = changed.opens + 1
+        for member in changed.members:
+            behind = member.end if member.comma is None else member.comma + 1
+            ends = self._end_of_line(behind)
+            if member.name not in without:
+                # The comma is set anew: the last one has none, unless the last one had one.
+                pieces.append(text[at : behind - (member.comma is not None)] + ",\0" + text[behind:ends])
+            at = ends
+        pad = "\n" + indent * depth
+        pieces += [f"{pad}{json.dumps(name)}: {self._rendered(value, indent, pad)},\0" for name, value in added.items()]
+        trailing = bool(changed.members) and changed.members[-1].comma is not None
+        body = "".join(pieces)
+        if not trailing:
+            body = "".join(body.rsplit(",\0", 1))
+        after = text[at : changed.closes]
+        if pieces and "\n" in pieces[-1] and "\n" not in after:
+            after = after.rstrip() + "\n" + indent * (depth - 1)
+        return text[: changed.opens + 1] + body.replace("\0", "") + after + text[changed.closes :]
+
+    def _end_of_line(self, place: int) -> int:
+        """Return the end of a remark behind a comma: it is about what stands before it."""
+        found = re.compile(r"[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*(?=\n))").match(self._text, place)
+        return found.end() if found is not None else place
+
+    @staticmethod
+    def _rendered(value: Any, indent: str, pad: str) -> str:
+        return json.dumps(value, indent=indent, ensure_ascii=False).replace("\n", pad)
+
+    def _indent(self) -> str:
+        found = re.search(r"^([ \t]+)\"", self._text, re.MULTILINE)
+        return found[1] if found is not None else "  "
+
+    def _wrong(self, at: int, what: str) -> ConfigError:
+        line = self._text.count("\n", 0, at) + 1
+        return ConfigError(f"{self._path}, line {line}, column {at - self._text.rfind(chr(10), 0, at)}: {what}")
+
+
+# --- TOML and YAML ----------------------------------------------------------------------------------------------
+
+
+class _Toml:
+    """TOML, by tomlkit."""
+
+    def __init__(self, path: Path, text: str, section: str) -> None:
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+
+        try:
+            self._document: Any = tomlkit.parse(text)
+        except TOMLKitError as error:
+            raise ConfigError(f"{path}: not TOML: {error}") from None
+        self._section = section
+
+    def servers(self) -> dict[str, Any]:
+        """Return the entries as they are."""
+        return self._document.get(self._section, {}).unwrap() if self._section in self._document else {}
+
+    def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
+        """Return the text without some entries, and with others at the end of the section."""
+        import tomlkit
+
+        document: Any = tomlkit.parse(tomlkit.dumps(self._document))
+        for name in without:
+            del document[self._section][name]
+        if added and self._section not in document:
+            document[self._section] = tomlkit.table(is_super_table=True)
+        for name, value in added.items():
+            document[self._section][name] = tomlkit.item(value)
+        return tomlkit.dumps(document)
+
+
+class _Yaml:
+    """YAML, by ruamel.yaml."""
+
+    def __init__(self, path: Path, text: str, section: str) -> None:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        self._yaml: Any = YAML()
+        self._yaml.preserve_quotes = True
+        self._text = text
+        self._section = section
+        try:
+            self._document: dict[Any, Any] = self._yaml.load(text) or {}
+        except YAMLError as error:
+            raise ConfigError(f"{path}: not YAML: {error}") from None
+
+    def servers(self) -> dict[str, Any]:
+        """Return the entries as they are."""
+        found: Any = self._document.get(self._section) or {}
+        return {str(name): entry for name, entry in found.items()}
+
+    def changed(self, *, without: list[str], added: Mapping[str, Any]) -> str:
+        """Return the text without some entries, and with others at the end of the section."""
+        # Read again: what is changed must not be what ``servers`` returned.
+        document: dict[Any, Any] = self._yaml.load(self._text) or {}
+        if not document.get(self._section):
+            document[self._section] = {}
+        for name in without:
+            del document[self._section][name]
+        document[self._section].update(added)
+        written = io.StringIO()
+        self._yaml.dump(document, written)
+        return written.getvalue()

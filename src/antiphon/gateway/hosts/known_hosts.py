@@ -1,0 +1,100 @@
+"""The hosts whose configuration is known: one row each.
+
+Sources, read in November 2026: the documentation of each host, and the tables of ToolHive (``pkg/client/config.go``)
+and add-mcp (``src/agents.ts``), two installers that write the same files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+__all__ = ["KNOWN", "HostFile", "place_of"]
+
+Shape = Literal["plain", "typed", "copilot", "goose", "opencode"]
+
+
+class HostFile(Struct, frozen=True, kw_only=True):
+    """Where a host keeps its servers, and in which form."""
+
+    title: str
+    """What it is called."""
+    section: str
+    """The member that holds the servers."""
+    places: Mapping[str, str]
+    """The file by platform (``sys.platform``), with ``*`` for all others; ``~`` and ``$NAME`` are filled in."""
+    shape: Shape = "plain"
+    """What an entry looks like."""
+
+    def entry(self, command: str, args: Sequence[str]) -> dict[str, Any]:
+        """Write the entry of a program as this host reads it."""
+        match self.shape:
+            case "plain":
+                return {"command": command, "args": list(args)}
+            case "typed":
+                return {"type": "stdio", "command": command, "args": list(args)}
+            case "copilot":
+                return {"type": "local", "command": command, "args": list(args), "tools": ["*"]}
+            case "goose":
+                said = {"name": "antiphon", "type": "stdio", "cmd": command, "args": list(args)}
+                return {**said, "enabled": True, "timeout": 300}
+            case "opencode":
+                return {"type": "local", "command": [command, *args], "enabled": True}
+
+
+KNOWN: Mapping[str, HostFile] = {
+    "claude-desktop": HostFile(
+        title="Claude Desktop",
+        section="mcpServers",
+        places={
+            "darwin": "~/Library/Application Support/Claude/claude_desktop_config.json",
+            "win32": "$APPDATA/Claude/claude_desktop_config.json",
+            "*": "~/.config/Claude/claude_desktop_config.json",
+        },
+    ),
+    "claude-code": HostFile(title="Claude Code", section="mcpServers", places={"*": "~/.claude.json"}, shape="typed"),
+    "cursor": HostFile(title="Cursor", section="mcpServers", places={"*": "~/.cursor/mcp.json"}),
+    "vscode": HostFile(
+        title="VS Code",
+        section="servers",
+        places={
+            "darwin": "~/Library/Application Support/Code/User/mcp.json",
+            "win32": "$APPDATA/Code/User/mcp.json",
+            "*": "~/.config/Code/User/mcp.json",
+        },
+        shape="typed",
+    ),
+    "windsurf": HostFile(title="Windsurf", section="mcpServers", places={"*": "~/.codeium/windsurf/mcp_config.json"}),
+    "zed": HostFile(
+        title="Zed",
+        section="context_servers",
+        places={"win32": "$APPDATA/Zed/settings.json", "*": "~/.config/zed/settings.json"},
+    ),
+    "goose": HostFile(
+        title="Goose",
+        section="extensions",
+        places={"win32": "$APPDATA/Block/goose/config/config.yaml", "*": "~/.config/goose/config.yaml"},
+        shape="goose",
+    ),
+    "codex": HostFile(title="Codex", section="mcp_servers", places={"*": "~/.codex/config.toml"}),
+    "gemini": HostFile(title="Gemini CLI", section="mcpServers", places={"*": "~/.gemini/settings.json"}),
+    "copilot": HostFile(
+        title="Copilot CLI", section="mcpServers", places={"*": "~/.copilot/mcp-config.json"}, shape="copilot"
+    ),
+    "lm-studio": HostFile(title="LM Studio", section="mcpServers", places={"*": "~/.lmstudio/mcp.json"}),
+    "opencode": HostFile(
+        title="opencode", section="mcp", places={"*": "~/.config/opencode/opencode.json"}, shape="opencode"
+    ),
+}
+"""By the name that the command line takes."""
+
+
+def place_of(host: HostFile, environ: Mapping[str, str]) -> Path:
+    """Return where a host keeps its file on this machine, whether it is there or not."""
+    place = host.places.get(sys.platform, host.places["*"])
+    home = environ.get("HOME") or environ.get("USERPROFILE") or str(Path.home())
+    return Path(place.replace("$APPDATA", environ.get("APPDATA", "~/AppData/Roaming")).replace("~", home, 1))
