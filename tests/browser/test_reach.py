@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page
 
+from antiphon.host import Approve, Terms, digest
+from antiphon.host.config.files import load_config
 from antiphon.wire.elicitation import ElicitRequestParams
+from tests.browser.pictures import CONFIG
 from tests.browser.visits import visit
 from tests.host.asks import origin, request
-from tests.web.pages import desk
+from tests.web.pages import Desk, desk
 
 pytestmark = pytest.mark.browser
 
@@ -34,6 +37,22 @@ FORM = ElicitRequestParams.form(
 )
 
 
+LANDMARKS = "header, nav, main, aside, section[aria-label], section[aria-labelledby], form[role=search], [role=region]"
+NAMES = """all => all.map(one => {
+    const named = document.getElementById(one.getAttribute('aria-labelledby') || '');
+    return `${one.localName} ${one.getAttribute('aria-label') || named?.textContent || ''}`;
+})"""
+
+
+async def happened(page: Desk) -> None:
+    """Let something be in the record, among the grants and among the blocks."""
+    question, task = await page.asked(text="Before")
+    granted = Approve(digest=digest(question.item.params), scope="session", terms=Terms(uses=5))
+    await page.queue.decide(question.id, granted, hash=question.hash, by="Ada")
+    await task
+    await page.queue.block("url:0123456789abcdef", "https://elsewhere.example/mcp", by="Ada")
+
+
 async def faults(page: Page) -> list[str]:
     """Run axe-core, and list its findings."""
     # The last argument of evaluate must not be returned: the library is an object that cannot be sent.
@@ -42,19 +61,24 @@ async def faults(page: Page) -> list[str]:
     return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width", "locale"), [("light", 1440, "en-GB"), ("dark", 1440, "zh-CN"), ("dark", 390, "en-GB")]
-)
-async def test_axe_finds_no_fault(chromium: Browser, scheme: str, width: int, locale: str):
+@pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_no_fault(chromium: Browser, scheme: str, width: int, locale: str, tmp_path: Path):
     """In the queue, a request, its edit and preview, a form, and every other view; light and dark, wide and narrow."""
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}, "locale": locale}
-    async with desk() as page, visit(chromium, page, **options) as seen:
+    file = tmp_path / "antiphon.toml"
+    file.write_text(CONFIG)
+    async with desk(config=load_config({}, file=file)) as page, visit(chromium, page, **options) as seen:
+        await happened(page)
         question, _ = await page.asked(system_prompt="Be brief \u202e", max_tokens=9_000)
         form = asyncio.create_task(page.host.elicit(FORM, origin("f")))
         page.tasks.append(form)
         await seen.count(2)
         assert await faults(seen.page) == []
         await seen.open(question.id)
+        landmarks = await seen.page.eval_on_selector_all(LANDMARKS, NAMES)
+        assert len(set(landmarks)) == len(landmarks), landmarks
         for fold in await seen.page.query_selector_all("#detail details:not([open]) > summary"):
             await fold.click()
         assert await faults(seen.page) == []
@@ -64,11 +88,20 @@ async def test_axe_finds_no_fault(chromium: Browser, scheme: str, width: int, lo
         await seen.page.wait_for_selector("#preview [data-arming]:not([aria-disabled])")
         assert await faults(seen.page) == []
         await seen.page.click("nav [href='/']")
+        url = asyncio.create_task(
+            page.host.elicit(ElicitRequestParams.visit("Pay?", "https://pay.example"), origin("u"))
+        )
+        page.tasks.append(url)
+        await seen.page.click("[data-row] >> text=Pay?")
+        await seen.page.wait_for_selector("#detail[data-kind=elicitation] [data-arming]:not([aria-disabled])")
+        assert await faults(seen.page) == []
+        await seen.page.click("nav [href='/']")
         await seen.page.click("[data-row] >> text=Your details")
         await seen.page.wait_for_selector("#detail[data-kind=elicitation] [data-arming]:not([aria-disabled])")
         assert await faults(seen.page) == []
-        for path in [*PAGES, f"/alike/{question.id}"]:
+        for path in [*PAGES, "/history/1", "/models", "/servers", f"/alike/{question.id}"]:
             await seen.page.goto(page.running.origin + path)
+            await seen.page.wait_for_selector("body[data-ready]")
             await seen.page.wait_for_function("() => !document.querySelector('[data-arming][aria-disabled]')")
             assert await faults(seen.page) == [], path
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 
+import msgspec
 import pytest
 from playwright.async_api import Browser, Route
 
 from antiphon.errors import Rejected
+from antiphon.host.checks.risk import Risk
+from antiphon.host.review.review import hash_of
 from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.envelope import encode
 from tests.browser.visits import ARMED, Visit, visit
 from tests.host.asks import origin
 from tests.web.pages import Desk, desk
@@ -197,3 +201,28 @@ async def test_blocking_a_server_takes_away_what_already_waits_from_it(chromium:
         for task in (one, two):
             with pytest.raises(Rejected):
                 await task
+
+
+async def test_a_tab_that_shows_what_it_was_before_decides_nothing(chromium: Browser):
+    """The question is asked again with another cost: the tab that missed it is refused, and shows what is now."""
+    async with desk() as page, visit(chromium, page) as ada, visit(chromium, page) as bob:
+        question, task = await page.asked()
+        await ada.open(question.id)
+        await bob.open(question.id)
+        # Bob's connection stands still: he hears of nothing.
+        await bob.page.route("**/live", lambda route: route.abort())
+        await bob.page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+        await bob.page.wait_for_selector("#banner:not([hidden])")
+        store, row = page.store, await page.store.review(question.id)
+        item = msgspec.structs.replace(question.item, risks=(Risk(kind="size", level="warning", text="other"),))
+        changed = msgspec.structs.replace(row, item=encode(item).decode(), hash=hash_of(item))
+        store._keep(changed)
+        await ada.page.wait_for_selector("#detail .risks >> text=other")
+        await ada.said("The request has changed")
+        await bob.key("a")
+        await bob.said("The request has changed")
+        await bob.page.wait_for_selector("#detail .risks >> text=other")
+        assert not task.done()
+        await ada.page.wait_for_selector(ARMED)
+        await ada.key("a")
+        assert (await task).text == "ok"

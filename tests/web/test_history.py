@@ -134,7 +134,7 @@ def describing() -> Server:
     [
         (False, "en", "answered handed over"),
         (True, "en", "withdrawn too late: the server no longer knew the call"),
-        (True, "zh", "太迟了：服务器已不认识该调用"),
+        (True, "zh", "太晚了：所属的调用已结束"),
     ],
 )
 async def test_an_answer_says_what_became_of_it(gone: bool, language: str, said: str, monkeypatch: pytest.MonkeyPatch):

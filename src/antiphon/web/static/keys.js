@@ -96,7 +96,7 @@ document.addEventListener("keydown", (event) => {
   const key = (event.ctrlKey ? "Control+" : "") + event.key;
   const action = actions()[key];
   if (action === "close" || action === "send") {
-    if (action === "send" && !typing) return;
+    if (action === "send" && !typing && !event.target.closest?.("#detail form")) return;
     event.preventDefault();
     return action === "close" ? close() : submit();
   }

@@ -133,12 +133,18 @@ function draw(page, found) {
   marked(page);
 }
 
+// Where there is no room for all of them, the one that is shown is in sight.
+export function inSight() {
+  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
 function marked(page) {
   const now = page.querySelector(".top nav [aria-current]")?.getAttribute("href");
   for (const link of document.querySelectorAll(".top nav a")) {
     if (link.getAttribute("href") === now) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  inSight();
 }
 
 // The form in which a question is edited takes its place, at the same address.

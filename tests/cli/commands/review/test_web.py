@@ -96,7 +96,7 @@ async def test_a_restart_keeps_the_queue(tmp_path: Path, cli: Cli):
 def test_a_new_store_is_made(tmp_path: Path):
     """The page may be there before the first question is."""
     with served("--web", "--store", str(tmp_path / "new.db")) as (_, address):
-        assert "Nothing waits" in asyncio.run(opened(address))
+        assert "Nothing is waiting" in asyncio.run(opened(address))
 
     async def pending() -> int:
         store = open_store(tmp_path / "new.db")
