@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from antiphon.auth.client.oauth import OAuth
 from antiphon.channel import Channel
 from antiphon.cli.config_files import read_config
 from antiphon.cli.failures import placed
@@ -18,8 +19,9 @@ from antiphon.cli.frames import LEGEND, line
 from antiphon.cli.host_options import Answering, choose_host
 from antiphon.cli.options import Reach
 from antiphon.cli.progress import Teller
-from antiphon.cli.targets import resolve_target
+from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
+from antiphon.client.connection.targets import Target
 from antiphon.errors import ConnectionClosed
 from antiphon.host.review.queue import Queue
 from antiphon.transports.recording import Message, RecordingChannel
@@ -77,12 +79,14 @@ async def opened(
     if servers is not None:
         # Also where the target is no name that would be looked up in it.
         read_config(servers)
+    target = resolve_target(reach.target, servers)
     client = Client(
-        resolve_target(reach.target, servers),
+        target,
         sampling=answering.sample,
         elicitation=answering.elicit,
         roots=reach.roots or None,
         headers=reach.headers,
+        auth=await _auth(target, reach.headers),
         revision=reach.revision,
         timeout=reach.timeout,
         log_level=reach.log_level,
@@ -101,6 +105,16 @@ async def opened(
         finally:
             told.clear()
             await host.aclose()
+
+
+async def _auth(target: Target, headers: Mapping[str, str] | None) -> OAuth | None:
+    address = address_of(target)
+    if address is None:
+        return None
+    # Imported here: whoever stays on this machine does not pay for the HTTP library.
+    from antiphon.cli.logins import auth_for
+
+    return await auth_for(address, headers)
 
 
 def log_line(params: LoggingMessageNotificationParams) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.cli.config_files import Found, config_paths, find_entry
+from antiphon.client.connection.targets import Address, Target, resolve
 from antiphon.errors import ConfigError
 from antiphon.identity import command_of
 
-__all__ = ["resolve_target", "target_of"]
+__all__ = ["address_of", "resolve_target", "target_of"]
 
 _URL = re.compile(r"(?:https?|wss?)://", re.IGNORECASE)
 _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
@@ -36,6 +37,12 @@ def resolve_target(text: str, config: Path | None = None) -> str | list[str] | M
     if words[0].endswith(".py"):
         return _program(words)
     return words if len(words) > 1 else _named(text, words, config)
+
+
+def address_of(target: Target) -> Address | None:
+    """Return the address of a server; ``None`` for one that is started here."""
+    found = resolve(target)
+    return found if isinstance(found, Address) else None
 
 
 def _named(text: str, words: list[str], config: Path | None) -> str | list[str] | Mapping[str, object]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import webbrowser
+from collections.abc import Mapping
 
 from antiphon.auth.client.addresses import checked_address
 
-__all__ = ["open_browser"]
+__all__ = ["has_browser", "open_browser"]
 
 
 async def open_browser(address: str) -> None:
@@ -21,3 +22,12 @@ async def open_browser(address: str) -> None:
     if not opened:
         sys.stderr.write(f"Open this page to sign in:\n{address}\n")
         sys.stderr.flush()
+
+
+def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """Tell whether a browser of the person's is on this machine. Over ssh it is on another."""
+    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
+        return False
+    if platform in ("win32", "darwin"):
+        return True
+    return any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"))

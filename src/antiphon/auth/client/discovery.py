@@ -23,6 +23,13 @@ D = TypeVar("D", ResourceMetadata, ServerMetadata)
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
+_ENDPOINTS = (
+    "authorization_endpoint",
+    "token_endpoint",
+    "registration_endpoint",
+    "device_authorization_endpoint",
+    "revocation_endpoint",
+)
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -84,7 +91,7 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
         raise Unauthorized(
             f"signing in was stopped: {where} is the metadata of {_quoted(metadata.issuer)}, not of {_quoted(issuer)}"
         )
-    for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint", "device_authorization_endpoint"):
+    for name in _ENDPOINTS:
         address: str | None = getattr(metadata, name)
         if address:
             checked_address(address, f"the {name} of {issuer}")

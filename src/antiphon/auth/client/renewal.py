@@ -38,7 +38,7 @@ CLAIM = 2 * REQUEST_PATIENCE + 15.0
 _LOOK = 0.05
 """Seconds between two looks at a login that somebody else renews, at first."""
 
-_LONGEST_LOOK = 1.0
+_LONGEST_LOOK = 0.25
 
 _FORGOTTEN = ("invalid_grant",)
 

@@ -13,13 +13,13 @@ from typing import Annotated
 import typer
 
 from antiphon.cli.commands.doctor.local import Finding, local_findings
-from antiphon.cli.commands.doctor.server import examine
+from antiphon.cli.commands.doctor.server import examine, login_finding
 from antiphon.cli.failures import FAILED, exit_code, explain
 from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, Timeout, Verbose
 from antiphon.cli.output import print_json
 from antiphon.cli.progress import Teller
 from antiphon.cli.session import run
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, Unauthorized
 
 __all__ = ["command"]
 
@@ -86,6 +86,8 @@ async def _server(reach: Reach, *, as_json: bool) -> int:
         if exit_code(error) != FAILED:
             raise
         findings.append(Finding("failed", "connection", explain(error)))
+        if isinstance(error.__cause__, Unauthorized):
+            findings.append(await login_finding(reach))
     return _show(findings, as_json=as_json)
 
 

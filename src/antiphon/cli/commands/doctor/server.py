@@ -13,15 +13,18 @@ import msgspec
 
 from antiphon.channel import Channel
 from antiphon.cli.commands.doctor.local import Finding
+from antiphon.cli.failures import explain
 from antiphon.cli.options import Reach
 from antiphon.cli.session import opened
+from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
+from antiphon.errors import AntiphonError
 from antiphon.host.checks.visible import hidden
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.revisions import revision
 from antiphon.wire.tools import Tool
 
-__all__ = ["examine", "oddities"]
+__all__ = ["examine", "login_finding", "oddities"]
 
 _PINGS = 5
 _MANY_TOOLS = 100
@@ -48,6 +51,19 @@ async def examine(reach: Reach, report: Callable[[Finding], object]) -> None:
             report(Finding("odd", "stdout", f"{noise} lines that are no messages (logs belong on stderr)"))
         if len(channels) > 1:
             report(Finding("odd", "start", "it ended when asked for its revisions, and had to be started again"))
+
+
+async def login_finding(reach: Reach) -> Finding:
+    """Say what a server wants of whoever signs in to it, by what it and its authorization server say of themselves."""
+    address = address_of(resolve_target(reach.target, reach.config))
+    if address is None:
+        return Finding("note", "login", "a server that is started here gets its secrets by its environment")
+    from antiphon.cli.logins import wanted_by
+
+    try:
+        return Finding("note", "login", await wanted_by(address))
+    except AntiphonError as error:
+        return Finding("odd", "login", explain(error))
 
 
 def _identity(client: Client) -> Iterator[Finding]:

@@ -1,0 +1,32 @@
+"""Giving tokens back: whoever logs out has them revoked where they were obtained (RFC 7009)."""
+
+from __future__ import annotations
+
+from yarl import URL
+
+from antiphon.auth.client.fetch import fetching
+from antiphon.auth.client.store import Login
+from antiphon.auth.client.token_endpoint import TokenEndpoint, refusal_of
+
+__all__ = ["revoke"]
+
+
+async def revoke(login: Login) -> bool:
+    """Revoke the tokens of a login; tell whether its authorization server does such a thing.
+
+    Raises:
+        Unauthorized: it could not be reached, or refused.
+    """
+    address = login.metadata.revocation_endpoint
+    if not address:
+        return False
+    async with fetching(URL(login.server)) as fetch:
+        endpoint = TokenEndpoint(fetch, login.metadata, login.identity)
+        # With the refresh token the access token goes, too, where the server can do that.
+        tokens = [(login.refresh_token, "refresh_token"), (login.access_token, "access_token")]
+        for token, kind in tokens:
+            if token is not None:
+                answer = await endpoint.post(address, {"token": token, "token_type_hint": kind})
+                if answer.status != 200:
+                    raise refusal_of(answer, login.metadata.issuer)
+    return True

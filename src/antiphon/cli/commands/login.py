@@ -1,0 +1,125 @@
+"""``antiphon login``: sign in to a server, once for all commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from antiphon.auth.client.grants.device import Device, DevicePage
+from antiphon.auth.client.oauth import OAuth
+from antiphon.auth.client.store import Document, Login
+from antiphon.cli.failures import Failed, placed
+from antiphon.cli.logins import chosen_page, of_server, server_of, until, usual_logins
+from antiphon.cli.options import Config, TargetText
+from antiphon.cli.output import print_text
+from antiphon.cli.session import run
+from antiphon.cli.targets import address_of, resolve_target
+from antiphon.client.client import Client
+from antiphon.client.connection.targets import Address
+from antiphon.host.checks.visible import inert
+
+__all__ = ["command"]
+
+ClientId = Annotated[
+    str | None,
+    typer.Option(
+        "--client-id",
+        metavar="ID",
+        help="A client that was registered beforehand; its secret, if it has one, in ANTIPHON_CLIENT_SECRET.",
+        show_default=False,
+    ),
+]
+MetadataUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--client-metadata", metavar="URL", help="Where the client describes itself, as its id.", show_default=False
+    ),
+]
+Scopes = Annotated[
+    list[str] | None,
+    typer.Option("--scope", metavar="SCOPE", help="Ask for this scope as well; repeat.", show_default=False),
+]
+Issuer = Annotated[
+    str | None,
+    typer.Option("--issuer", metavar="URL", help="Sign in at this authorization server only.", show_default=False),
+]
+RedirectUri = Annotated[
+    str | None,
+    typer.Option(
+        "--redirect-uri", metavar="URL", help="Where the browser returns to, as registered.", show_default=False
+    ),
+]
+Paste = Annotated[bool, typer.Option("--paste", help="Paste the address the browser ends at: for another machine.")]
+OnDevice = Annotated[bool, typer.Option("--device", help="Sign in on another device, by a code.")]
+
+
+def command(
+    target: TargetText,
+    *,
+    client_id: ClientId = None,
+    client_metadata: MetadataUrl = None,
+    scope: Scopes = None,
+    issuer: Issuer = None,
+    redirect_uri: RedirectUri = None,
+    paste: Paste = False,
+    device: OnDevice = False,
+    config: Config = None,
+) -> int:
+    """Sign in to a server, for all commands.
+
+    A browser opens; where there is none, the address is printed, and you paste the one it ends at.
+    """
+    settings = OAuth(
+        client_id=client_id,
+        client_secret=os.environ.get("ANTIPHON_CLIENT_SECRET") if client_id is not None else None,
+        client_metadata_url=client_metadata,
+        issuer=issuer,
+        scopes=scope,
+        grant=Device(_tell) if device else None,
+        redirect_uri=redirect_uri,
+        open_page=None if device else chosen_page(paste=paste),
+        store=usual_logins(),
+    )
+    address = address_of(resolve_target(target, config))
+    if address is None:
+        raise Failed(f"{target}: is started on this machine, and gets its secrets by its environment")
+    return run(_login(address, settings))
+
+
+async def _login(address: Address, settings: OAuth) -> int:
+    server = server_of(address)
+    store, label = settings.store, settings.label
+    # A login that is there may be another person's, or lack scopes: whoever says login wants to sign in.
+    before = await store.change(lambda kept: _taken(kept, server, label))
+    try:
+        with placed(server):
+            async with Client(address.url, auth=settings, headers=address.headers) as client:
+                if client.server_capabilities.tools is not None:
+                    # Some servers say what they are to everybody, and want a login for the rest.
+                    await client.list_tools()
+    finally:
+        if before is not None and (await store.read()).find(server, label) is None:
+            await store.change(lambda kept: kept.put(before))
+    login = await of_server(store, server)
+    if login is None:
+        print_text(f"{server} lets you in without a login")
+        return 0
+    print_text(f"Signed in to {server} at {login.metadata.issuer}")
+    print_text(f"scopes: {' '.join(login.scopes) or 'none named'}; {until(login)}")
+    return 0
+
+
+def _taken(kept: Document, server: str, label: str) -> Login | None:
+    login = kept.find(server, label)
+    kept.drop(server, label)
+    return login
+
+
+async def _tell(page: DevicePage) -> None:
+    sys.stderr.write(f"On any device, open {inert(page.address)} and type this code: {inert(page.code)}\n")
+    if page.complete is not None:
+        sys.stderr.write(f"or open {inert(page.complete)}\n")
+    sys.stderr.flush()

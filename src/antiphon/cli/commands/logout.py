@@ -1,0 +1,47 @@
+"""``antiphon logout``: forget the login to a server, and have it revoked where it was obtained."""
+
+from __future__ import annotations
+
+from antiphon.auth.client.revocation import revoke
+from antiphon.auth.client.store import Document, Login
+from antiphon.cli.failures import Failed
+from antiphon.cli.logins import server_of, usual_logins
+from antiphon.cli.options import Config, TargetText
+from antiphon.cli.output import print_text
+from antiphon.cli.session import run
+from antiphon.cli.targets import address_of, resolve_target
+from antiphon.errors import Unauthorized
+
+__all__ = ["command"]
+
+
+def command(target: TargetText, *, config: Config = None) -> int:
+    """Forget the login to a server, and have its tokens revoked."""
+    address = address_of(resolve_target(target, config))
+    if address is None:
+        raise Failed(f"{target}: is started on this machine: there is no login to it")
+    return run(_logout(server_of(address)))
+
+
+async def _logout(server: str) -> int:
+    def forget(kept: Document) -> list[Login]:
+        gone = [one for one in kept.logins if one.server == server]
+        for login in gone:
+            kept.drop(login.server, login.label)
+            if not any(other.metadata.issuer == login.metadata.issuer for other in kept.logins):
+                # Nothing else uses it: a registration that the server has lost is mended so.
+                kept.unregister(login.metadata.issuer)
+        return gone
+
+    gone = await usual_logins().change(forget)
+    if not gone:
+        raise Failed(f"{server}: there is no login to it")
+    for login in gone:
+        told = "its tokens were revoked"
+        try:
+            if not await revoke(login):
+                told = f"{login.metadata.issuer} revokes no tokens: they end by themselves"
+        except Unauthorized as error:
+            told = f"its tokens could not be revoked ({error.message})"
+        print_text(f"Logged out of {server}; {told}")
+    return 0

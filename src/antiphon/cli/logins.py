@@ -1,0 +1,132 @@
+"""Logins as commands use them: where they are kept, which one is for a server, and how a person signs in.
+
+Owns the choice between a browser that comes back by itself and an address that is pasted. Signing in itself is
+``antiphon.auth``'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from yarl import URL
+
+from antiphon.auth.client.access import access_to
+from antiphon.auth.client.browser import has_browser, open_browser
+from antiphon.auth.client.discovery import discover
+from antiphon.auth.client.fetch import fetching
+from antiphon.auth.client.file_store import FileLogins
+from antiphon.auth.client.oauth import OAuth, OpenPage
+from antiphon.auth.client.store import Login, LoginStore
+from antiphon.client.connection.targets import Address
+from antiphon.errors import ConfigError, Unauthorized
+from antiphon.host.checks.visible import inert
+from antiphon.host.store.location import state_folder
+
+__all__ = ["auth_for", "chosen_page", "of_server", "server_of", "settings_of", "until", "usual_logins", "wanted_by"]
+
+
+def usual_logins() -> LoginStore:
+    """Return the logins of this user."""
+    return FileLogins(state_folder(os.environ) / "logins")
+
+
+def server_of(address: Address) -> str:
+    """Return the address of a server as logins have it."""
+    access = access_to(address.url, OAuth(), ssl=address.ssl, proxy=address.proxy)
+    return str(getattr(access, "server", ""))
+
+
+async def of_server(store: LoginStore, server: str) -> Login | None:
+    """Return the login to a server that was obtained last."""
+    found = [one for one in (await store.read()).logins if one.server == server]
+    return max(found, key=lambda one: one.obtained_at, default=None)
+
+
+def settings_of(login: Login | None, store: LoginStore, page: OpenPage | None) -> OAuth:
+    """Return the settings with which a login was obtained."""
+    if login is None or login.label == "registered":
+        return OAuth(store=store, open_page=page)
+    if login.label.startswith("https://"):
+        return OAuth(client_metadata_url=login.label, store=store, open_page=page)
+    return OAuth(client_id=login.label, client_secret=login.identity.secret, store=store, open_page=page)
+
+
+async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth | None:
+    """Return what lets a command into a server: the login there is, or a person at this terminal.
+
+    ``None``: the headers say who we are, or nobody is there to sign in.
+    """
+    if any(name.lower() == "authorization" for name in (*(address.headers or ()), *(headers or ()))):
+        return None
+    try:
+        server = server_of(address)
+    except ConfigError:
+        # Plain http to another machine: nothing of a login is sent there.
+        return None
+    store = usual_logins()
+    login = await of_server(store, server)
+    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if login is None and not at_terminal:
+        return None
+    return settings_of(login, store, chosen_page() if at_terminal else _nobody)
+
+
+async def wanted_by(address: Address) -> str:
+    """Say what a server wants of whoever signs in.
+
+    Raises:
+        Unauthorized: it does not say, or what it says cannot be used; the message says why.
+    """
+    server = URL(server_of(address))
+    async with fetching(server, ssl=address.ssl, proxy=address.proxy) as fetch:
+        found = await discover(fetch, server, None)
+    ways = "takes only clients that were registered there beforehand (--client-id)"
+    if found.server.registration_endpoint:
+        ways = "registers clients by itself"
+    elif found.server.client_id_metadata_document_supported:
+        ways = "takes clients that describe themselves (--client-metadata)"
+    scopes = " ".join(found.scopes or ()) or "none named"
+    return f"sign in at {found.server.issuer}, which {ways}: antiphon login {server} (scopes: {scopes})"
+
+
+def chosen_page(*, paste: bool = False) -> OpenPage:
+    """Choose how a person is shown a page: by a browser of this machine, or by pasting where there is none."""
+    return _paste if paste or not has_browser(os.environ) else _browse
+
+
+async def _browse(address: str) -> str | None:
+    sys.stderr.write("Opening your browser to sign in. If nothing opens, go to this address:\n")
+    sys.stderr.write(f"{inert(address)}\n")
+    sys.stderr.flush()
+    await open_browser(address)
+    return None
+
+
+async def _paste(address: str) -> str | None:
+    sys.stderr.write(
+        "Open this address in a browser, on any machine, and sign in:\n"
+        f"{inert(address)}\n"
+        "The last page may fail to load. Paste its whole address here: "
+    )
+    sys.stderr.flush()
+    line = (await asyncio.to_thread(sys.stdin.readline)).strip()
+    if not line:
+        raise Unauthorized("signing in failed: nothing was pasted")
+    return line
+
+
+async def _nobody(address: str) -> str | None:
+    raise Unauthorized("the login has ended, and nobody is at this terminal to sign in again: antiphon login URL")
+
+
+def until(login: Login) -> str:
+    """Say how long a login lasts, as far as is known."""
+    if login.refresh_token is not None:
+        return "renewed by itself"
+    if login.expires_at is None:
+        return "until it is revoked"
+    return f"until {datetime.fromtimestamp(login.expires_at, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,14 @@
+"""``antiphon logins``: its help and its options. What it does is in ``tests/cli/test_logins.py``, with the others."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Cli
+
+
+def test_it_says_what_it_does(cli: Cli):
+    """In one sentence; no option takes a secret, which others could read in a list of processes."""
+    done = cli("logins", "--help")
+    assert done.code == 0
+    assert "List where you are signed in." in " ".join(done.out.split())
+    assert "--client-secret" not in done.out
+    assert "--token" not in done.out

@@ -1,0 +1,220 @@
+"""Logins as commands use them: signing in at a terminal, by a browser or by pasting, and what is used afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from antiphon.auth.client.browser import has_browser
+from antiphon.auth.client.store import Login
+from antiphon.cli.logins import settings_of, until, usual_logins
+from tests.auth.client.test_file_store import login
+from tests.cli.conftest import Cli
+from tests.cli.program import at_terminal, ended
+from tests.support.authority import protected
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A user without logins, whose browser signs in at once."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    monkeypatch.setenv("DISPLAY", ":0")
+    for name in ("SSH_CONNECTION", "SSH_TTY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    pages = []
+
+    def browse(address):
+        pages.append(address)
+        with urllib.request.urlopen(address) as page:
+            assert "You may close this page" in page.read().decode()
+        return True
+
+    monkeypatch.setattr("webbrowser.open", lambda address: pages.append(address) or _later(browse, address))
+    return pages
+
+
+def _later(browse, address):
+    """As a browser does: the page is opened while the command waits."""
+    import threading
+
+    threading.Thread(target=browse, args=(address,), daemon=True).start()
+    return True
+
+
+async def run(cli: Cli, *words):
+    """Run a command beside the servers of the test."""
+    return await asyncio.to_thread(cli, *words)
+
+
+async def test_login_opens_a_browser_and_other_commands_use_what_came_of_it(cli: Cli, home):
+    """The page returns, the login is listed without a token, the list of tools needs nobody, logout forgets."""
+    async with protected() as resource:
+        done = await run(cli, "login", resource.url, "--scope", "write")
+        assert done.code == 0, done.err
+        assert f"Signed in to {resource.url} at {resource.authority.url}" in done.out
+        assert "scopes: write; renewed by itself" in done.out
+
+        listed = await run(cli, "tools", resource.url)
+        assert listed.code == 0, listed.err
+        assert "echo" in listed.out
+
+        logins = await run(cli, "logins")
+        assert logins.out.split("\t")[:2] == [resource.url, resource.authority.url]
+        tokens = [*resource.authority.tokens, *resource.authority.refresh]
+        assert not [token for token in tokens if token in logins.out + done.out + done.err]
+        assert (await run(cli, "logins", "--json")).objects[0]["scopes"] == ["write"]
+
+        assert (await run(cli, "logout", resource.url)).code == 0
+        assert (await run(cli, "logins")).out == ""
+        refused = await run(cli, "tools", resource.url)
+        assert refused.code == 1
+        assert "antiphon login" in refused.err
+        assert len(resource.authority.seen("/authorize")) == 1
+
+
+async def test_logout_has_the_tokens_revoked_where_they_were_obtained(cli: Cli, home):
+    """Both, and the command says so."""
+    async with protected() as resource:
+        authority = resource.authority
+        authority.changes["revocation_endpoint"] = f"{authority.url}/authorize-not"
+        await run(cli, "login", resource.url)
+        tokens = {*authority.tokens, *authority.refresh}
+        authority._revoke = lambda what, request: None
+        done = await run(cli, "logout", resource.url)
+        assert "could not be revoked" in done.out
+        assert authority.seen("/authorize-not")[0]["token"] in tokens
+        assert (await usual_logins().read()).logins == []
+
+
+async def test_a_sign_in_that_fails_leaves_the_login_there_was(cli: Cli, home, monkeypatch: pytest.MonkeyPatch):
+    """Whoever says no to the page is as signed in as before."""
+    async with protected() as resource:
+        await run(cli, "login", resource.url)
+        before = (await usual_logins().read()).logins
+        resource.authority.redirect = {"error": "access_denied", "code": None}
+        done = await run(cli, "login", resource.url)
+        assert done.code == 1
+        assert "declined" in done.err
+        assert (await usual_logins().read()).logins == before
+        assert (await run(cli, "tools", resource.url)).code == 0
+
+
+async def test_a_server_that_wants_no_login_is_said_to_want_none(cli: Cli, home):
+    """Nothing is kept."""
+    async with protected() as resource:
+        resource._refusal = lambda *_: None
+        done = await run(cli, "login", resource.url)
+        assert "without a login" in done.out
+        assert home == []
+
+
+async def test_doctor_says_what_a_server_wants(cli: Cli, home):
+    """Where to sign in, and how to be known there."""
+    async with protected() as resource:
+        resource.changes["scopes_supported"] = ["read"]
+        done = await run(cli, "doctor", resource.url)
+        assert done.code == 1
+        assert f"login: sign in at {resource.authority.url}, which registers clients by itself" in done.out
+        assert "scopes: read" in done.out
+        resource.authority.changes["registration_endpoint"] = None
+        assert "registered there beforehand" in (await run(cli, "doctor", resource.url)).out
+        resource.authority.changes["issuer"] = "https://other.example"
+        assert "is the metadata of https://other.example" in (await run(cli, "doctor", resource.url)).out
+
+
+async def test_a_header_of_ones_own_counts(cli: Cli, home):
+    """Whoever gives a token is not signed in as somebody else."""
+    async with protected() as resource:
+        await run(cli, "login", resource.url)
+        resource.authority.tokens["mine"] = set()
+        seen = len(resource.seen())
+        assert (await run(cli, "tools", resource.url, "-H", "authorization: Bearer mine")).code == 0
+        assert set(resource.seen()[seen:]) == {"Bearer mine"}
+
+
+async def test_over_ssh_the_address_is_pasted(tmp_path: Path):
+    """As a new user would try it: the call asks to sign in, and prints its result."""
+    async with protected() as resource:
+        child = await asyncio.to_thread(
+            at_terminal,
+            *("call", resource.url, "echo"),
+            SSH_CONNECTION="here",
+            XDG_STATE_HOME=str(tmp_path),
+            PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
+        )
+        await asyncio.to_thread(child.expect, r"(http://127.0.0.1:\d+/authorize\?\S+)")
+        address = child.match[1]
+        await asyncio.to_thread(child.expect, "Paste its whole address here: ")
+        child.sendline(await asyncio.to_thread(_ends_at, address))
+        await asyncio.to_thread(child.expect, "done")
+        assert await asyncio.to_thread(ended, child) == 0
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """A browser on another machine: the page it is sent to does not load there."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        raise urllib.error.URLError(newurl)
+
+
+def _ends_at(address: str) -> str:
+    try:
+        urllib.request.build_opener(_Stay).open(address)
+    except urllib.error.URLError as error:
+        return str(error.reason)
+    raise AssertionError("it did not redirect")
+
+
+async def test_logout_of_a_server_one_is_not_signed_in_to_says_so(cli: Cli, home):
+    """A mistyped address is noticed."""
+    done = await run(cli, "logout", "https://a.example/mcp")
+    assert done.code == 1
+    assert "no login" in done.err
+
+
+@pytest.mark.parametrize("command", ["login", "logout"])
+def test_a_server_that_is_started_here_has_no_login(cli: Cli, command):
+    """It gets its secrets by its environment."""
+    done = cli(command, "python server.py")
+    assert done.code == 1
+    assert "started on this machine" in done.err
+
+
+@pytest.mark.parametrize(
+    ("environ", "platform", "there"),
+    [
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"DISPLAY": ":0", "SSH_CONNECTION": "x"}, "linux", False),
+        ({}, "linux", False),
+        ({"WAYLAND_DISPLAY": "w"}, "linux", True),
+        ({}, "darwin", True),
+        ({"SSH_TTY": "x"}, "darwin", False),
+        ({}, "win32", True),
+    ],
+)
+def test_tells_whether_the_person_has_a_browser_here(environ, platform, there):
+    """Over ssh it is on another machine, whatever display there is."""
+    assert has_browser(environ, platform) is there
+
+
+@pytest.mark.parametrize(
+    ("label", "kept"),
+    [("registered", (None, None)), ("https://a.example/me", (None, "https://a.example/me")), ("mine", ("mine", None))],
+)
+def test_a_login_is_used_as_it_was_obtained(label, kept):
+    """With the same client, and so under the same name."""
+    settings = settings_of(login(label=label), usual_logins(), None)
+    assert (settings.client_id, settings.client_metadata_url) == kept
+    assert settings.label == label
+
+
+def test_how_long_a_login_lasts_is_said_in_words():
+    """As far as is known."""
+    one: Login = login()
+    assert until(one) == "renewed by itself"
+    assert until(login(refresh_token=None)) == "until it is revoked"
+    assert until(login(refresh_token=None, expires_at=0.0)) == "until 1970-01-01 00:00 UTC"
