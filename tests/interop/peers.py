@@ -73,6 +73,12 @@ class Peers:
             return [str(self.root / name / "bin" / "python"), str(PROGRAMS / f"{name}_client.py"), era]
         return [self.node, str(PROGRAMS / f"{name}_client.mjs"), era]
 
+    def program(self, name: str) -> list[str]:
+        """Return the command line of a program by its name, which begins with that of the peer; arguments follow it."""
+        if name.startswith("python"):
+            return [str(self.root / name.partition("_")[0] / "bin" / "python"), str(PROGRAMS / f"{name}.py")]
+        return [self.node, str(PROGRAMS / f"{name}.mjs")]
+
     def walk(self, name: str, era: str, server: list[str]) -> dict[str, Any]:
         """Let a client program walk through a server, and return what it saw."""
         done = self.run([*self.client(name, era), *server])

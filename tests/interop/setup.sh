@@ -20,6 +20,7 @@ NODE_PEERS=(
   @modelcontextprotocol/node@2.1.2
   @modelcontextprotocol/inspector@2.12.0
   zod@4.6.7
+  oidc-provider@9.13.3
   node@22.23.3
 )
 

@@ -17,9 +17,9 @@ META = {
 
 
 @asynccontextmanager
-async def listening(server, transport="http", **options):
-    """Serve on a free port of loopback; yields what serves, with its address as ``.place``."""
-    network = network_server(server._service, transport, "127.0.0.1", 0, options)
+async def listening(server, transport="http", port=0, **options):
+    """Serve on a port of loopback, by default a free one; yields what serves, with its address as ``.place``."""
+    network = network_server(server._service, transport, "127.0.0.1", port, options)
     serving = asyncio.create_task(network.serve())
     while not network.started:
         await asyncio.wait([serving], timeout=0.01)
