@@ -109,6 +109,7 @@ def traced():
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 async def test_abandoned_sessions_leave_nothing_behind(traced):
     """No task, no socket, and hardly a byte, whatever their clients were doing."""
     server = make_server(parked_for=IDLE)

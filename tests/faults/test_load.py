@@ -18,7 +18,10 @@ GROWTH = 16 * 1024
 may be resumed is bounded, but not yet at its bound."""
 
 SHORT, LONG = 3, 60
-RUNS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.endurance)]
+RUNS = [
+    pytest.param(SHORT, id="short", marks=pytest.mark.slow),
+    pytest.param(LONG, id="long", marks=pytest.mark.endurance),
+]
 
 PROGRAM = '''
 from antiphon import Context, Server

@@ -54,7 +54,7 @@ async def episode(mutator: Mutator, number: int) -> int:
         timeout=10,
     ) as client:
         while saboteur.sent < EPISODE:
-            await asyncio.wait_for(asyncio.gather(*(attempt(client, chance.randrange(60)) for _ in range(4))), 15)
+            await asyncio.wait_for(asyncio.gather(*(attempt(client, chance.randrange(60)) for _ in range(4))), 60)
         if revision != "2026-07-28":
             await saboteur.settled()
     return saboteur.sent

@@ -41,7 +41,7 @@ async def episode(mutator: Mutator, number: int) -> None:
         await attacker.send(frame)
     await attacker.attack(EPISODE)
     await attacker.finish()
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, 60)
 
 
 @pytest.mark.parametrize("count", RUNS)

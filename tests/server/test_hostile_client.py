@@ -305,6 +305,7 @@ async def test_abandoned_calls_are_bounded(
     assert done == {"began": count, "ended": count}
 
 
+@pytest.mark.slow
 async def test_abandoned_calls_leave_no_memory() -> None:
     """Twelve thousand through a table of fifty: what is held does not grow."""
     server, done = catalogue(max_parked=50, keys=[KEY])
@@ -440,7 +441,7 @@ async def test_parked_calls_are_bounded_in_bytes(how: str) -> None:
         gc.collect()
         tracemalloc.start(1)
         try:
-            for number in range(40):
+            for number in range(28):
                 await _heavy(client, how, number)
             gc.collect()
             held, _ = tracemalloc.get_traced_memory()

@@ -151,7 +151,7 @@ async def test_few_asks_of_a_call_are_answered_at_once() -> None:
     tasks = [await waiting(table, call) for _ in range(4)]
     assert [task.done() for task in tasks] == [True, True, False, False]
     table.end_turn(call)
-    await asyncio.wait_for(tasks[2], 5)
+    await asyncio.wait_for(tasks[2], 60)
     assert not tasks[3].done()
     tasks[3].cancel()
 
@@ -164,7 +164,7 @@ async def test_every_open_call_adds_turns() -> None:
     blocked = await waiting(table)
     assert not blocked.done()
     table.open("tools/call", PARAMS)
-    await asyncio.wait_for(blocked, 5)
+    await asyncio.wait_for(blocked, 60)
 
 
 async def test_a_call_that_waits_does_not_hold_up_another() -> None:
@@ -175,7 +175,7 @@ async def test_a_call_that_waits_does_not_hold_up_another() -> None:
     first = await waiting(table, one)
     second = await waiting(table, two)
     table.close(table.open("tools/call", PARAMS))
-    await asyncio.wait_for(second, 5)
+    await asyncio.wait_for(second, 60)
     assert not first.done()
     first.cancel()
 
@@ -190,7 +190,7 @@ async def test_who_no_longer_waits_takes_no_turn() -> None:
     await asyncio.sleep(0)
     table.end_turn(call)
     after.cancel()
-    await asyncio.wait_for(last, 5)
+    await asyncio.wait_for(last, 60)
     assert before.cancelled()
     assert after.cancelled()
     assert call.answering == 1

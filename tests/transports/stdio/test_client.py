@@ -254,7 +254,7 @@ async def test_the_end_of_the_loop_leaves_nothing_behind(passes):
     await asyncio.wait([closing, channel._closing])
     await asyncio.sleep(0)
     assert_gone(channel)
-    await asyncio.wait_for(channel._all_signs.wait(), 2)
+    await asyncio.wait_for(channel._all_signs.wait(), 60)
 
 
 async def test_cancelling_spawn_leaves_nothing_behind(monkeypatch):
