@@ -1,6 +1,6 @@
-"""Servers as they are named on the command line, as the host knows them: by their identity.
+"""Servers named on the command line, as identities.
 
-Owns how a name becomes an identity, and an identity a name again. What a target means is ``targets``'.
+Owns the conversion between names and identities. ``targets`` interprets targets.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _IDENTITY = re.compile(r"(?:url|command|memory|coarse):[\w.]*")
 
 
 def identity_of(target: str, servers: Path | None = None) -> str:
-    """Return the identity of a server that is named as for ``antiphon call``; an identity, or its beginning, stays.
+    """Return the identity of a server that is named as for ``antiphon call``; an identity, or its prefix, is unchanged.
 
-    ``servers``: the one file to look names up in.
+    ``servers``: the only file to look names up in.
 
     Raises:
-        ConfigError: it means nothing.
+        ConfigError: it names no server.
     """
     return identities_of(target, servers)[0]
 
 
 def identities_of(target: str, servers: Path | None = None) -> tuple[str, ...]:
-    """Return the identity of a server and those coarser than it, in the order of ``Origin.identities``.
+    """Return the identity of a server and the coarser ones, in the order of ``Origin.identities``.
 
     Raises:
-        ConfigError: it means nothing.
+        ConfigError: it names no server.
     """
     return origin_at(target, servers).identities
 
 
 def origin_at(target: str, servers: Path | None = None) -> Origin:
-    """Return what a host would know of a server before anything is said.
+    """Return what a host knows about a server before it is connected.
 
     Raises:
-        ConfigError: it means nothing.
+        ConfigError: it names no server.
     """
     if _IDENTITY.fullmatch(target):
         return Origin(id="named", identity=target, target=target)
@@ -52,5 +52,5 @@ def origin_at(target: str, servers: Path | None = None) -> Origin:
 
 
 def names_of(config: Config) -> Mapping[str, str]:
-    """Name the servers that are configured, by identity."""
+    """Return the names of the configured servers, by identity."""
     return {entry.known_as: said for entry in config.servers if (said := entry.described) is not None}

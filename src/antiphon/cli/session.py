@@ -1,6 +1,6 @@
-"""From the options of a command to an open client, and from a coroutine to an exit code.
+"""Running a command: from its options to an open client, and from a coroutine to an exit code.
 
-Owns what every command that talks to a server does alike. Which errors become which message is ``failures``'.
+Owns what all commands that talk to a server have in common. ``failures`` converts errors to messages.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _SILENT = (
 )
 _SILENT_COMMAND = "It ended without a word: is it a server that speaks over standard input and output?"
 INTERRUPTED = 130
-"""What shells expect of a program that Ctrl-C ended: 128 and the number of the signal."""
+"""The exit code that shells expect after Ctrl-C: 128 and the number of the signal."""
 
 
 def run(main: Coroutine[Any, Any, int | None]) -> int:
-    """Run a command's coroutine; exit with its code unless that is 0, and with 130, quietly, on Ctrl-C."""
+    """Run a command's coroutine; exit with its code unless that is 0, and silently with 130 on Ctrl-C."""
     try:
         code = asyncio.run(main)
     except KeyboardInterrupt:
-        # Here, and not in ``main``: typer would say "Aborted!" and exit with 1.
+        # Here and not in ``main``, because typer would print "Aborted!" and exit with 1.
         raise SystemExit(INTERRUPTED) from None
     if code:
         raise SystemExit(code)
@@ -77,7 +77,7 @@ async def opened(
     answering = Answering(host, told)
     servers = None if reach.config is not None and reach.config.suffix == ".toml" else reach.config
     if servers is not None:
-        # Also where the target is no name that would be looked up in it.
+        # Also if the target is not looked up in it.
         read_config(servers)
     target = resolve_target(reach.target, servers)
     client = Client(
@@ -118,7 +118,7 @@ async def _auth(target: Target, headers: Mapping[str, str] | None) -> OAuth | No
 
 
 def log_line(params: LoggingMessageNotificationParams) -> str:
-    """Write a log message of a server as one line."""
+    """Format a server's log message as one line."""
     from antiphon.cli.output import json_line
 
     text = params.data if isinstance(params.data, str) else json_line(params.data)

@@ -1,6 +1,6 @@
-"""The store a command looks into: where it is, and what is said when it cannot be read.
+"""The store that a command uses: its location, and the messages if it cannot be read.
 
-Owns the options. What is in a store is the host's business.
+Owns the options.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ConfigFile = Annotated[
 
 
 _WORDS = ("default", "memory")
-"""What is no path; see ``open_store``."""
+"""Words that are no path; see ``open_store``."""
 
 
 @asynccontextmanager
 async def opened_store(place: str | None, config: Path | None, *, make: bool = False) -> AsyncGenerator[Store]:
-    """Open the store at this place, by default the configured one, for as long as the context lasts.
+    """Open the store at a place, by default the configured one, while the context lasts.
 
-    ``make``: a file that was named and is not there is made; otherwise that is a mistake.
+    ``make``: create a named file that is missing; otherwise that is an error.
 
     Raises:
         ConfigError: there is no such store.
@@ -70,19 +70,19 @@ async def opened_store(place: str | None, config: Path | None, *, make: bool = F
     except OSError as error:
         if chosen is None or "://" not in chosen or error.filename is not None:
             raise
-        # Of a connection: it says nothing of where to.
+        # An error of the connection does not say where to.
         raise Failed(f"{_shown(chosen)}: cannot be reached: {_reason(error)}") from error
 
 
 def configured(config: Path | None) -> Config:
-    """Read what is configured."""
+    """Read the configuration."""
     from antiphon.cli.host_options import configuration
 
     return configuration(config, os.environ)
 
 
 def configured_place(config: Path | None) -> str | None:
-    """Say where the configured store is; ``None`` for the usual file in the user's state folder."""
+    """Return the place of the configured store; ``None`` for the default file in the user's state folder."""
     return configured(config).store
 
 
@@ -101,5 +101,5 @@ def _shown(place: str | None) -> str:
 
 
 def _reason(error: Exception) -> str:
-    # SQLAlchemy's own text quotes the statement, and a link to its manual.
+    # SQLAlchemy's own text quotes the statement, and links to its manual.
     return str(getattr(error, "orig", None) or error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""What a TARGET on the command line means: a URL, a command line, a ``.py`` file, or a configured server's name."""
+"""The meaning of a TARGET: a URL, a command line, a ``.py`` file, or the name of a configured server."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
 
 def resolve_target(text: str, config: Path | None = None) -> str | list[str] | Mapping[str, object]:
-    """Return what ``Client`` takes as its target. ``config``: the one file to look names up in.
+    """Return the target for ``Client``. ``config``: the only file to look names up in.
 
     Raises:
-        ConfigError: it means nothing; the message says what was tried.
+        ConfigError: it is no target; the message says what was tried.
     """
     if _URL.match(text):
         return text
     words = [text] if text.endswith(".py") and Path(text).is_file() else _words(text)
     named = _OBJECT.fullmatch(text)
     if named is not None and Path(named["file"]).is_file():
-        # In full, here and below: the same name in another folder is another server, with no grants of this one's.
-        # -P: nothing of the current folder is imported, so that it is the same server from every folder.
+        # Absolute, here and below: the same name in another folder is another server, with other grants. -P:
+        # nothing is imported from the current folder, so that it is the same server in every folder.
         return [sys.executable, "-P", "-m", "antiphon", "serve", f"{Path(named['file']).absolute()}:{named['name']}"]
     if words[0].endswith(".py"):
         return _program(words)
@@ -46,7 +46,7 @@ def address_of(target: Target) -> Address | None:
 
 
 def _named(text: str, words: list[str], config: Path | None) -> str | list[str] | Mapping[str, object]:
-    """Find a single word among the configured servers, or else among the programs."""
+    """Look a single word up among the configured servers, or else among the programs."""
     found = find_entry(text, config)
     if found is not None:
         return target_of(found, text)
@@ -73,7 +73,7 @@ def _program(words: list[str]) -> list[str]:
 
 
 def target_of(found: Found, name: str) -> Mapping[str, object]:
-    """Return what ``Client`` takes as its target, of an entry of this name.
+    """Return the target for ``Client`` from an entry of this name.
 
     Raises:
         ConfigError: it names neither a program nor an address.

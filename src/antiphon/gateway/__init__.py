@@ -1,4 +1,4 @@
-"""One server in front of many: what they offer under one roof, and every ask of theirs answered by one host."""
+"""A gateway: many servers as one, with all their asks answered by one host."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What all servers behind a gateway offer, under the names it gives them; and whose each thing is.
+"""What all servers behind a gateway offer, under the gateway's names, with their owners.
 
-Sans-IO: made anew from the offers whenever one of them changes.
+Sans-IO: made again from the offers whenever one of them changes.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Named = TypeVar("Named", Tool, Prompt)
 
 
 class Owned(Struct, frozen=True):
-    """Something of a server's, by its own name there."""
+    """Something that a server owns, by its name there."""
 
     server: str
     name: str
 
 
 class Catalogue:
-    """The tools, prompts, resources and templates of all servers, in the order in which these are configured.
+    """The tools, prompts, resources and templates of all servers, in the order of configuration.
 
-    ``offers``: by the name of the server. ``style``: how tools and prompts are called. Resources keep their URIs: where
-    two servers have the same, it is the first one's.
+    ``offers``: by the name of the server. ``style``: how tools and prompts are named. Resources keep their URIs; if two
+    servers have the same one, the first server serves it.
     """
 
     def __init__(self, offers: Mapping[str, Offer], style: Style) -> None:
@@ -59,11 +59,11 @@ class Catalogue:
                     self._patterns.extend((pattern, name) for pattern in _patterns(template.uri_template))
 
     def find(self, noun: Noun, name: str) -> Owned | None:
-        """Return whose tool or prompt this is."""
+        """Return the owner of this tool or prompt."""
         return (self._tools if noun == "tool" else self._prompts).get(name)
 
     def reader(self, uri: str) -> str | None:
-        """Return the server that listed this URI, or else the first with a template that it fits."""
+        """Return the server that listed this URI, or else the first with a matching template."""
         listed = self._resources.get(uri)
         fitting = (server for pattern, server in self._patterns if pattern.match(uri) is not None)
         return listed or next(fitting, None)
@@ -90,7 +90,7 @@ def _patterns(template: str) -> list[UriTemplate]:
     try:
         return [UriTemplate(template)]
     except ConfigError:
-        # Listed as it is, for clients that make something of it; nothing is read by it here.
+        # Still listed, for clients that can use it; this gateway does not match URIs with it.
         return []
 
 

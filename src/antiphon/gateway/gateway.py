@@ -1,8 +1,8 @@
-"""``Gateway``: many servers as one, for any client of any revision; what they ask is answered by one host.
+"""``Gateway``: many servers as one, for clients of any revision; one host answers what they ask.
 
-The gateway is an ordinary ``Server`` whose requests are taken by middleware and passed on. Each server behind it is
-reached by a ``Client`` of its own, which speaks whatever revision that server does: so a client and a server that have
-none in common meet here, and a server can ask although the client cannot answer.
+The gateway is an ordinary ``Server`` whose middleware passes requests on. Each server behind it is reached by a
+``Client`` of its own, which speaks that server's revision. So a client and a server without a common revision can work
+together, and a server can ask even if the client cannot answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Gateway"]
 
 _LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 _OURS = "io.modelcontextprotocol/"
-"""Members of ``_meta`` that belong to one connection and are not passed on."""
+"""Members of ``_meta`` that belong to one connection, and are not passed on."""
 
 
 class Gateway:
@@ -80,12 +80,12 @@ class Gateway:
             tool_rate=None,
             declares=("tools", "prompts", "resources", "completions"),
         )
-        """What clients connect to."""
+        """The server that clients connect to."""
         self.server.middleware(self._serve)
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
-        """The servers behind it, in the order in which they were given."""
+        """The servers behind it, in the given order."""
         return list(self._upstreams.values())
 
     def run(
@@ -122,12 +122,12 @@ class Gateway:
         try:
             await upstream.start()
         except Unavailable:
-            # Said in the log, and to whoever calls something of it; the others are none the worse for it.
+            # Logged, and reported to whoever calls something of it; the other servers are not affected.
             return
         self._catalogue = self._made()
 
     async def _all_started(self) -> None:
-        """Wait until every server has started, or has failed to: a client lists once."""
+        """Wait until every server has started or failed, because a client may list only once."""
         if self._starting is not None:
             await asyncio.shield(self._starting)
 
@@ -237,7 +237,7 @@ class Gateway:
 
 
 def _passed_on(error: PeerError) -> PeerError:
-    """Return an error of a server behind the gateway as one of our own: what is remote is never passed on as such."""
+    """Return an error of a server behind the gateway as one of our own, because remote errors are not passed on."""
     return PeerError(error.message, code=error.code, data=error.data)
 
 

@@ -1,7 +1,7 @@
-"""What the tools and prompts of many servers are called behind one gateway.
+"""The names of many servers' tools and prompts behind one gateway.
 
-A name is made of the server's and its own, so that no server can take the name of another's tool: the name of a server
-neither has two underscores in a row nor begins or ends with one, so the first two in a row end it.
+A name consists of the server's name and its own, so that no server can take the name of another's tool. A server's name
+neither contains two underscores in a row nor begins or ends with one, so the first two in a row separate the parts.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Literal
 __all__ = ["MAX_NAME", "Style", "exposed", "server_names"]
 
 Style = Literal["prefix", "none"]
-"""``prefix``: ``server__tool``; ``none``: as the server calls it, with a prefix only where another has the name."""
+"""``prefix``: ``server__tool``; ``none``: the server's own name, with a prefix only if another server has the same."""
 
 MAX_NAME = 64 - len("mcp__antiphon__")
-"""Characters: model APIs take 64, of which hosts use some to say which server a tool is of."""
+"""Most characters: model APIs allow 64, of which hosts use some to name the gateway."""
 
 _UNUSABLE = re.compile(r"[^A-Za-z0-9-]+|_{2,}")
 _DIGITS = 8
-"""Hexadecimal digits of a digest that stands for what was cut off."""
+"""Hexadecimal digits of a digest that replaces what was cut off."""
 
 
 def server_names(names: Iterable[str]) -> dict[str, str]:
-    """Return what each server is called in the names of its tools: letters, digits, hyphens and single underscores.
+    """Return the form of each server's name in the names of its tools: letters, digits, hyphens, single underscores.
 
-    ``names``: as configured. Two that would be called alike are told apart by a digest, whichever comes first.
+    ``names``: as configured. Names that would become equal are distinguished by a digest, whatever their order.
     """
     plain = {name: _UNUSABLE.sub("_", name).strip("_") or "server" for name in names}
     taken = list(plain.values())
@@ -35,9 +35,11 @@ def server_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def exposed(server: str, name: str) -> str:
-    """Return the name of a tool behind the gateway; one that is too long is cut, and ends with a digest of all of it.
+    """Return the name of a tool behind the gateway.
 
-    ``server``: as ``server_names`` has it. ``name``: as the server calls it.
+    A name that is too long is cut, and ends with a digest of all of it.
+
+    ``server``: in the form of ``server_names``. ``name``: the server's own name for it.
     """
     whole = f"{server}__{name}"
     return whole if len(whole) <= MAX_NAME else _cut(whole, MAX_NAME, whole)

@@ -1,7 +1,7 @@
-"""Progress of a call behind a gateway, told in front; and that it goes on, while nothing else is to be told.
+"""Progress of a call through a gateway: passed on, and repeated when a server reports nothing.
 
-A person takes their time, and many hosts give up a call of which they hear nothing for a minute. A client that asked
-for progress hears every few seconds that the call goes on.
+A person may take long to answer, and many hosts give up a call after a minute without news. A client that asked for
+progress is told every few seconds that the call continues.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from antiphon.server.context import Context
 __all__ = ["reporting"]
 
 _QUIET = 15.0
-"""Seconds without a report after which one is made: hosts give up after 60, some after 30."""
+"""Seconds without a report after which one is made; hosts give up after 60, some after 30."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 @asynccontextmanager
 async def reporting(ctx: Context, *, wanted: bool, quiet: float = _QUIET) -> AsyncGenerator[Report | None]:
-    """Pass progress on for as long as a call runs; yields what takes a report, or ``None`` if none are ``wanted``.
+    """Pass progress on while a call runs; yields the function that takes reports, or ``None`` if none are ``wanted``.
 
-    ``quiet``: seconds after which a call that reports nothing is said to go on.
+    ``quiet``: seconds without a report after which one is made.
     """
     if not wanted:
         yield None
@@ -43,7 +43,8 @@ async def reporting(ctx: Context, *, wanted: bool, quiet: float = _QUIET) -> Asy
             before = last
             await asyncio.sleep(quiet)
             if last == before:
-                # Values must increase (2025-11-25 basic/utilities/progress); the least step disturbs none that follows.
+                # Values must increase (2025-11-25 basic/utilities/progress); the smallest step does
+                # not disturb later values.
                 last = math.nextafter(last[0], math.inf), last[1]
                 await ctx.progress(*last, "Waiting; somebody may be deciding")
 

@@ -1,7 +1,6 @@
-"""One server behind a gateway: started when it is first needed, started again after it died, never more than once.
+"""One server behind a gateway: started on first use, and started again after it ended, never more than once at a time.
 
-Owns the client of that server, what the server offers, and what is known of its state. What a request becomes is
-``gateway``'s business.
+Owns the client of that server, its offer and its state. ``gateway`` converts requests.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ Kind = Literal["tools", "prompts", "resources"]
 State = Literal["stopped", "starting", "running", "failed"]
 
 MAX_ITEMS = 10_000
-"""Most tools, prompts, resources or templates that are taken from one server."""
+"""Most tools, prompts, resources or templates that are listed of one server."""
 
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""Seconds after which a server that failed may be started again: one that always fails must not cost all the time."""
+"""Seconds after which a failed server may be started again, so that one that always fails does not cost much."""
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """What a server offers, as it said last."""
+    """What a server offers, as last listed."""
 
     tools: tuple[Tool, ...] = ()
     prompts: tuple[Prompt, ...] = ()
@@ -50,7 +49,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 class Unavailable(AntiphonError):
-    """A server behind the gateway cannot be used now; the message names it, why, and when it is tried again."""
+    """A server behind the gateway cannot be used now; the message names it, the reason, and the next attempt."""
 
 
 class Upstream:
@@ -95,10 +94,10 @@ class Upstream:
 
     @asynccontextmanager
     async def used(self) -> AsyncGenerator[Client]:
-        """Use the server, started if it is not running.
+        """Use the server, which is started if it is not running.
 
         Raises:
-            Unavailable: it cannot be started, has failed a moment ago, or died while it was used.
+            Unavailable: it cannot be started, failed a moment ago, or ended while it was used.
         """
         client = await self._started()
         try:
@@ -138,13 +137,14 @@ class Upstream:
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
             self._starting.add_done_callback(self._start_ended)
-        # One start for all who wait for it: whoever gives up waiting takes nothing from the others.
+        # All callers wait for the same start; cancelling one of them must not cancel it.
         return await asyncio.shield(self._starting)
 
     def _start_ended(self, starting: asyncio.Task[Client]) -> None:
         self._starting = None
         if not starting.cancelled():
-            # Whoever waited has been told; nobody may wait any more.
+            # The callers have received the error; if none waits, it must not be reported as never
+            # retrieved.
             starting.exception()
 
     async def _start(self) -> Client:
@@ -162,7 +162,7 @@ class Upstream:
                 await client.connect()
                 followed = asyncio.Event()
                 self._following = asyncio.get_running_loop().create_task(self._follow(client, followed))
-                # Before it is asked what it has: no change after that is missed.
+                # Before its offer is listed, so that no later change is missed.
                 await followed.wait()
                 self.offer = await _offer_of(client)
         except BaseException as error:
@@ -193,7 +193,7 @@ class Upstream:
     # --- running ------------------------------------------------------------------------------------------------
 
     async def _follow(self, client: Client, followed: asyncio.Event) -> None:
-        """Hear of changes until the connection ends, however it does; ``followed`` is set once they are heard of."""
+        """Follow changes until the connection ends; ``followed`` is set once they are subscribed to."""
         offered = client.server_capabilities
         tools, prompts = offered.tools is not None, offered.prompts is not None
         resources = offered.resources is not None

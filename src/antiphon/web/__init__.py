@@ -1,6 +1,6 @@
-"""The review page: what waits for a person, in a browser on this machine. Needs ``antiphon[host]``.
+"""The review page: the questions that wait for a person, in a browser on this machine. Needs ``antiphon[host]``.
 
-Knows a store and nothing of servers or clients: the ``Queue`` is how decisions travel, as for the terminal.
+Knows a store, and neither servers nor clients: decisions are passed by the ``Queue``, as for the terminal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may use the page: addresses that work once, and the sessions they were exchanged for.
+"""Who may use the page: addresses that work once, and the sessions they are exchanged for.
 
 Owns tokens and sessions, and the proof that the page gives of itself. Tokens are of one run; sessions are kept in the
 store by their digest, so that a restart lets nobody out. How they travel is ``guards``.
@@ -19,24 +19,24 @@ from antiphon.host.store.base import BrowserRow, Store
 __all__ = ["MAX_SESSIONS", "MAX_TOKENS", "SESSION_AGE", "Access", "Session"]
 
 MAX_SESSIONS = 100
-"""Browsers at once; the one that came first goes first. A person has two or three."""
+"""Most browsers; the oldest session is dropped first. A person has two or three."""
 MAX_TOKENS = 100
-"""Addresses that were given out and not opened yet; the oldest stops working first."""
+"""Most addresses that were issued and not opened yet; the oldest becomes invalid first."""
 SESSION_AGE = 30 * 24 * 3600.0
-"""Seconds a browser stays let in, restarts included; after a month it needs a new address."""
+"""Seconds a session lasts, restarts included; after a month the browser needs a new address."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One browser."""
 
     number: int
-    """From 1, in the order in which they came."""
+    """From 1, in order of arrival."""
     secret: str
-    """What the browser keeps; everything a session proves is made from it, and nothing of it is in the store."""
+    """Kept by the browser; everything a session proves is derived from it, and nothing of it is in the store."""
 
     @property
     def csrf(self) -> str:
-        """What every change must carry; only a page of ours can read it."""
+        """The token that every change must carry; only our own pages can read it."""
         return self._sign("csrf")
 
     @property
@@ -45,16 +45,16 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return _proof_key(_digest(self.secret))
 
     def allows(self, token: str) -> bool:
-        """Tell whether this is the token of a page that was shown to this browser."""
+        """Tell whether this is the CSRF token of this session."""
         return hmac.compare_digest(self.csrf.encode(), token.encode("utf-8", "surrogatepass"))
 
     def stamp(self, subject: str, at: float) -> str:
-        """Note when something was sent to this browser, in a form that only this page can make."""
+        """Make a stamp of the time when something was sent to this browser, which only this page can make."""
         moment = str(round(at * 1000))
         return f"{moment}.{self._sign(f'shown {moment} {subject}')}"
 
     def stamped(self, subject: str, stamp: str) -> float | None:
-        """Return when it was sent; ``None`` for a stamp of something else, or of another browser."""
+        """Return the time in a stamp; ``None`` if it belongs to something else, or to another browser."""
         moment, _, signature = stamp.partition(".")
         if not (moment.isascii() and moment.isdecimal() and len(moment) < 16):
             return None
@@ -78,7 +78,7 @@ class Access:
         clock: Callable[[], float] = time.time,
         random: Callable[[], str] = lambda: token_urlsafe(32),
     ) -> None:
-        """``page`` is its name in the store. ``random`` makes secrets of 256 bits."""
+        """Prepare an empty table. ``page`` is its name in the store. ``random`` makes secrets of 256 bits."""
         self._store = store
         self._page = page
         self._clock = clock
@@ -88,7 +88,7 @@ class Access:
         self._count = 0
 
     async def load(self) -> None:
-        """Let in again whoever was let in before a restart."""
+        """Load the sessions from before a restart."""
         for row in await self._store.browsers(self._page):
             self._sessions[row.digest] = row
             self._count = max(self._count, row.number)
@@ -102,7 +102,7 @@ class Access:
         return token
 
     async def redeem(self, token: str) -> str | None:
-        """Exchange a token for the secret of a new session; ``None`` if it was used, or never given out."""
+        """Exchange a token for the secret of a new session; ``None`` if it was used, or never issued."""
         digest = _digest(token)
         if digest not in self._tokens:
             return None
@@ -142,5 +142,5 @@ def _proof_key(digest: str) -> str:
 
 
 def _digest(secret: str) -> str:
-    # Looked up by digest: how long that takes says nothing about the secret.
+    # Looked up by digest, so that the time of the look-up reveals nothing about the secret.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

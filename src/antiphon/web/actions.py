@@ -1,7 +1,7 @@
-"""What can be done: decisions, revoking, settings. Every one is a POST that the ``guards`` let through.
+"""Actions on the page: decisions, revoking, settings. Each is a POST that the ``guards`` accepted.
 
-Owns what happens when it cannot be done: somebody was faster, or what was typed does not fit. Answers are JSON for the
-page's own script, but for the preview of an edit, which is a part of the page.
+Owns the responses if an action is not possible, because somebody else decided or the input is invalid. Responses are
+JSON for the page's script, except for the preview of an edit, which is part of the page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["decide", "draft", "invite", "preview", "revoke", "settings", "severa
 
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
 _SEAL = ("digest", "hash", "shown")
-"""What a decision says of itself: what it is about, and when that was sent to the browser."""
+"""The fields by which a decision names what it is about, and when that was sent to the browser."""
 
 
 async def decide(site: Site, request: Request) -> Response:
@@ -51,7 +51,7 @@ async def decide(site: Site, request: Request) -> Response:
         return site.done(
             request,
             f"done.{action}",
-            # The page's script knows what comes next.
+            # The page's script chooses the next question itself.
             then="/" if wants_data(request) else await _following(site, found, Sifting.of(request.query_params)),
             undo=undo,
             of=found.id,
@@ -62,7 +62,7 @@ async def decide(site: Site, request: Request) -> Response:
 
 
 async def preview(site: Site, request: Request) -> Response:
-    """Show what an edited request would be, and its difference to what the server sent."""
+    """Show the edited request, and its differences to what the server sent."""
 
     async def act() -> Response:
         found = await site.queue.get(request.path_params["id"])
@@ -83,7 +83,7 @@ async def preview(site: Site, request: Request) -> Response:
 
 
 async def undo(site: Site, request: Request) -> Response:
-    """Take back a permission that does not count yet."""
+    """Take back a permission that has not taken effect yet."""
 
     async def act() -> Response:
         id: str = request.path_params["id"]
@@ -97,7 +97,7 @@ async def undo(site: Site, request: Request) -> Response:
 
 
 async def draft(site: Site, request: Request) -> Response:
-    """Keep what was typed about a question, or forget it."""
+    """Store what was typed about a question, or delete it."""
 
     async def act() -> Response:
         id: str = request.path_params["id"]
@@ -110,7 +110,7 @@ async def draft(site: Site, request: Request) -> Response:
 
 
 async def together(site: Site, request: Request) -> Response:
-    """Approve several requests that are alike, all or none."""
+    """Approve several similar requests, all or none."""
 
     async def act() -> Response:
         form = Form(form_of(request))
@@ -121,7 +121,7 @@ async def together(site: Site, request: Request) -> Response:
             raise Refused("problem.none")
         alike = {question.id for question in similar(first, pending)}
         if not alike.issuperset(ids):
-            # Gone meanwhile, or never alike: what else is in the form was not shown for this.
+            # It is over, or not similar: the form was not shown for it.
             raise Refused("problem.unlike")
         if any(site.too_soon(request, f"{id}:{form(f'hash-{id}')}", form(f"shown-{id}")) for id in ids):
             raise Refused("problem.soon")
@@ -137,7 +137,7 @@ async def together(site: Site, request: Request) -> Response:
 
 
 async def several(site: Site, request: Request) -> Response:
-    """Deny the questions that were selected in the queue, with one reason: all or none."""
+    """Deny the selected questions with one reason, all or none."""
 
     async def act() -> Response:
         form = Form(form_of(request))
@@ -152,21 +152,21 @@ async def several(site: Site, request: Request) -> Response:
 
 
 async def revoke(site: Site, request: Request) -> Response:
-    """Forget a grant."""
+    """Withdraw a grant."""
     if not await site.grants.revoke(str(request.path_params["id"])):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.revoke", then="/grants")
 
 
 async def unblock(site: Site, request: Request) -> Response:
-    """Let a server ask again that was blocked."""
+    """Unblock a server."""
     if not await site.store.unblock(Form(form_of(request))("identity")):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.unblock", then="/grants")
 
 
 async def settings(site: Site, request: Request) -> Response:
-    """Keep language, theme and name in the browser."""
+    """Store language, theme and name in the browser."""
     form = Form(form_of(request))
     language, theme = form("language"), form("theme")
     if language not in LANGUAGES or theme not in THEMES:
@@ -208,12 +208,12 @@ def _decision(question: Question, action: str, form: Form, now: float) -> Decisi
 
 
 def _refuses(decision: Decision | ElicitResult) -> bool:
-    """Tell whether nothing leaves by this decision: such a one may be as quick as it likes."""
+    """Tell whether a decision allows nothing, so that it may be made at any speed."""
     return isinstance(decision, Deny) or (isinstance(decision, ElicitResult) and decision.action != "accept")
 
 
 async def _following(site: Site, decided: Question, sifting: Sifting) -> str:
-    """Return where to go on without a script: the next in the list as it is sifted, else its first, else the queue."""
+    """Return the next place without a script: the next question in the filtered list, its first, or the queue."""
     pending = [question for question in await site.pending() if question.id != decided.id]
     groups = arranged(groups_of([*pending, decided]), sifting.order, sifting.wanted)
     ids = [row.id for group in groups for row in group.rows]

@@ -1,6 +1,6 @@
-"""A bar chart as plain figures for a template: no library, no script, the same numbers as the table beside it.
+"""A bar chart as numbers for a template, without a library or script; the table beside it has the same numbers.
 
-Pure. Owns where everything is drawn, and where the lines of its axis are; what the amounts are of is the caller's.
+Pure. Owns the positions of bars and axis lines.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 __all__ = ["HEIGHT", "WIDTH", "Bar", "Chart", "Piece", "Tick", "chart"]
 
 WIDTH, HEIGHT = 720, 220
-"""The chart in its own units; it is scaled to the room there is."""
+"""Size in the chart's own units; it is scaled to the available room."""
 _HEAD, _FOOT, _SIDE = 12, 22, 64
 """Room above the bars, below them for days, and beside them for amounts."""
 _LINES = 4
-"""Lines of the axis above zero, at most."""
+"""Most lines of the axis above zero."""
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,17 +27,17 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """What one series has of a bar."""
+    """The part of one series in a bar."""
 
     series: int
-    """Its place among the series, from 0."""
+    """Index of the series."""
     amount: int
     y: int
     height: int
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """One bar: what it stands for, and its pieces from below."""
+    """One bar: its label, and its pieces from below."""
 
     name: str
     amount: int
@@ -47,7 +47,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """Bars beside one another, over an axis."""
+    """Bars side by side, over an axis."""
 
     bars: list[Bar]
     ticks: list[Tick]
@@ -56,7 +56,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chart(columns: Sequence[tuple[str, Mapping[int, int]]]) -> Chart:
-    """Lay out columns: each has a name, and an amount for each series. An amount above 0 is always seen."""
+    """Lay out columns: each has a label, and an amount per series. An amount above 0 is always visible."""
     most = max((sum(amounts.values()) for _, amounts in columns), default=0)
     step = _step(most)
     top = max(1, -(-most // step)) * step
@@ -91,7 +91,7 @@ def _stacked(amounts: Mapping[int, int], top: int, room: int) -> list[Piece]:
 
 
 def _step(most: int) -> int:
-    """Return the distance of two lines: 1, 2 or 5 times a power of ten, so that a few of them are enough."""
+    """Return the distance between lines: 1, 2 or 5 times a power of ten, so that there are only a few."""
     step, factors = 1, (2, 5, 10)
     while most > step * _LINES:
         wider = next((factor * step for factor in factors if most <= factor * step * _LINES), None)

@@ -1,11 +1,11 @@
-"""What stands before the page: who may talk to it, from where, and what browsers are told about every answer.
+"""Checks before the page: who may use it and from where, and security headers of all responses.
 
-Owns the checks of Host, Origin, session and CSRF token, each by itself, and the headers of all answers. An ASGI
-application around another; what the page shows is not known here.
+Owns the checks of Host, Origin, session and CSRF token, each independent of the others. An ASGI application around
+another one.
 
-Cookies do not know ports: what one port of a host has set, every other port of it is sent. So the session's cookie
-lives under a host name that nobody else can guess (``<random>.localhost``, which browsers resolve to this machine).
-Under any other name of the page no cookie counts: its script sends the session in a header (see ``static/session.js``).
+Cookies do not distinguish ports: a cookie set by one port of a host is sent to all its ports. So the session's cookie
+belongs to a host name that nobody can guess (``<random>.localhost``, which browsers resolve to this machine). Under any
+other name of the page no cookie counts, and its script sends the session in a header (see ``static/session.js``).
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from antiphon.web.texts import preferred, texts
 __all__ = ["COOKIE", "CSP", "HEADER", "MAX_BODY", "Guards", "form_of", "is_plain", "session_of"]
 
 MAX_BODY = 8 * 1024 * 1024
-"""Bytes of a form: an edited request of the largest text the host takes, percent-encoded."""
+"""Most bytes of a form: an edited request with the longest text the host accepts, percent-encoded."""
 MAX_FIELDS = 5_000
-"""Fields of a form: the messages of a long conversation, or a bulk approval."""
+"""Most fields of a form: the messages of a long conversation, or a bulk approval."""
 COOKIE = "antiphon-session"
-"""The session's cookie, under the page's own name."""
+"""Name of the session's cookie, under the page's own host name."""
 HEADER = "x-antiphon-session"
-"""The session's header, under every other name."""
+"""Name of the session's header, under all other host names."""
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{blob}; media-src 'self'{blob}; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 CSP = _CSP.format(blob="")
-"""Without a cookie the script fetches pictures itself, and shows them as blobs: only there they are allowed."""
+"""Without cookies the script fetches images itself and shows them as blobs; only then are these allowed."""
 _PLAIN_CSP = _CSP.format(blob=" blob:")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not no-referrer: a form would then be sent with "Origin: null". Nobody else ever learns the page's name by it.
+    # Not no-referrer, which would make forms send "Origin: null". No other site learns the page's name by this.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -54,17 +54,20 @@ _SESSION, _FORM, _PLAIN = "antiphon.session", "antiphon.form", "antiphon.plain"
 
 
 class Guards:
-    """The page, guarded."""
+    """The page behind its checks."""
 
     def __init__(self, app: ASGIApp, access: Access, *, named: str, plain: Collection[str]) -> None:
-        """``named`` is the page's own ``Host``, with the port; ``plain`` are the others that lead to it."""
+        """Wrap the page.
+
+        ``named`` is its own ``Host``, with the port; ``plain`` are the other names that lead to it.
+        """
         self._app = app
         self._access = access
         self._named = named.lower()
         self._plain = frozenset(host.lower() for host in plain)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or say why not."""
+        """Serve one request, or refuse it."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
@@ -77,7 +80,8 @@ class Guards:
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 if scope.get(_SESSION) is None:
-                    # Whoever was not let in keeps no connection: those are counted, and are for reviewers.
+                    # A refused client keeps no connection: connections are limited, and meant for
+                    # reviewers.
                     headers["Connection"] = "close"
             await send(message)
 
@@ -85,19 +89,19 @@ class Guards:
         await (refusal or self._app)(scope, receive, told)
 
     def _refusal(self, request: Request) -> Response | None:
-        """Check what every request must be, public or not."""
+        """Check what applies to every request, public or not."""
         if request.method not in (*_READING, "POST"):
             return _plain_text(405, "Method not allowed")
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._plain | {self._named}:
-            # A foreign name that was made to point at this machine: DNS rebinding.
+            # A foreign name that resolves to this machine: DNS rebinding.
             return _plain_text(403, "This page is served on this machine only, under its own name")
         if not _from_here(request.headers, hosts[0].lower(), reading=request.method in _READING):
             return _plain_text(403, "This request comes from another page")
         return None
 
     async def _unwelcome(self, request: Request) -> Response | None:
-        """Check who asks, and that a change was sent by a page of ours."""
+        """Check the session, and that a change was sent by one of our pages."""
         plain = is_plain(request)
         session = self._access.session(request.headers.get(HEADER) if plain else request.cookies.get(COOKIE))
         request.scope[_SESSION] = session
@@ -114,7 +118,7 @@ class Guards:
 
 
 def _from_here(headers: Headers, host: str, *, reading: bool) -> bool:
-    # Compared with the one name that was asked for: under another name of the page it would be another session.
+    # Compared with the requested host name only: another name of the page would mean another session.
     origins = headers.getlist("origin")
     ours = (f"http://{host}", f"https://{host}")
     if any(origin.lower() not in ours for origin in origins) or len(origins) > 1:
@@ -138,7 +142,7 @@ async def _read(request: Request) -> Response | None:
 
 
 def _unsigned(request: Request, session: Session) -> Response | None:
-    """Check the token of a change: in a field, as forms of the page have it, or in a header."""
+    """Check the CSRF token of a change: in a field, as in the page's forms, or in a header."""
     fields = form_of(request)
     typed = next((value for name, value in fields if name == "csrf"), "")
     if not session.allows(request.headers.get("x-csrf-token", typed)):
@@ -148,7 +152,7 @@ def _unsigned(request: Request, session: Session) -> Response | None:
 
 
 def session_of(request: Request) -> Session | None:
-    """Return the session that a request was let in with; ``None`` at the entrance."""
+    """Return the session of an accepted request; ``None`` for the entrance."""
     return request.scope[_SESSION]
 
 
@@ -158,7 +162,7 @@ def form_of(request: Request) -> list[tuple[str, str]]:
 
 
 def is_plain(request: Request) -> bool:
-    """Tell whether the page was asked for by another name than its own: no cookie counts there."""
+    """Tell whether the page was requested by another name than its own, where cookies do not count."""
     return request.scope[_PLAIN]
 
 

@@ -1,6 +1,6 @@
-"""The record of decisions on the page: searched, opened, exported.
+"""The history of decisions on the page: search, details, export.
 
-What of an ask is shown is ``host.review.history``'s. Nothing here changes anything.
+``host.review.history`` has the content. Nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["export", "history", "record", "text", "told_of"]
 
 _FORMS = {"audit.jsonl": "application/jsonl", "audit.csv": "text/csv"}
 _AT_ONCE = 500
-"""Records of an export that are in memory: some 200 kB, or what was kept of so many requests."""
+"""Records of an export in memory at once: some 200 kB, or the content of as many requests."""
 
 
 async def history(site: Site, request: Request) -> Response:
@@ -76,7 +76,7 @@ async def text(site: Site, request: Request) -> Response:
 
 
 async def export(site: Site, request: Request) -> Response:
-    """Send all records, as JSON Lines or as a table, page after page as they are read."""
+    """Send all records, as JSON Lines or as a table, in pieces as they are read."""
     name: str = request.path_params["form"]
     if name not in _FORMS:
         return PlainTextResponse("", 404)
@@ -87,6 +87,6 @@ async def export(site: Site, request: Request) -> Response:
 async def _written(site: Site, name: str) -> AsyncIterator[str]:
     after = 0
     while page := await site.store.entries(after, _AT_ONCE):
-        # One piece for a page of records: a piece for each would cost more than writing it.
+        # One piece for a page of records, since a piece for each record would take longer than writing it.
         yield "".join(json_lines(page) if name == "audit.jsonl" else csv_lines(page, heading=after == 0))
         after = page[-1].seq

@@ -1,4 +1,4 @@
-"""Opening the page for the person at this machine: the address is printed, and shown in a browser where there is one.
+"""Opening the page for the person at this machine: prints the address, and opens a browser if there is one.
 
 Owns the words at the terminal, whether there is a browser to open, and that nobody else on the machine reads the
 address on its way there. Serving is ``serve``'s.
@@ -38,12 +38,12 @@ async def opened_page(
     undo: float | None = None,
     asker: Asker | None = None,
 ) -> AsyncGenerator[RunningPage]:
-    """Serve the page for a block; print an address that opens it once, to standard error, and open it in a browser.
+    """Serve the page within a block; print an address that opens it once, to standard error, and open it in a browser.
 
-    Arguments as ``running_page``; ``browse=False`` only prints.
+    Arguments as for ``running_page``; ``browse=False`` only prints.
 
     Raises:
-        ConfigError: as ``running_page``.
+        ConfigError: as for ``running_page``.
     """
     serving = running_page(store, host=host, port=port, config=config, remote=remote, undo=undo, asker=asker)
     async with serving as running:
@@ -94,10 +94,10 @@ def _reads_files(system: str, release: str) -> bool:
 
 
 def has_browser(environ: Mapping[str, str], platform: str) -> bool:
-    """Tell whether a browser that is opened here appears before whoever sits at the terminal."""
+    """Tell whether a browser opened here appears in front of the person at the terminal."""
     if "BROWSER" in environ:
         return bool(environ["BROWSER"])
     if "SSH_CONNECTION" in environ or "CI" in environ:
         return False
-    # Without a display a browser in text mode would take the terminal.
+    # Without a display a text-mode browser would use the terminal.
     return platform in ("darwin", "win32") or "DISPLAY" in environ or "WAYLAND_DISPLAY" in environ

@@ -1,6 +1,6 @@
-"""The review page as an ASGI application: which address shows what, and what stands before it.
+"""The review page as an ASGI application: its routes, behind its checks.
 
-Owns the routes. It opens no socket: ``serve`` does, or whatever serves ASGI.
+It opens no socket: ``serve`` does, or any other ASGI server.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class ReviewPage:
         asker: Asker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``named`` is what browsers call the page, with the port: ``"<name>.localhost:8765"``.
+        """Make the page.
 
-        ``name`` is that of the page in the store, where its sessions are kept. Under the names in ``plain`` only its
-        script gets in, as no cookie is safe there.
-        ``undo``: seconds for which a permission can be taken back. ``config`` lets it show models and servers as they
-        were configured.
+        ``named`` is the page's ``Host`` in browsers, with the port: ``"<name>.localhost:8765"``. ``name`` is its name
+        in the store, where its sessions are kept. Under the names in ``plain`` only its script has access, because no
+        cookie is safe there. ``undo``: seconds for which a permission can be taken back. ``config`` lets it show the
+        configured models and servers.
         """
         self.access = Access(store, name, clock=clock)
         self.site = Site(store, self.access, config=config, undo=undo, asker=asker, clock=clock)
@@ -104,7 +104,7 @@ class ReviewPage:
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         self.site_routes = [(route.path, route.methods or set[str]()) for route in routes if isinstance(route, Route)]
-        """Each address and its methods."""
+        """Each path with its methods."""
         app = Starlette(routes=routes)
         self._guarded = Guards(app, self.access, named=named, plain=plain)
 
@@ -113,7 +113,7 @@ class ReviewPage:
         await self._guarded(scope, receive, send)
 
     async def _shown(self, view: View, request: Request) -> Response:
-        """Show a view; to a browser that brings no session, the script that does."""
+        """Show a view; to a browser without a session, the script that sends it."""
         return await view(self.site, request) if session_of(request) else self.site.doorway(request)
 
     async def _open(self, request: Request) -> Response:
@@ -150,9 +150,9 @@ class ReviewPage:
 
 
 def _entrance(request: Request) -> Response:
-    """Lead to the queue. From a link of another site (a terminal in the browser, a chat) by a page of ours in between.
+    """Lead to the queue; after a link on another site (a web terminal, a chat) by one of our pages in between.
 
-    A redirect would be that site's, and a ``SameSite=Strict`` cookie does not travel with it.
+    A redirect would belong to that site, and a ``SameSite=Strict`` cookie is not sent with it.
     """
     own = request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
     return RedirectResponse("/", 303) if own else HTMLResponse(_GO_IN)

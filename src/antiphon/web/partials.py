@@ -1,6 +1,6 @@
-"""Answers while they come, for whoever looks at the page.
+"""Unfinished answers for the browsers that watch.
 
-Owns when the stream of a page tells of them: as they grow, and once more when none is left.
+Owns when the event stream of a page reports them: as they grow, and once more when none is left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["GrowingAnswers"]
 
 
 class GrowingAnswers:
-    """What one stream has told of the answers that grow."""
+    """What one stream has reported of growing answers."""
 
     def __init__(self, site: Site, request: Request) -> None:
         self._site = site
@@ -23,11 +23,11 @@ class GrowingAnswers:
         self._told: list[Partial] = []
 
     def next_look(self, otherwise: float) -> float:
-        """Say in how many seconds to look again: soon while any of them grows."""
+        """Return the seconds until the next read: few while any of them grows."""
         return LOOK if self._told else otherwise
 
     async def news(self) -> str:
-        """Look, and return an event for the page's script; nothing where nothing has come."""
+        """Read, and return an event for the page's script; empty if nothing has changed."""
         partials = await partials_in(self._site.store)
         if partials == self._told:
             return ""

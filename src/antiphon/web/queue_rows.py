@@ -1,7 +1,7 @@
 """The rows of the queue, and which of them have changed since a browser last drew them.
 
-Owns that a row is computed once for each question, and that a browser is sent what has changed and nothing else. How
-rows are sorted and grouped is ``host.review.rows``'s; how they look, is the templates'.
+Each row is computed once per question, and a browser is sent only what has changed. ``host.review.rows`` sorts and
+groups; the templates draw.
 """
 
 from __future__ import annotations
@@ -19,76 +19,76 @@ from antiphon.host.review.rows import ORDERS, Group, Listed, Order, grouped, lis
 __all__ = ["Changed", "GroupChange", "QueueRows", "Sifting", "group_changes"]
 
 _TURNS = 200
-"""Changes that are remembered: a tab that was asleep for longer fetches the whole list."""
+"""Most changes that are remembered; a tab that was suspended for longer reloads the whole list."""
 _WANTED = 200
-"""Characters of what the list is narrowed by: a row shows fewer."""
+"""Most characters of the filter text; a row shows fewer."""
 _MOST = 100
-"""Rows that are sent one by one; of more, the whole list is no longer to draw."""
+"""Most rows that are sent one by one; beyond that the whole list is reloaded."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not as it was: rows by id, and the groups they are in or were in."""
+    """What has changed: rows by id, and the groups they are in or were in."""
 
     rows: frozenset[str]
     groups: frozenset[str]
 
 
 class GroupChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One group that is not as it was."""
+    """One group that has changed."""
 
     key: str
     group: Group | None = None
-    """As it is now; ``None`` if none of its rows is shown any more."""
+    """Its current state; ``None`` if none of its rows is shown any more."""
     before: str = ""
-    """The group that it stands before; nothing at the end."""
+    """The group after it; empty at the end."""
 
 
 class Sifting(msgspec.Struct, frozen=True, kw_only=True):
-    """How the list is narrowed and sorted."""
+    """The filter and order of the list."""
 
     wanted: str = ""
     order: Order = ORDERS[0]
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> Sifting:
-        """Read what an address asks for. What cannot be read is as usual."""
+        """Read them from an address; what cannot be read has its default."""
         orders: dict[str, Order] = {each: each for each in ORDERS}
         order = orders.get(asked.get("order", ""), ORDERS[0])
         return cls(wanted=asked.get("wanted", "").strip()[:_WANTED], order=order)
 
     @property
     def asked(self) -> dict[str, str]:
-        """The same as an address has it; nothing where all is as usual."""
+        """The same as query parameters, without defaults."""
         return {} if self == Sifting() else {"wanted": self.wanted, "order": self.order}
 
     @property
     def query(self) -> str:
-        """The same for the end of an address."""
+        """The same as the end of an address."""
         return f"?{urlencode(self.asked)}" if self.asked else ""
 
 
 class QueueRows:
-    """What waits, as rows. A turn is over each time that any of them has changed."""
+    """The waiting questions as rows. Each change of any of them begins a new version."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Question, Listed]] = {}
         self._turn = 0
-        # Of another process the turns are others.
+        # The versions of another process differ.
         self._first = token_hex(4)
         self._turns: deque[Changed] = deque(maxlen=_TURNS)
 
     @property
     def count(self) -> int:
-        """How many wait."""
+        """The number of waiting questions."""
         return len(self._known)
 
     @property
     def version(self) -> str:
-        """Names the list as it is now."""
+        """Names the current version of the list."""
         return f"{self._first}-{self._turn}"
 
     def update(self, questions: Sequence[Question]) -> None:
-        """Take what waits now. A question that is the very same object as before costs nothing."""
+        """Set the waiting questions. A question that is the same object as before needs no work."""
         known: dict[str, tuple[Question, Listed]] = {}
         other: list[tuple[str, str]] = []
         for question in questions:
@@ -102,7 +102,7 @@ class QueueRows:
             known[question.id] = (question, row)
             if kept is None or kept[1] != row:
                 other.append((question.id, row.group))
-        # Also those that are there still, in another group: the group they were in is not as it was.
+        # Including those in another group now, since the group they were in has changed.
         changed = {id for id, _ in other}
         other += [(id, old.group) for id, (_, old) in self._known.items() if id not in known or id in changed]
         self._known = known
@@ -115,7 +115,7 @@ class QueueRows:
         return grouped(row for _, row in self._known.values())
 
     def since(self, version: str) -> Changed | None:
-        """Say what has changed since a version; ``None`` if that is not known any more, or is too much."""
+        """Return what has changed since a version; ``None`` if that is not known any more, or is too much."""
         first, _, turn = version.partition("-")
         if first != self._first or not turn.isascii() or not turn.isdigit() or len(turn) > len(str(self._turn)):
             return None
@@ -130,7 +130,7 @@ class QueueRows:
 
 
 def group_changes(groups: Sequence[Group], changed: Changed) -> Iterator[GroupChange]:
-    """Yield the groups that have changed, in the order in which they stand, then those that are gone."""
+    """Yield the groups that have changed in order, then those that are gone."""
     for at, group in enumerate(groups):
         if group.key in changed.groups:
             before = groups[at + 1].key if at + 1 < len(groups) else ""

@@ -1,6 +1,6 @@
-"""The rules and the sums: what is allowed, what was spent, which models and servers there are.
+"""Rules and sums: what is allowed, what was spent, and the models and servers.
 
-What is summed up is ``host.review.spending``'s; what became of each ask is ``history``. Nothing here changes anything.
+``host.review.spending`` computes sums; ``history`` shows asks. Nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from antiphon.web.site import THEMES, Site
 __all__ = ["grants", "models", "server_names", "servers", "settings", "spending"]
 
 _ROWS = 300
-"""Rows of the table: the newest, some months. The command line has all of them."""
+"""Rows of the table: the newest, some months. The command line lists all of them."""
 
 
 async def grants(site: Site, request: Request) -> Response:
@@ -32,7 +32,7 @@ async def grants(site: Site, request: Request) -> Response:
 
 
 async def spending(site: Site, request: Request) -> Response:
-    """Show what was spent, by day, server and model, how far budgets are used up, and what is held."""
+    """Show what was spent by day, server and model, the use of budgets, and reservations."""
     await site.gather()
     spent = await figures(site.store, site.audit, site.clock())
     return site.html(
@@ -59,7 +59,7 @@ async def models(site: Site, request: Request) -> Response:
 
 
 async def servers(site: Site, request: Request) -> Response:
-    """Show the servers that were configured, and what holds for each."""
+    """Show the configured servers, and the settings of each."""
     config = site.config
     entries = [*config.servers, *config.tightened_servers] if config else []
     known = {entry.known_as: entry for entry in entries}
@@ -76,12 +76,12 @@ async def servers(site: Site, request: Request) -> Response:
 
 
 async def settings(site: Site, request: Request) -> Response:
-    """Show what a browser can choose for itself."""
+    """Show the settings of the browser."""
     return site.html(request, "settings.html", themes=THEMES, name=site.named(request))
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule, as it was written down: what it says nothing of is left out."""
+    """A rule as configured: conditions that it does not set are left out."""
 
     effect: str
     parts: list[tuple[str, str]]
@@ -95,7 +95,7 @@ def _said(rule: Rule) -> Said:
 
 
 async def server_names(site: Site, identities: Iterable[str] = ()) -> dict[str, str]:
-    """Find out where servers are found; see ``host.review.history``."""
+    """Return the targets of servers; see ``host.review.history``."""
     identities = list(identities)
     if identities:
         await site.gather()

@@ -1,7 +1,7 @@
-"""From templates and values to HTML. Every value a template prints is made inert and escaped, here and nowhere else.
+"""Templates to HTML. Every value that a template prints is made inert and escaped, here and nowhere else.
 
-Owns the template environment. A value gets past it only as ``Markup``, which only this module and templates make; the
-filter ``raw`` does (escaped, but not inert), for values of fields that are sent back, where a mark would be a change.
+Owns the template environment. Only ``Markup``, made by this module and by templates, is exempt; and the filter ``raw``
+(escaped, but not inert), for values of fields that are sent back, where a mark would be a change.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["LONG", "PIECE", "STATIC", "environment"]
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
-"""The files that are sent as they are."""
+"""Files that are served unchanged."""
 
 
 _MARKS = re.compile("(\u27e6[^\u27e7]*\u27e7)")
-"""Our marks: a server's own brackets of this kind are marked themselves, so that it can write none."""
+"""Our marks. A server's own brackets of this kind are marked themselves, so that it cannot imitate one."""
 LONG = 4_000
 """Characters of a text beyond which it is shown in a window of its own, with its size."""
 PIECE = 50_000
@@ -53,7 +53,7 @@ def environment() -> Environment:
 
 
 def _visible(value: object) -> object:
-    """Make what a template prints inert; autoescaping comes after it."""
+    """Make what a template prints inert; autoescaping follows."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return inert(value)
     return "" if value is None else value

@@ -1,7 +1,7 @@
 """Serving the page on this machine, by uvicorn.
 
-Owns the sockets: that only this machine can reach them, that a restart finds its own again, and that connections which
-ask for nothing do not take the place of those that do. Who may look is ``guards``.
+Owns the sockets: only this machine can reach them, a restart uses the same port again, and idle connections do not
+displace others. ``guards`` decides about access.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["HEAD_SECONDS", "MAX_HALF_OPEN", "MAX_PAGES", "RunningPage", "running
 
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _STREAMS = 200
-"""Connections at once: each browser has one that stays open, and a few for a moment."""
+"""Most connections: each browser has one that stays open, and a few short ones."""
 MAX_HALF_OPEN = 64
-"""Connections that have not sent the head of a request yet; of more, the oldest is closed."""
+"""Most connections that have not sent the head of a request yet; beyond that the oldest is closed."""
 HEAD_SECONDS = 5.0
-"""Seconds for the head of a request: a browser on this machine sends it within milliseconds."""
+"""Seconds for the head of a request; a browser on this machine sends it within milliseconds."""
 MAX_PAGES = 10
-"""Pages that find their name and port again: one for each that is served at the same time."""
+"""Most pages whose name and port are kept: one for each that is served at the same time."""
 _TRIES = 20
-"""Free ports that are tried until one is free for IPv4 and IPv6."""
+"""Free ports that are tried until one is free for both IPv4 and IPv6."""
 
 
 class RunningPage:
@@ -51,7 +51,7 @@ class RunningPage:
         self.origin = origin
         """``"http://<random>.localhost:8765"``."""
         self.plain = plain
-        """``"http://127.0.0.1:8765"``: for browsers that do not find the other; JavaScript is needed there."""
+        """``"http://127.0.0.1:8765"``, for browsers that cannot resolve the other one; needs JavaScript."""
 
     def address(self, used: Callable[[], object] | None = None) -> str:
         """Make an address that opens the page, once; ``used`` is called then."""
@@ -67,7 +67,10 @@ async def serve_page(
     remote: bool = False,
     started: Callable[[RunningPage], None],
 ) -> None:
-    """Serve the page until cancelled. ``started`` is called once it can be opened; arguments as ``running_page``."""
+    """Serve the page until cancelled.
+
+    ``started`` is called when it can be opened; arguments as for ``running_page``.
+    """
     async with running_page(store, host=host, port=port, config=config, remote=remote) as running:
         started(running)
         await asyncio.get_running_loop().create_future()
@@ -84,7 +87,7 @@ async def running_page(
     undo: float | None = None,
     asker: Asker | None = None,
 ) -> AsyncGenerator[RunningPage]:
-    """Serve the page in the background of the block. The store stays open.
+    """Serve the page in the background of a block. The store stays open.
 
     ``port`` 0 is that of an earlier page over this store, if it is free, else any. Name, port and sessions are kept in
     the store. ``remote`` allows a ``host`` that others can reach: whoever has the address may decide, over a connection
@@ -93,7 +96,7 @@ async def running_page(
     which is opened in this process when it is first asked.
 
     Raises:
-        ConfigError: the host is not of this machine alone, and ``remote`` was not said; or the port is taken.
+        ConfigError: other machines can reach the host and ``remote`` is not set, or the port is in use.
     """
     if not remote and not _is_loopback(host):
         raise ConfigError(f"the page is served on this machine only: {host} can be reached by others")
@@ -121,7 +124,7 @@ async def running_page(
 
 
 class _Quiet(uvicorn.Server):
-    """Leaves signals to whoever runs the event loop."""
+    """Leaves signals to the owner of the event loop."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -129,13 +132,13 @@ class _Quiet(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """A connection that is given up where no head of a request comes."""
+    """A connection that is closed if no head of a request comes."""
 
     since = 0.0
     late: asyncio.TimerHandle | None = None
-    """While a head is awaited."""
+    """Set while a head is awaited."""
     served = False
-    """Whether a whole request has come already: such a connection is not the first to go."""
+    """Whether a complete request has come before, so that other connections are closed first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -143,7 +146,7 @@ class _Connection(H11Protocol):
         waiting = [each for each in self._others() if each.late is not None and not each.served]
         if len(waiting) > MAX_HALF_OPEN:
             oldest = min(waiting, key=lambda each: each.since)
-            # No longer counted, though its end is told only in a moment: others may come before.
+            # Not counted any more, although its end is reported later.
             oldest.came()
             self.connections.discard(oldest)
             oldest.transport.abort()
@@ -203,9 +206,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _placed(host: str, port: int, kept: list[PageRow]) -> tuple[PageRow, list[socket.socket]]:
-    """Listen where an earlier page was, or else at a new place with a name of its own.
+    """Listen at the address of an earlier page, or else at a new one with a new name.
 
-    A name is never taken to another port: whoever took the old port meanwhile may have been sent the cookies of it.
+    A name is never moved to another port: a program that now has the old port may have received its cookies.
     """
     for row in kept:
         if port not in (0, row.port):
@@ -232,7 +235,7 @@ def _served(name: str, port: int) -> PageRow:
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
-    """Listen at the host, and wherever else on this machine the page's own name leads: there, nobody else may."""
+    """Listen at the host, and at all local addresses that the page's name resolves to, so that no other program can."""
     listening: list[socket.socket] = []
     try:
         for address in _addresses(host):
@@ -257,13 +260,14 @@ def _addresses(host: str) -> list[str]:
 
 
 def _bound(address: str, port: int) -> socket.socket:
-    # Named as TCP: only then does asyncio send what is small at once, instead of waiting 40 ms for an acknowledgement.
+    # With the protocol named as TCP asyncio sends small data at once, instead of waiting 40 ms for an
+    # acknowledgement.
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address, port))
-        # From here on the system takes connections: nobody has to wait until the server looks at them.
+        # From now on the system accepts connections, before the server handles them.
         listening.listen()
     except OSError:
         listening.close()

@@ -1,6 +1,6 @@
-"""What every view of the page works with, and how a template becomes an answer.
+"""What all views of the page use, and making responses from templates.
 
-Owns language, theme and name of whoever looks, all kept by their own browser.
+Owns language, theme and name of the visitor, which are kept by the browser.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ __all__ = ["ARMING", "THEMES", "Site", "wants_data"]
 
 THEMES = ("auto", "light", "dark")
 ARMING = 0.4
-"""Seconds after a request was sent in which nothing is released: nobody reads faster, a hand on a key is not aimed."""
+"""Seconds after a request was sent in which it cannot be approved: nobody reads faster, and a key may be pressed by
+chance."""
 _NAME = 40
-"""Characters of a reviewer's name."""
+"""Most characters of a reviewer's name."""
 _PIECE = 500
-"""Records that are gathered at once: some 10 ms in which a store does nothing else."""
+"""Records that are gathered at once, which blocks a store for some 10 ms."""
 _PATIENCE = 0.1
-"""Seconds that a view waits for what was not gathered yet; that is shown when it is opened again."""
+"""Seconds that a view waits for records to be gathered; later ones are shown next time."""
 
 _log = logging.getLogger("antiphon.web")
 
@@ -70,16 +71,16 @@ class Site:
         self.config = config
         self.clock = clock
         self.closing = asyncio.Event()
-        """Set when the page is about to end: open streams end with it."""
+        """Set when the page is about to end, so that open streams end."""
         self._gathering: asyncio.Task[None] | None = None
         self._environment = environment()
         self._known: tuple[int, list[Question]] | None = None
         self.rows = QueueRows()
-        """What waits as rows, as of the last look."""
+        """The waiting questions as rows, as of the last read."""
         self._reading = asyncio.Lock()
 
     async def gather(self) -> None:
-        """Let the store gather what is new in the audit, for a moment; what takes longer goes on in the background."""
+        """Let the store gather new audit records, for a moment; if it takes longer, it continues in the background."""
         if self._gathering is None or self._gathering.done():
             self._gathering = asyncio.create_task(self._gather(), name="antiphon-history")
         await asyncio.wait([self._gathering], timeout=_PATIENCE)
@@ -89,11 +90,11 @@ class Site:
             while not self.closing.is_set() and await self.store.gather(_PIECE):
                 pass
         except Exception as error:
-            # What was gathered before can be shown all the same; the page says how much is missing.
+            # What was gathered before is still shown; the page says how much is missing.
             _log.warning("the history could not be brought up to date: %s", type(error).__name__)
 
     async def pending(self) -> list[Question]:
-        """Return what waits, read anew only when anything has changed: views and streams ask at the same time."""
+        """Return the waiting questions, read again only after a change, because views and streams ask concurrently."""
         async with self._reading:
             version = await self.store.reviews_version()
             if self._known is None or self._known[0] != version:
@@ -104,7 +105,7 @@ class Site:
             return pending
 
     def texts(self, request: Request) -> Texts:
-        """Return the words in the language of whoever looks."""
+        """Return the texts in the visitor's language."""
         return texts(preferred(request.cookies.get("antiphon-language"), request.headers.get("accept-language", "")))
 
     def theme(self, request: Request) -> str:
@@ -113,20 +114,23 @@ class Site:
         return chosen if chosen in THEMES else "auto"
 
     def named(self, request: Request) -> str:
-        """Return the name a person gave, or nothing. Where cookies are not safe, none counts: it is in the record."""
+        """Return the visitor's name, or nothing.
+
+        Where cookies are not safe none counts, because the name is recorded.
+        """
         return "" if is_plain(request) else unquote(request.cookies.get("antiphon-name", ""))[:_NAME]
 
     def by(self, request: Request) -> str:
-        """Say who decides, for the record."""
+        """Return who decides, for the record."""
         return self.named(request) or f"page {_let_in(request).number}"
 
     def too_soon(self, request: Request, subject: str, stamp: str) -> bool:
-        """Tell whether something was decided before anybody can have read it."""
+        """Tell whether a decision came before anybody can have read the request."""
         shown = _let_in(request).stamped(subject, stamp)
         return shown is None or self.clock() - shown < ARMING
 
     def html(self, request: Request, template: str, *, status: int = 200, **context: object) -> Response:
-        """Fill in a template."""
+        """Render a template."""
         session = _let_in(request)
 
         def stamp(subject: str) -> str:
@@ -146,15 +150,15 @@ class Site:
         return HTMLResponse(page, status)
 
     def part(self, request: Request, template: str, **context: object) -> str:
-        """Fill in a template that has no forms, for the page's own script."""
+        """Render a template without forms, for the page's script."""
         return self._environment.get_template(template).render(**self._words(request), **context)
 
     def doorway(self, request: Request) -> Response:
-        """Send the script that brings the session, to a browser that opens an address under a plain name."""
+        """Send the script that sends the session, to a browser that opens an address under a plain name."""
         return HTMLResponse(self._environment.get_template("doorway.html").render(**self._words(request)))
 
     def problem(self, request: Request, status: int, key: str, *, detail: str = "", **values: object) -> Response:
-        """Say what went wrong: to the page's own script, or as a page where there is none."""
+        """Report a problem: to the page's script, or as a page if there is none."""
         text = self.texts(request)(key, **values)
         if wants_data(request):
             return JSONResponse({"problem": text, "detail": detail}, status)
@@ -177,7 +181,7 @@ class Site:
         )
 
     def keep(self, response: Response, request: Request, name: str, value: str) -> None:
-        """Let the browser keep a setting."""
+        """Store a setting in the browser."""
         response.set_cookie(
             f"antiphon-{name}",
             quote(value[:_NAME]),
@@ -208,12 +212,12 @@ class Site:
 
 
 def _key(action: str) -> str:
-    """Return the key that is shown for an action, as keyboards have it."""
+    """Return the key of an action, as printed on keyboards."""
     return key_for(action, "page").keys[0]
 
 
 def wants_data(request: Request) -> bool:
-    """Tell whether the page's own script asks, which shows the answer itself."""
+    """Tell whether the page's script asks, which shows the response itself."""
     return "application/json" in request.headers.get("accept", "")
 
 

@@ -1,1 +1,1 @@
-"""``antiphon review screen``: the queue and its requests on a whole terminal, the twin of the page, by ``textual``."""
+"""``antiphon review screen``: the queue and its requests on a whole terminal, like the page, drawn by ``textual``."""

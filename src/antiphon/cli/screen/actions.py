@@ -1,7 +1,7 @@
-"""What the keys do: each ends in a decision, or in none.
+"""What the keys do: each action ends in a decision, or in none.
 
-Owns the order of a decision: what is asked first, who is told what. Which decisions there are is
-``host.review.decisions``'s, whether one counts the ``Queue``'s.
+Owns the order of a decision: what is asked first, and what is reported. ``host.review.decisions`` makes decisions, and
+the ``Queue`` accepts them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EDIT = "edited"
 
 
 class Stage(Protocol):
-    """The screen, as far as decisions need it."""
+    """The parts of the screen that decisions need."""
 
     queue: Queue
     words: Words
@@ -60,19 +60,19 @@ class Stage(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Tell the person something, in one line."""
+        """Show the person a line of text."""
         ...
 
     def follow(self, ids: Iterable[str]) -> None:
-        """Look what becomes of decisions, and say so."""
+        """Report what becomes of these decisions."""
         ...
 
     def seen_whole(self) -> bool:
-        """Tell whether all that must be seen before it is accepted has been in sight."""
+        """Tell whether all that must be seen before it is approved has been visible."""
         ...
 
     async def ask(self, screen: Screen[T]) -> T | None:
-        """Show something over the screen, and wait for its end."""
+        """Show a dialog over the screen, and wait for its result."""
         ...
 
     async def open(self, id: str) -> None:
@@ -85,14 +85,14 @@ class Stage(Protocol):
 
 
 class Acting:
-    """What the keys of one screen do to what is shown, by the names of the keymap."""
+    """The actions of the keys of one screen, by their names in the keymap."""
 
     def __init__(self, stage: Stage, by: str) -> None:
         self._stage = stage
         self._by = by
         """Who decides, for the record."""
         self._hashes: dict[str, str] = {}
-        """Of what is drawn, by question: decisions name them."""
+        """Hashes of what is drawn, by question; decisions name them."""
         self._undoable: tuple[str, ...] = ()
         """The questions of the last decision."""
         self._acts: Mapping[str, Callable[[Shown, Question], Awaitable[None]]] = {
@@ -112,7 +112,7 @@ class Acting:
         }
 
     async def act(self, action: str, shown: Shown, question: Question) -> None:
-        """Do what a key stands for, about what is shown."""
+        """Do what a key stands for, on the question that is shown."""
         self._hashes = {shown.id: shown.hash}
         await self._acts[action](shown, question)
 
@@ -167,7 +167,7 @@ class Acting:
             await self._decide({shown.id: result}, "done.fill")
 
     async def _open(self, shown: Shown, question: Question) -> None:
-        """Open an address in the person's browser; that accepts nothing yet."""
+        """Open an address in the person's browser; this accepts nothing yet."""
         stage = self._stage
         if not stage.seen_whole():
             stage.say(stage.words("form.read_on"))
@@ -192,7 +192,7 @@ class Acting:
         return await self._stage.queue.draft(shown.id) or ()
 
     async def _begun(self, shown: Shown, dialog: Dialog[T]) -> T | None:
-        """Ask something; what was typed when the person goes back is kept for the next time."""
+        """Show a dialog; if the person goes back, the input is kept for the next time."""
         made = await self._stage.ask(dialog)
         if made is None and dialog.typed:
             begun = {name for name, _ in dialog.typed}
@@ -201,7 +201,7 @@ class Acting:
         return made
 
     async def _edited(self, shown: Shown, item: ReviewItem) -> Edit | None:
-        """Edit a request until it may be sent, or is given up; what was edited is kept for the next time."""
+        """Edit a request until it may be sent, or is given up; the edited text is kept for the next time."""
         params = _kept_edit(await self._draft(shown)) or item.params
         while True:
             params = await edit_request(params, item.params, self._stage.editor)
@@ -270,7 +270,7 @@ class Acting:
         await self._stage.go_on(decided=False)
 
     async def _alike(self, shown: Shown, question: Question) -> None:
-        """Approve the requests with the same server, system prompt and tools: each is shown whole, all or none."""
+        """Approve the requests with the same server, system prompt and tools: each is shown completely; all or none."""
         stage, words = self._stage, self._stage.words
         shape = shape_of(question)
         alike = [each for each in stage.pending if shape is not None and shape_of(each) == shape]
@@ -289,7 +289,7 @@ class Acting:
             await self._decide(made, "done.together")
 
     async def _decide(self, decisions: Mapping[str, AnyDecision], done: str, **values: object) -> None:
-        """Decide all or none, and say what came of it."""
+        """Decide all or none, and report the outcome."""
         stage, words = self._stage, self._stage.words
         decided = False
         try:
@@ -307,7 +307,7 @@ class Acting:
         await stage.go_on(decided=decided)
 
     async def _done(self, ids: Sequence[str], done: str) -> str:
-        """Say what was done, and for how long it can be undone."""
+        """Report what was done, and for how long it can be undone."""
         self._undoable = ()
         question = await self._stage.queue.get(ids[0])
         if question.state != "held" or question.release is None:

@@ -1,6 +1,6 @@
-"""The program around the screen: colours of the terminal, leaving, and no traceback with prompts in it.
+"""The application around the screen: terminal colours, leaving, and errors without tracebacks, which contain prompts.
 
-Owns the life of the terminal. What is on it is ``stage``'s.
+Owns the life of the terminal; ``stage`` has the content.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class ReviewApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", priority=True)]
 
     def __init__(self, setting: Setting) -> None:
-        # The terminal's own colours: they suit its background, dark or light, and NO_COLOR takes them away.
+        # The terminal's own colours suit its background, dark or light, and NO_COLOR removes them.
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.stage = ReviewStage(setting, self)
         self.failure: Exception | None = None
-        """What ended it, if that was no person."""
+        """The error that ended it, if it was not a person."""
 
     def get_default_screen(self) -> ReviewStage:
         """Show the queue."""
@@ -38,5 +38,6 @@ class ReviewApp(App[None]):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        # Textual would print the variables of every frame, prompts among them: whoever runs us says what went wrong.
+        # Textual would print the variables of every frame, including prompts; the caller reports the error
+        # instead.
         self.exit(return_code=1)

@@ -1,6 +1,6 @@
-"""``antiphon review screen``: all of the review on a whole terminal.
+"""``antiphon review screen``: the review on a whole terminal.
 
-Owns the options, and what is said where it cannot be shown. Textual is imported only once it is shown.
+Owns the options, and the messages if it cannot be shown. Textual is imported only when it is shown.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ async def _shown(language: str | None, by: str, store: str | None, config: Path 
 
 
 def check_terminal() -> None:
-    """Refuse to draw where nobody could see it.
+    """Refuse to draw without a suitable terminal.
 
     Raises:
         ConfigError: standard input, output or error is no terminal, or one that cannot move its cursor.
@@ -84,10 +84,10 @@ def check_terminal() -> None:
 
 
 def check_installed() -> None:
-    """Say what is missing.
+    """Check that the packages are installed.
 
     Raises:
-        Failed: Textual, or what the page is made of, is not installed.
+        Failed: Textual, or a package of the page, is missing.
     """
     missing = [name for name in ("textual", "starlette", "jinja2") if find_spec(name) is None]
     if missing:
@@ -95,9 +95,9 @@ def check_installed() -> None:
 
 
 def user() -> str:
-    """Name this user."""
+    """Return the name of this user."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
-        # A process in a container may have no name.
+        # A process in a container may have no user name.
         return "terminal"

@@ -1,7 +1,6 @@
-"""A form over the screen: fields, a key that sends it, and what does not fit said beside it.
+"""A form over the screen: fields, a key that sends it, and error messages beside the fields.
 
-Owns the widgets. What is asked is ``forms``'s, what fits ``host.review.decisions``'s. Nothing typed is lost when it
-does not fit.
+Owns the widgets. ``forms`` has the questions, ``host.review.decisions`` checks the input. Invalid input is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ T = TypeVar("T")
 
 
 class Choice(NamedTuple):
-    """One of several."""
+    """One of several choices."""
 
     value: str
     label: str
@@ -41,14 +40,14 @@ class Asked(NamedTuple):
     kind: Literal["line", "text", "one", "many", "note"]
     label: str = ""
     value: str | None = ""
-    """What it holds at first; of ``"one"``, the value of a choice, or ``None`` where nothing is chosen yet."""
+    """The initial value; for ``"one"``, the value of a choice, or ``None`` if nothing is chosen yet."""
     choices: Sequence[Choice] = ()
     values: Sequence[str] = ()
-    """What is ticked at first, of ``"many"``."""
+    """The choices that are ticked initially, for ``"many"``."""
 
 
 class Dialog(ModalScreen[T | None], Generic[T]):
-    """Asks, and ends with what ``check`` makes of the answers; with nothing if the person goes back."""
+    """A dialog that returns what ``check`` makes of the input; nothing if the person goes back."""
 
     DEFAULT_CSS = """
     Dialog { align: center middle; }
@@ -76,7 +75,7 @@ class Dialog(ModalScreen[T | None], Generic[T]):
     def __init__(
         self, title: str, fields: Sequence[Asked], check: Callable[[Form], T], words: Words, *, send: str
     ) -> None:
-        """``send`` is what the button is called that sends it."""
+        """Prepare the dialog. ``send`` is the label of the button that sends it."""
         super().__init__()
         self._title = title
         self._fields = fields
@@ -89,9 +88,9 @@ class Dialog(ModalScreen[T | None], Generic[T]):
             if field.kind == "many"
         }
         self.typed: list[tuple[str, str]] = []
-        """What was in the fields when the person went back."""
+        """The content of the fields when the person went back."""
         self._places: dict[str, int] = {}
-        """Where one is in each list."""
+        """The current position in each list."""
 
     def compose(self) -> ComposeResult:
         """Lay out the fields, one below the other."""
@@ -108,12 +107,12 @@ class Dialog(ModalScreen[T | None], Generic[T]):
                 yield Button(Content(f"{self._words('edit.back')} Esc"), id="back", compact=True)
 
     def on_mount(self) -> None:
-        """Let the person type at once."""
+        """Focus the first field."""
         at = next((at for at, field in enumerate(self._fields) if field.kind != "note"), None)
         self.query_one("#send" if at is None else f"#field-{at}").focus(scroll_visible=False)
 
     def action_submit(self) -> None:
-        """Send it, if it fits."""
+        """Send the form, if it is valid."""
         try:
             made = self._check(Form(self._typed()))
         except Refused as refused:
@@ -126,17 +125,17 @@ class Dialog(ModalScreen[T | None], Generic[T]):
             self.dismiss(made)
 
     def action_leave(self) -> None:
-        """Go back, and decide nothing; what was typed is in ``typed``."""
+        """Go back without a decision; the input is in ``typed``."""
         self.typed = self._typed()
         self.dismiss(None)
 
     def action_tick(self) -> None:
-        """Tick one of many."""
+        """Tick a choice of several."""
         if isinstance(self.focused, OptionList) and self.focused.id in self._ticked:
             self.focused.action_select()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Take a button as its key."""
+        """Handle a button like its key."""
         event.stop()
         if event.button.id == "send":
             self.action_submit()
@@ -144,12 +143,12 @@ class Dialog(ModalScreen[T | None], Generic[T]):
             self.action_leave()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go on to the next field; from the last one, send."""
+        """Go to the next field; from the last one, send."""
         event.stop()
         self._next(event.input)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Go on to the next field; from the last one, send. Many are ticked without going on."""
+        """Go to the next field; from the last one, send. Choices of ``"many"`` are only ticked."""
         event.stop()
         ticked = self._ticked.get(event.option_list.id or "")
         if ticked is None:
@@ -159,11 +158,11 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         self._mark(event.option_list, event.option_index)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Mark where one is: colours alone would not show everywhere."""
+        """Mark the current position, because colours alone are not visible everywhere."""
         event.stop()
         choices = event.option_list
         if choices.highlighted != event.option_index:
-            # A list tells its first place when it is made, though nothing is chosen in it.
+            # A list reports its first position when it is created, although nothing is chosen in it.
             return
         before = self._places.get(choices.id or "")
         self._places[choices.id or ""] = event.option_index
@@ -216,7 +215,8 @@ def _widget(field: Asked, id: str) -> Widget:
             labels = (_label(field, at, is_here=False, is_ticked=ticked[at]) for at in range(len(ticked)))
             options = OptionList(*map(Option, labels), id=id, markup=False)
             values = [choice.value for choice in field.choices]
-            # Of several, nothing is chosen for a person; among those that are ticked one by one, one only stands there.
+            # A single choice has no initial selection; in a list of several to tick, the first is only
+            # the position.
             here = None if field.kind == "one" else 0
             options.highlighted = values.index(field.value) if field.value in values else here
             return options

@@ -1,7 +1,7 @@
-"""A request, or an answer, in the person's editor, while the screen stands aside.
+"""Editing a request, or an answer, in the person's editor, while the screen is suspended.
 
-Owns what is done about mistakes: the editor opens again, with the mistake at the top. The form is the host's
-``terminal.editing``, the editor ``terminal.editor``.
+After an error the editor opens again, with the message at the top. The host's ``terminal.edit_form`` has the form,
+``terminal.editor`` runs the editor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 __all__ = ["Editor", "edit_answer", "edit_request", "in_editor"]
 
 Editor = Callable[[str], Awaitable[str]]
-"""Lets a person edit a text, and returns it. Raises ``ValueError`` where that cannot be; the text says why."""
+"""Lets a person edit a text, and returns it. Raises ``ValueError`` if that is not possible; the text says why."""
 T = TypeVar("T")
 _MISTAKE = "# Mistake: "
 
@@ -30,10 +30,10 @@ _MISTAKE = "# Mistake: "
 async def edit_request(
     params: CreateMessageRequestParams, original: CreateMessageRequestParams, editor: Editor
 ) -> CreateMessageRequestParams:
-    """Let a person edit a request, until it is one. ``original`` bounds what may be in it.
+    """Let a person edit a request until it is valid. ``original`` limits what it may contain.
 
     Raises:
-        ValueError: there is no editor; or the same mistake was left twice.
+        ValueError: there is no editor, or the same error was left twice.
     """
 
     def read(text: str) -> CreateMessageRequestParams:
@@ -48,7 +48,7 @@ async def edit_request(
 
 
 async def edit_answer(text: str, editor: Editor) -> str:
-    """Let a person edit an answer. Raises as ``edit_request`` does."""
+    """Let a person edit an answer. Raises like ``edit_request``."""
     return edited_text(await editor(editable(text))).removesuffix("\n")
 
 
@@ -60,7 +60,7 @@ def in_editor(app: App[None]) -> Editor:
         if command is None:
             raise ValueError("there is no editor: set $VISUAL or $EDITOR")
         try:
-            # The loop goes on, and so does the watching; nothing is painted over the editor.
+            # The event loop and the updates continue; nothing is drawn over the editor.
             with app.suspend(), app.batch_update():
                 return await edit(text, command, None)
         except SuspendNotSupported:
@@ -76,7 +76,7 @@ async def _until_read(form: str, read: Callable[[str], T], editor: Editor) -> T:
             return read(text)
         except ValueError as error:
             if text == _without_mistake(form):
-                # The same mistake again: the person has nothing to add.
+                # The same error again: the person has nothing to add.
                 raise
             form = f"{_MISTAKE}{inert_line(str(error))}\n{text}"
 

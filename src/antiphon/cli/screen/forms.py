@@ -1,6 +1,7 @@
-"""What is asked in a form over the screen: a reason, how far a grant reaches, an answer, a model, a server's fields.
+"""The dialogs of the screen: a reason, the bounds of a grant, an answer, a model, a server's form.
 
-Owns the fields and what becomes of them; the form itself is ``dialog``, what fits is the page's ``decisions``.
+Owns the fields and the decisions made from them; ``dialog`` has the form itself, ``host.review.decisions`` checks
+input.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from antiphon.wire.elicitation import ElicitResult
 __all__ = ["Draft", "answering", "choosing", "denying", "filling", "filtering", "granting", "searching"]
 
 Draft = Sequence[tuple[str, str]]
-"""What was typed before, by the names of fields."""
+"""Earlier input, by the names of fields."""
 _REACHES = ("once", "call", "server")
 _TEMPLATES = ("scope", "secret", "cost", "unclear")
 _SCOPES = ("call", "session", "always")
 
 
 def denying(shown: Shown, words: Words, reach: Reach, draft: Draft = ()) -> Dialog[Deny]:
-    """Ask why, whether the server is told, and how far it reaches."""
+    """Ask for the reason, whether the server is told, and how far the denial reaches."""
     reaches = [name for name in _REACHES if name != "call" or shown.who.call]
     templates = [Choice(words(f"deny.preset.{name}"), words(f"deny.preset.{name}")) for name in _TEMPLATES]
     told = [Choice("true", words("tell.label"))]
@@ -51,9 +52,9 @@ def denying(shown: Shown, words: Words, reach: Reach, draft: Draft = ()) -> Dial
 
 
 def granting(shown: Shown, words: Words, now: float, model: str | None) -> Dialog[Approve]:
-    """Ask for how much more than this one request it is."""
+    """Ask for the bounds of a grant beyond this one request."""
     scopes = [Choice(name, words(f"scope.{name}")) for name in _SCOPES if name != "call" or shown.who.call]
-    # Calls of a tool cost nothing that could be summed.
+    # Tool calls cost nothing, so a limit on money makes no sense.
     dollars = "" if shown.kind == "tool" or USUAL.money is None else f"{USUAL.money / DOLLAR:.2f}"
     fields = [
         Asked("scope", "one", words("grant.scope"), scopes[0].value, scopes),
@@ -72,7 +73,7 @@ def granting(shown: Shown, words: Words, now: float, model: str | None) -> Dialo
 
 
 def answering(shown: Shown, words: Words, draft: Draft = ()) -> Dialog[Answer]:
-    """Ask for the answer, or for another one than the model's."""
+    """Ask for the answer, or for one that replaces the model's."""
     rewrite = shown.answer is not None
     begun = dict(draft).get("text") or editable(shown.answer_text)
     fields = [Asked("text", "text", words("answer.text"), begun)]
@@ -81,7 +82,7 @@ def answering(shown: Shown, words: Words, draft: Draft = ()) -> Dialog[Answer]:
 
 
 def choosing(item: ReviewItem, words: Words, current: str | None) -> Dialog[str]:
-    """Ask which model: nothing is the one that was chosen."""
+    """Ask for a model; nothing means the one that was chosen."""
     usual = item.model or item.provider
     names = [name for name in item.models if name != item.model]
     choices = [Choice("", usual), *(Choice(name, name) for name in names)]
@@ -90,7 +91,7 @@ def choosing(item: ReviewItem, words: Words, current: str | None) -> Dialog[str]
 
 
 def filtering(wanted: str, words: Words) -> Dialog[str]:
-    """Ask what the requests in the list must contain; nothing shows all."""
+    """Ask for a text that the listed requests must contain; empty shows all."""
     fields = [Asked("wanted", "line", "", wanted)]
     return Dialog(words("filter.title"), fields, lambda form: form("wanted").strip(), words, send=words("key.filter"))
 
@@ -115,7 +116,7 @@ def searching(wanted: Mapping[str, str], words: Words) -> Dialog[dict[str, str]]
 
 
 def filling(item: ElicitItem, fields: Sequence[Field], words: Words, draft: Draft = ()) -> Dialog[ElicitResult]:
-    """Ask what the server asks. Nothing is chosen for the person; what the server suggests is said to be its own."""
+    """Show a server's form. Nothing is preselected; the server's defaults are labelled as the server's."""
     asked: list[Asked] = []
     for at, field in enumerate(fields):
         need = f" {words('form.required')}" if field.required else ""

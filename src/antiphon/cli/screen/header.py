@@ -1,6 +1,6 @@
-"""The lines that never scroll away: what is asked and for how long it waits, what to look at, the keys.
+"""The lines that do not scroll: what is asked, the time left, what to look at, the keys.
 
-Pure: makes plain text with styles of ours; no text of it goes through markup.
+Pure: makes plain text with our styles; no text is parsed as markup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["bar", "plain", "strip"]
 
 
 def strip(question: Question | None, shown: Shown | None, now: float, words: Words) -> tuple[Content, Content]:
-    """Say in a line who asks, for what, at which cost and until when; and what to look at, or what became of it."""
+    """Return one line with who asks, for what, at which cost and until when; and one with risks, or the outcome."""
     if question is None:
         return plain(""), plain("")
     asked = words(f"kind.{question.kind}") if shown is None else headline(shown, words)
@@ -34,12 +34,12 @@ def strip(question: Question | None, shown: Shown | None, now: float, words: Wor
     left = "" if question.expires is None else f"{clock(question.expires - now, words)} · "
     warnings = [words.risk(risk) for risk in shown.risks if risk.level == "warning"] if shown else []
     looked_at = " ".join(f"! {inert_line(warning)}" for warning in warnings)
-    # The time goes first: on a narrow terminal the end of a line is cut.
+    # The time comes first, because the end of a line is cut on a narrow terminal.
     return plain(f"{left}{asked}"), Content.styled(looked_at, "bold") if looked_at else plain(words("risks.none"))
 
 
 def bar(shown: Shown | None, words: Words, *, width: int, dead: Collection[str]) -> Content:
-    """Write the keys that do something now; those that are dead for the moment are dim."""
+    """Return the keys that can be used now; those that are disabled for a moment are dimmed."""
     offered = [] if shown is None else offers(shown, words)
     usual = [offer(action, words) for action in ("next", "risk", "help", "quit")]
     return key_line([*offered, *usual], width, dead)

@@ -1,6 +1,6 @@
-"""The keys of the screen, with their words: made of the one keymap that every surface shares.
+"""The keys of the screen with their labels, from the keymap that all surfaces share.
 
-Pure. What a key does is ``actions``'s and ``stage``'s business.
+Pure. ``actions`` and ``stage`` implement the keys.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _TEXTUAL = {
 }
 """What Textual calls the keys that print nothing."""
 ACTIONS = {_TEXTUAL.get(name, name): key for key in keys_on("screen") for name in key.keys}
-"""Each key of the screen, by the name that Textual gives it."""
+"""The keys of the screen, by Textual's names."""
 ARMED = frozenset(key.keys[0] for key in keys_on("screen") if key.permits)
-"""What lets something pass: dead for a moment after it has appeared."""
+"""Keys that allow something: disabled for a moment after it has appeared."""
 
 
 class Offer(NamedTuple):
-    """One key, and what it is called."""
+    """A key, and its label."""
 
     key: str
     label: str
 
 
 def offers(shown: Shown, words: Words) -> list[Offer]:
-    """List the keys that can be used about what is shown, the usual ones first; none once it is over."""
+    """List the keys that can be used for what is shown, the usual ones first; none once it is over."""
     return [Offer(key.keys[0], label(key, words, subject(shown))) for key in offered(shown, "screen")]
 
 

@@ -1,6 +1,6 @@
-"""Who would answer, why that model, for how much: the figures of a request as pieces.
+"""The model, the reasons for it, and the costs of a request, as pieces.
 
-Pure. Choosing and counting are the host's; the words are the page's.
+Pure. The host chooses and counts; the texts are the page's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMNS = ("name", "cost", "scost", "speed", "mind", "total")
 
 
 def figures(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
-    """Show the model with its scores, the limits that were asked for, and costs. ``model``: the one chosen instead."""
+    """Show the model with its scores, the requested limits, and costs. ``model``: the one chosen instead."""
     item = shown.item
     if item is None:
         return

@@ -1,6 +1,6 @@
-"""Where everything is on the screen: queue, request, and the lines that never scroll away.
+"""The layout of the screen: queue, request, and the lines that do not scroll.
 
-Owns the layout, from a corner of a terminal to a wide one. What is shown there is ``stage``'s business.
+Supports terminals of any size; ``stage`` has the content.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Panes"]
 
 
 class Panes(Container):
-    """Queue and request beside each other, one below the other, or only the one in use, by the room there is."""
+    """Queue and request side by side, one below the other, or only the one in use, depending on the room."""
 
     DEFAULT_CSS = """
     Panes {
@@ -58,7 +58,7 @@ class Panes(Container):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
-        # Held, not looked up: something may be shown while all of it is being taken away.
+        # Kept as references, because something may be shown while the widgets are being removed.
         self.queue = QueueView("queue", clock)
         self.rows = RowsView("request")
         self._title, self._head, self._strip, self._partial, self._notice, self._keys = (
@@ -80,21 +80,21 @@ class Panes(Container):
         yield self._keys
 
     def fit(self, width: int, height: int) -> None:
-        """Lay them out for a terminal of this size."""
+        """Arrange them for a terminal of this size."""
         self.set_class(width < 100, "narrow")
         self.set_class(height < 20, "low")
 
     def say(self, text: str) -> None:
-        """Tell the person something, in one line."""
+        """Show the person a line of text."""
         self._notice.update(plain(text))
 
     def grow(self, partials: Sequence[Partial], words: Words) -> None:
-        """Show what has come of answers; nothing where none is on its way."""
+        """Show what has arrived of answers; hidden if there are none."""
         self._partial.update(partial_lines(partials, words, self.size.width))
         self._partial.display = bool(partials)
 
     def list(self, groups: Iterable[Group], count: int, words: Words, only: str = "") -> None:
-        """Show what waits; ``only``: what all that is listed contains."""
+        """Show the queue; ``only``: the text that all listed questions contain."""
         limited = f" · {words('filter.on', text=only)}" if only else ""
         self._title.update(plain(f"{words('queue.title', n=count)}{limited}"))
         self.queue.show(entries(groups, words), words)
@@ -102,7 +102,7 @@ class Panes(Container):
     def head(
         self, question: Question | None, shown: Shown | None, now: float, words: Words, *, dead: Collection[str]
     ) -> None:
-        """Show what is asked, for how long it waits, and the keys; those that are ``dead`` are dim."""
+        """Show what is asked, the time left, and the keys; those in ``dead`` are dimmed."""
         asked, risks = strip(question, shown, now, words)
         self._head.update(asked)
         self._strip.update(risks)

@@ -1,6 +1,6 @@
-"""Pieces of a page for a terminal: titles, facts, quoted texts, tables. Each is inert, and begins with what is ours.
+"""Pieces of a page for a terminal: titles, facts, quoted texts, tables. Each is inert, and begins with our own text.
 
-Pure. Owns how a piece looks before it is wrapped; wrapping is ``document``'s, colours are ``views``'.
+Pure. Owns how a piece looks before it is wrapped; ``document`` wraps, ``views`` colours.
 """
 
 from __future__ import annotations
@@ -18,62 +18,62 @@ from antiphon.host.review.texts import Texts
 __all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "folded", "kept", "ours", "quoted", "table", "title"]
 
 Style = Literal["", "title", "strong", "dim", "warning", "added", "removed", "chosen", "state"]
-"""What a piece is; ``views`` knows how that looks."""
+"""The kind of a piece; ``views`` knows how it looks."""
 _CONTINUED = "┊ "
-"""Begins a row that goes on where the one above ended."""
+"""Begins a row that continues the one above."""
 _CELLS = 76
-"""Cells of a row of a usual terminal, without what stands before it."""
+"""Cells of a row of a usual terminal, without the prefix."""
 _LABEL = 14
 """Cells of the labels at the left."""
 
 
 class Piece(NamedTuple):
-    """A text, and what stands before its rows."""
+    """A text, and the prefixes of its rows."""
 
     text: str
-    """Inert, and with line ends."""
+    """Inert, with line ends."""
     style: Style = ""
     first: str = ""
-    """Before the first row."""
+    """Prefix of the first row."""
     rest: str = ""
-    """Before every other row; as wide as ``first``."""
+    """Prefix of every other row; as wide as ``first``."""
     rule: bool = False
-    """Whether its row is drawn out to the edge."""
+    """Whether its row is extended to the edge."""
     kept: bool = False
-    """Whether it is never folded: who decides must have seen all of it."""
+    """Whether it is never folded, because whoever decides must have seen all of it."""
     rows: int = 8
-    """How many rows of a usual terminal are left of it where it is folded."""
+    """Number of rows of a usual terminal that are shown of it when it is folded."""
 
 
 def title(text: str) -> Piece:
-    """Draw a rule with our own words in it."""
+    """Draw a rule with a text of ours in it."""
     return Piece(f"{inert_line(text)} ", "title", "── ", "── ", rule=True)
 
 
 def ours(text: str, style: Style = "", lead: str = " ") -> Piece:
-    """Say something of our own; what it repeats of the server's is made one inert line."""
+    """Show a text of ours; quotations of the server's text become one inert line."""
     return Piece(inert_line(text), style, lead, " " * cell_len(lead))
 
 
 def fact(label: str, text: str, style: Style = "") -> Piece:
-    """Show a fact of one line beside its label."""
+    """Show a one-line fact beside its label."""
     head = set_cell_size(f" {label}", _LABEL) if cell_len(label) < _LABEL - 1 else f" {label} "
     return Piece(inert_line(text), style, f"{head}  ", f"{' ' * _LABEL}{_CONTINUED}")
 
 
 def quoted(text: str, style: Style = "", indent: int = 0) -> Piece:
-    """Show a text of the server's, whole, each row behind a gutter."""
+    """Show a server's text completely, each row behind a gutter."""
     lead = f"{' ' * (indent + 1)}{GUTTER}"
     return Piece(inert(text), style, lead, lead)
 
 
 def kept(piece: Piece) -> Piece:
-    """Have a piece shown whole, always."""
+    """Mark a piece as never folded."""
     return piece._replace(kept=True)
 
 
 def folded(piece: Piece, words: Texts) -> Iterator[Piece]:
-    """Shorten a long text of the server's to its beginning, and say how long it is; leave everything else."""
+    """Shorten a long text of a server to its beginning, with its length; leave all others unchanged."""
     text = piece.text
     longest = piece.rows * _CELLS
     if piece.kept or GUTTER not in piece.first or (len(text) <= longest and text.count("\n") < piece.rows):
@@ -82,7 +82,7 @@ def folded(piece: Piece, words: Texts) -> Iterator[Piece]:
     head = "\n".join(text[:longest].split("\n", piece.rows)[: piece.rows])
     opened = head.rfind("\u27e6")
     if opened > head.rfind("\u27e7"):
-        # A mark is one sign, and is not cut in two.
+        # A mark is one sign, and must not be cut in two.
         head = head[:opened]
     yield piece._replace(text=head)
     more, lines = len(text) - len(head), text.count("\n") - head.count("\n")
@@ -97,7 +97,7 @@ def blank() -> Piece:
 
 
 def table(rows: Sequence[Sequence[str]], chosen: int | None = None) -> Iterator[Piece]:
-    """Show rows of cells; the first holds the titles. ``chosen`` is marked, and what is long is in the last cell."""
+    """Show rows of cells; the first has the titles. ``chosen`` is marked; long texts are in the last cell."""
     lines = [[inert_line(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*(line[:-1] for line in lines), strict=True)]
     for at, line in enumerate(lines):

@@ -1,6 +1,6 @@
-"""The queue as lines: the questions of one round of a call together, below who asks.
+"""The queue as lines: the questions of one round of a call together, under a line that says who asks.
 
-Pure. Grouping and sorting are ``host.review.rows``'s; colours are ``views``'.
+Pure. ``host.review.rows`` groups and sorts; ``views`` colours.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from antiphon.host.review.summary import clock, money, span
 __all__ = ["Entry", "entries", "line"]
 
 _URGENT = 60.0
-"""Seconds: what has less left shows its clock instead of its age."""
+"""Seconds: questions with less time left show that instead of their age."""
 
 
 class Entry(NamedTuple):
     """One line of the queue."""
 
     id: str
-    """Of the question; nothing for the head of a group."""
+    """Id of the question; empty for the head of a group."""
     text: str
     """Inert, one line."""
     warnings: int = 0
     created: float = 0.0
     expires: float | None = None
     worst: int | None = None
-    """What it may cost at most, in nano-dollars."""
+    """The most it may cost, in nano-dollars."""
 
 
 def entries(groups: Iterable[Group], words: Words) -> Iterator[Entry]:
@@ -43,7 +43,7 @@ def entries(groups: Iterable[Group], words: Words) -> Iterator[Entry]:
 
 
 def line(entry: Entry, now: float, words: Words, *, current: bool, marked: bool = False) -> str:
-    """Write a line, without its colours: whether it is shown or selected, risks, age, cost, the first words."""
+    """Return a line without colours: whether it is shown or selected, risks, age, cost, the first words."""
     if not entry.id:
         return entry.text
     mark = f"{'▸' if current else ' '}{'x' if marked else ' '}"

@@ -1,6 +1,6 @@
-"""One question as pieces, in the order of the page: who, risks, what exactly is asked, what was changed, model, cost.
+"""One question as pieces, in the order of the page: who, risks, the exact request, changes, model, cost.
 
-Pure. What is shown is ``host.review.shown``'s; this owns how a terminal shows it. Models and money: ``model_table``.
+Pure. ``host.review.shown`` has the content, ``model_table`` models and costs; this draws them for a terminal.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SIGNS: dict[str, Style] = {"+": "added", "-": "removed"}
 
 
 def heading(shown: Shown, words: Words) -> str:
-    """Say what is asked, in a line of our own."""
+    """Return a line about what is asked."""
     return words(f"ask.{shown.kind}{'.url' if shown.url is not None else ''}")
 
 
 def draw(shown: Shown, words: Words, *, raw: bool, model: str | None = None, whole: bool = True) -> Iterator[Piece]:
-    """Show a question: first what will be sent, then what differs, who answers, who asks, and what to look at.
+    """Show a question: first what will be sent, then changes, who answers, who asks, and risks.
 
     ``raw``: its JSON as well. ``model``: the one a person has chosen instead. ``whole``: long texts are not folded.
     """
@@ -66,7 +66,7 @@ def kept_only(question: Question, words: Words) -> Iterator[Piece]:
 
 
 def changed(lines: Sequence[Line] | None, words: Words) -> Iterator[Piece]:
-    """Show what differs, line by line."""
+    """Show the differences, line by line."""
     if lines is None:
         yield ours(words("changes.long"), "warning")
     elif not lines:
@@ -108,7 +108,7 @@ def _sampling(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
         return
     if params.system_prompt is not None:
         yield title(words("request.system"))
-        # Short while it is folded: the messages are to be in sight as well.
+        # Short when folded, so that the messages are visible as well.
         yield quoted(params.system_prompt)._replace(rows=3)
     yield title(words("request.messages", n=len(shown.turns)))
     yield from turns(shown.turns, words)

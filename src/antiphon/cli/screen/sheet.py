@@ -1,6 +1,6 @@
-"""A document over the screen, with keys of its own: what was edited, requests that are alike, the list of keys.
+"""A document over the screen with keys of its own: an edited request, similar requests, the list of keys.
 
-Owns when such a key counts. What it does is the caller's business.
+Owns when such a key is accepted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Sheet", "key_line", "now"]
 
 
 class Sheet(ModalScreen[str]):
-    """Shows pieces, and ends with the key that was pressed; with nothing if the person goes back."""
+    """Shows pieces, and returns the key that was pressed; nothing if the person goes back."""
 
     DEFAULT_CSS = """
     Sheet { align: center middle; }
@@ -45,7 +45,10 @@ class Sheet(ModalScreen[str]):
         armed: Collection[str] = (),
         dead: float,
     ) -> None:
-        """``armed`` are the keys that count only after ``dead`` seconds. ``back`` is what Esc is called."""
+        """Prepare it. ``armed`` are the keys that are accepted only after ``dead`` seconds.
+
+        ``back`` is the label of Esc.
+        """
         super().__init__()
         self._title = title
         self._pieces = list(pieces)
@@ -69,12 +72,12 @@ class Sheet(ModalScreen[str]):
         self.call_after_refresh(lambda: self._arming.shown(now()))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out the keys in the width there is."""
+        """Arrange the keys for the width."""
         offers = [*self._offers, Offer("Esc", self._back)]
         self.query_one("#keys", Static).update(key_line(offers, event.size.width * 96 // 100 - 4))
 
     def on_key(self, event: events.Key) -> None:
-        """End with a key that is offered."""
+        """Return a key that is offered."""
         name = event.character or event.key
         if event.key == "escape":
             event.stop()
@@ -86,7 +89,7 @@ class Sheet(ModalScreen[str]):
 
 
 def key_line(offers: Iterable[Offer], width: int, dead: Collection[str] = ()) -> Content:
-    """Write keys and what they are called, in rows of this width; those that are dead are dim."""
+    """Return keys and their labels in rows of this width; those in ``dead`` are dimmed."""
     parts: list[tuple[str, str]] = []
     used = 0
     for offer in offers:
@@ -102,5 +105,5 @@ def key_line(offers: Iterable[Offer], width: int, dead: Collection[str] = ()) ->
 
 
 def now() -> float:
-    """Read the clock that keys are stamped with."""
+    """Return the time of the clock that stamps keys."""
     return Message().time

@@ -1,7 +1,7 @@
-"""The screen itself: the queue, one request, what can be done, kept up to date while anybody decides anywhere.
+"""The screen itself: the queue, one request, and the actions, kept up to date while others decide elsewhere.
 
-Owns what is shown and where one is in the queue. What keys decide is ``actions``'s, how panes draw ``views``'. What is
-shown stays until the person moves: a key never meets another request than the one that was read.
+Owns what is shown, and the position in the queue. ``actions`` decides, ``views`` draws. The shown request stays until
+the person moves, so that a key never applies to another request than the one that was read.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ T = TypeVar("T")
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What the screen is given."""
+    """The dependencies and settings of the screen."""
 
     store: Store
     by: str
-    """Who decides, for the record."""
+    """The name of the reviewer, for the record."""
     language: str = "en"
     dead: float = DEAD
     bell: bool = True
     undo: float = UNDO
-    """Seconds for which a permission can be taken back before it counts."""
+    """Seconds for which a permission can be taken back before it takes effect."""
     editor: Editor | None = None
     """By default the person's own."""
     clock: Callable[[], float] = time.time
@@ -71,7 +71,7 @@ class ReviewStage(Screen[None]):
         self.words = words(setting.language)
         self.pending: list[Question] = []
         self.looked = False
-        """Whether it is known what waits."""
+        """Whether the queue has been read."""
         self.models: dict[str, str] = {}
         self.selected: set[str] = set()
         self.dead = setting.dead
@@ -90,14 +90,14 @@ class ReviewStage(Screen[None]):
         self._busy = False
         self._raw = False
         self._whole = False
-        """Whether long texts are shown whole."""
+        """Whether long texts are shown completely."""
         self._order: Order = "time"
         self._wanted = ""
-        """What the questions in the list must contain."""
+        """The text that listed questions must contain."""
         self._followed: set[str] = set()
         """Questions decided here whose outcome is not known yet."""
         self._place = 0
-        """Where in the queue the question is, or was."""
+        """Position of the question in the queue, also after it is gone."""
         self._bell = Bell(self._ring)
         self._moves = self._movements()
 
@@ -130,7 +130,7 @@ class ReviewStage(Screen[None]):
         yield self.panes
 
     async def on_mount(self) -> None:
-        """Begin to watch."""
+        """Start watching the queue."""
         self.panes.rows.focus()
         await self._draw()
         self.set_interval(1.0, self._tick)
@@ -143,16 +143,16 @@ class ReviewStage(Screen[None]):
             self.run_worker(persisting(follow, self._trouble), group="partials")
 
     def on_resize(self, event: events.Resize) -> None:
-        """Use the room there is."""
+        """Adapt to the size of the terminal."""
         self.panes.fit(event.size.width, event.size.height)
         self.call_after_refresh(self._draw_head)
 
     def say(self, text: str) -> None:
-        """Tell the person something, in one line."""
+        """Show the person a line of text."""
         self.panes.say(text)
 
     async def ask(self, screen: Screen[T]) -> T | None:
-        """Show something over this, and wait for its end."""
+        """Show a dialog over this, and wait for its result."""
         return await self._program.push_screen_wait(screen)
 
     async def open(self, id: str) -> None:
@@ -161,7 +161,7 @@ class ReviewStage(Screen[None]):
             await self._open(id)
 
     async def _open(self, id: str) -> None:
-        # Until it is on the screen no key decides anything about it, nor about the one before.
+        # Until it is on the screen, no key decides anything about it, or about the previous one.
         self.arming.hide()
         self.shown = None
         self._whole = False
@@ -212,7 +212,7 @@ class ReviewStage(Screen[None]):
                 self._begin(lambda: self._acting.act(key.action, shown, question))
 
     def on_screen_resume(self) -> None:
-        """Begin anew with what could not be seen behind something else."""
+        """Restart the waiting time for what was hidden behind another screen."""
         self.arming.hide()
         self._arm()
 
@@ -225,7 +225,7 @@ class ReviewStage(Screen[None]):
         self._begin(lambda: self._move(event.by))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Give the room to the pane in use where there is only room for one."""
+        """Show the pane in use if there is room for only one."""
         self.panes.set_class(isinstance(event.widget, QueueView), "on-queue")
 
     def _may(self, key: str, pressed: float) -> bool:
@@ -233,7 +233,7 @@ class ReviewStage(Screen[None]):
         return offered and (self.arming.armed(pressed) if key in ARMED else self.arming.seen(pressed))
 
     def _begin(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do one thing at a time: what is pressed meanwhile was meant for something else."""
+        """Run one action at a time: keys pressed meanwhile were meant for something else, and are dropped."""
         if not self._busy:
             self._busy = True
             self.run_worker(self._done(act), group="act")
@@ -250,7 +250,7 @@ class ReviewStage(Screen[None]):
         if not ids:
             return
         current = "" if self.question is None else self.question.id
-        # A question that is gone has left its place to the one behind it.
+        # The position of a question that is gone is now that of the one after it.
         at = ids.index(current) + by if current in ids else self._place + min(by, 0)
         await self.open(ids[max(0, min(at, len(ids) - 1))])
 
@@ -267,7 +267,7 @@ class ReviewStage(Screen[None]):
             await self._draw(keep_place=True)
 
     async def _next_risk(self) -> None:
-        """Mark the next place that needs a closer look; what is folded may hide some, so it is unfolded."""
+        """Mark the next place that needs a closer look; unfold the texts first, since folded ones may hide some."""
         rows = self.panes.rows
         if not self._whole:
             await self._toggle_fold()
@@ -297,11 +297,11 @@ class ReviewStage(Screen[None]):
         self.say(self.words(f"sort.{self._order}"))
 
     def follow(self, ids: Iterable[str]) -> None:
-        """Look what becomes of decisions, and say so."""
+        """Report what becomes of these decisions."""
         self._followed.update(ids)
 
     def seen_whole(self) -> bool:
-        """Tell whether all that must be seen before it is accepted has been in sight."""
+        """Tell whether all that must be seen before it is approved has been visible."""
         return self.panes.rows.seen_to >= self.panes.rows.document.end()
 
     async def _follow(self) -> None:
@@ -337,12 +337,12 @@ class ReviewStage(Screen[None]):
         await self.ask(Sheet(self.words("help.title"), pieces, [], back=self.words("help.close"), dead=0.0))
 
     async def look(self) -> None:
-        """Look at what waits, and at what has become of the question that is shown."""
+        """Read the queue, and what has become of the question that is shown."""
         async with self._turn:
             await self._look()
 
     async def _look(self, wanted: Sequence[str] = ()) -> None:
-        """Look; where no question is shown, show the first of those wanted that waits, else the first of all."""
+        """Read the queue; if no question is shown, show the first of ``wanted`` that waits, else the first of all."""
         self.pending = await self.queue.pending()
         self.looked = True
         waiting = {question.id for question in self.pending}
@@ -365,7 +365,7 @@ class ReviewStage(Screen[None]):
             self.panes.queue.choose(question.id)
             now_asked = next(each for each in self.pending if each.id == question.id)
             if self.shown is None or self.shown.hash != now_asked.hash:
-                # The store could not be read when it was to be shown; or it asks for something else now.
+                # The store could not be read before, or the question has other content now.
                 await self._open(question.id)
         elif question.state == "pending":
             await self._open(question.id)
@@ -400,7 +400,7 @@ class ReviewStage(Screen[None]):
         self._arm()
 
     def _arm(self) -> None:
-        """Let what is shown be approved, a moment after it is to be seen."""
+        """Allow approval of what is shown, a moment after it has become visible."""
         if self.question is not None and self.question.state == "pending":
             self.call_after_refresh(self._armed, self.question.id)
 

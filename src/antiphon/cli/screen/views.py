@@ -1,6 +1,6 @@
-"""The two panes: rows of a document, and the queue. Both draw what is in sight, however much there is.
+"""The two panes: rows of a document, and the queue. Both draw only what is visible.
 
-Owns colours, scrolling and the cursor of the queue. No text goes through a markup of Rich or Textual: every row is a
+Owns colours, scrolling and the position in the queue. No text is parsed as markup of Rich or Textual: every row is a
 segment of plain text, which was made inert before.
 """
 
@@ -28,7 +28,7 @@ from antiphon.host.checks.lines import cells, cells_of
 __all__ = ["QueueView", "RowsView", "fitted"]
 
 _LARGE = 200_000
-"""Characters that are wrapped at once; more are wrapped in a thread, while keys are still taken."""
+"""Characters that are wrapped at once; longer texts are wrapped in a thread, while keys still work."""
 _LOOKS: dict[Style, Look] = {
     "": Look(),
     "title": Look(bold=True),
@@ -40,7 +40,7 @@ _LOOKS: dict[Style, Look] = {
     "chosen": Look(reverse=True),
     "state": Look(bold=True, reverse=True),
 }
-"""Nothing is said by colour alone: each has a sign or a place as well."""
+"""Colour is never the only sign: a symbol or a position says the same."""
 
 
 class RowsView(ScrollView, can_focus=True):
@@ -57,20 +57,20 @@ class RowsView(ScrollView, can_focus=True):
         self._document = Document((), 80)
         self._seen = 0
         self._marked: int | None = None
-        """The row that a person was led to."""
+        """The row that a person jumped to."""
 
     @property
     def seen_to(self) -> int:
-        """The number of rows that have been in sight, or stand above one that is now."""
+        """The number of rows that have been visible, or are above a visible one."""
         return self._seen
 
     @property
     def document(self) -> Document:
-        """What is shown."""
+        """The document that is shown."""
         return self._document
 
     async def show(self, pieces: Iterable[Piece], *, keep_place: bool = False) -> None:
-        """Show something else, from its beginning, or from where one is."""
+        """Show another document, from its beginning or at the same position."""
         self._pieces = list(pieces)
         self._marked = None
         if not keep_place:
@@ -91,11 +91,11 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def marked(self) -> int:
-        """The row that is marked; -1 if none is."""
+        """The marked row; -1 if there is none."""
         return -1 if self._marked is None else self._marked
 
     async def on_resize(self, event: events.Resize) -> None:
-        """Wrap anew where the width has changed."""
+        """Wrap again if the width has changed."""
         if self._width() != self._document.width:
             await self._wrap()
 
@@ -122,7 +122,8 @@ class RowsView(ScrollView, can_focus=True):
         else:
             document = Document(pieces, width)
         if pieces is not self._pieces or not self.is_attached:
-            # Something else is to be shown meanwhile, and is wrapped already or being wrapped; or it is all over.
+            # Another document was requested meanwhile, which is wrapped separately; or the view was
+            # removed.
             return
         self._document = document
         self.virtual_size = Size(width, len(document))
@@ -130,7 +131,7 @@ class RowsView(ScrollView, can_focus=True):
 
 
 class QueueView(ScrollView, can_focus=True):
-    """What waits, with the one that is shown marked."""
+    """The queue, with a mark at the question that is shown."""
 
     DEFAULT_CSS = """
     QueueView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }
@@ -145,7 +146,7 @@ class QueueView(ScrollView, can_focus=True):
             self.chosen = id
 
     class Moved(Message):
-        """The line after or before is wanted."""
+        """The next or previous line was requested."""
 
         def __init__(self, by: int) -> None:
             super().__init__()
@@ -161,7 +162,7 @@ class QueueView(ScrollView, can_focus=True):
 
     @property
     def ids(self) -> list[str]:
-        """The questions, in the order they are shown in."""
+        """The questions, in the order of display."""
         return [entry.id for entry in self._entries if entry.id]
 
     def show(self, entries: Iterable[Entry], words: Words) -> None:
@@ -184,7 +185,7 @@ class QueueView(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        """Ask for a line so far away."""
+        """Request the line that many lines away."""
         self.post_message(self.Moved(by))
 
     def on_click(self, event: events.Click) -> None:
@@ -206,7 +207,7 @@ class QueueView(ScrollView, can_focus=True):
 
 
 def fitted(text: str, width: int) -> str:
-    """Cut or fill a row to so many cells, as terminals count them: a row that is wider pushes what stands beside it."""
+    """Cut or pad a row to a number of cells as terminals count them; a wider row would displace the next column."""
     if text.isascii():
         return text[:width].ljust(width)
     used = at = 0
@@ -215,6 +216,6 @@ def fitted(text: str, width: int) -> str:
             break
         used += cells(char)
         at += 1
-    # A joiner at the end would take the blank behind it for a part of its emoji.
+    # A joiner at the end would join the blank after it to its emoji.
     cut = text[:at].rstrip("\u200d")
     return cut + " " * max(0, width - cells_of(cut))

@@ -1,7 +1,4 @@
-"""Keeping up with the queue: when to look again, when to ring, what is done while the store cannot be read.
-
-Owns the waiting. What is looked at is ``stage``'s business.
-"""
+"""Following the queue: when to read again, when to ring, and what happens while the store cannot be read."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ from antiphon.host.review.queue import Queue
 __all__ = ["Bell", "persisting", "readable", "watch"]
 
 _PAUSE = 0.1
-"""Seconds between two looks at a queue that changes all the time."""
+"""Seconds between two reads of a queue that changes all the time."""
 _TROUBLE = 2.0
-"""Seconds until a store is tried again that could not be read."""
+"""Seconds until another attempt to read a store."""
 _QUIET = 2.0
-"""Seconds between two bells, however much arrives."""
+"""Seconds between two bells, however many questions come."""
 
 Act = Callable[[], Awaitable[None]]
 
 
 async def watch(queue: Queue, look: Act, trouble: Callable[[], None]) -> None:
-    """Look each time that a question has changed, here or elsewhere, until cancelled."""
+    """Read whenever a question has changed, in this process or another, until cancelled."""
 
     async def follow() -> None:
         async for _ in queue.changes():
@@ -35,14 +32,14 @@ async def watch(queue: Queue, look: Act, trouble: Callable[[], None]) -> None:
 
 
 async def persisting(act: Act, trouble: Callable[[], None]) -> None:
-    """Do something that has no end of its own, and again where the store could not be read, until cancelled."""
+    """Run something endless, and again whenever the store could not be read, until cancelled."""
     while True:
         await readable(act, trouble)
         await asyncio.sleep(_TROUBLE)
 
 
 async def readable(act: Act, trouble: Callable[[], None]) -> None:
-    """Do something with the store; tell of ``trouble`` where it cannot be read just now."""
+    """Use the store; call ``trouble`` if it cannot be read."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
@@ -52,7 +49,7 @@ async def readable(act: Act, trouble: Callable[[], None]) -> None:
 
 
 class Bell:
-    """Rings when something has arrived: once for all that arrives within a moment, and not for what was there."""
+    """Rings when questions come: once for all that come within a moment, and not for those from before."""
 
     def __init__(self, ring: Callable[[], object], clock: Callable[[], float] = now) -> None:
         self._ring = ring
@@ -61,7 +58,7 @@ class Bell:
         self._rung = -_QUIET
 
     def hear(self, waiting: Collection[str]) -> None:
-        """Take what waits now, by its ids."""
+        """Note the ids of the questions that wait now."""
         new = self._known is not None and not self._known.issuperset(waiting)
         self._known = frozenset(waiting)
         if new and self._clock() - self._rung >= _QUIET:

@@ -1,4 +1,4 @@
-"""What the screen says, in English and 简体中文: words all reviews share, the page's, and the few of its own.
+"""The texts of the screen, in English and 简体中文: the shared ones, the page's, and a few of its own.
 
 Owns the screen's own catalogues (``languages/*.json``).
 """
@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).parent / "languages"
 
 @cache
 def words(language: str) -> Words:
-    """Return the words of a language; English for one that is not spoken here."""
+    """Return the texts of a language; English for an unknown one."""
     return texts.texts(language, PAGE_WORDS, _FOLDER)
 
 
