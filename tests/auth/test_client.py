@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 
 import pytest
 from aiohttp import web
@@ -378,3 +379,154 @@ async def test_a_redirect_to_another_origin_gets_no_token():
         said = await failure(resource.url, "mine")
     assert "another origin" in said
     assert seen == []
+
+
+# --- names that are kept ---------------------------------------------------------------------------------------------
+
+
+async def test_a_registration_is_used_again_with_its_port():
+    """The browser comes back to the very address that was registered."""
+    person = Person(pastes=False)
+    oauth = OAuth(open_page=person)
+    async with protected() as resource:
+        await call(resource.url, oauth)
+        resource.authority.tokens.clear()
+        resource.authority.refresh.clear()
+        await call(resource.url, oauth)
+        assert len(resource.authority.seen("/register")) == 1
+    assert len({asked["redirect_uri"] for asked in person.asked}) == 1
+
+
+async def test_a_client_whose_port_is_taken_is_registered_anew():
+    """With another port."""
+    person = Person(pastes=False)
+    oauth = OAuth(open_page=person)
+    async with protected() as resource:
+        await call(resource.url, oauth)
+        resource.authority.tokens.clear()
+        resource.authority.refresh.clear()
+        port = int(person.asked[0]["redirect_uri"].split(":")[2].split("/")[0])
+        with socket.create_server(("127.0.0.1", port)):
+            await call(resource.url, oauth)
+        assert len(resource.authority.seen("/register")) == 2
+    assert len({asked["redirect_uri"] for asked in person.asked}) == 2
+
+
+async def test_a_client_that_its_issuer_has_lost_is_registered_anew_next_time():
+    """A test system that was set up afresh, say."""
+    oauth = OAuth(open_page=Person())
+    async with protected() as resource:
+        authority = resource.authority
+        authority.answer = lambda *_: web.json_response({"error": "invalid_client"}, status=401)
+        assert "invalid_client" in await failure(resource.url, oauth)
+        authority.answer = None
+        assert await call(resource.url, oauth) == "done"
+        assert len(authority.seen("/register")) == 2
+
+
+# --- hostile servers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("resource_says", "authority_says", "why"),
+    [
+        ({"resource": "https://bank.example/mcp"}, {}, "another server"),
+        ({"authorization_servers": []}, {}, "names no authorization server"),
+        ({"authorization_servers": ["http://login.example"]}, {}, "plain http"),
+        ({"authorization_servers": ["file:///etc/passwd"]}, {}, "not an http"),
+        ({"authorization_servers": 5}, {}, "no description"),
+        ({}, {"issuer": "https://bank.example"}, "is the metadata of https://bank.example"),
+        ({}, {"code_challenge_methods_supported": None}, "PKCE"),
+        ({}, {"authorization_endpoint": "javascript:alert(1)"}, "not an http"),
+        ({}, {"authorization_endpoint": "vscode://x"}, "not an http"),
+        ({}, {"authorization_endpoint": None}, "no page to sign in at"),
+        ({}, {"token_endpoint": "http://evil.example/t"}, "plain http"),
+        ({}, {"token_endpoint": None}, "no token_endpoint"),
+        ({}, {"registration_endpoint": None}, "client_id"),
+    ],
+)
+async def test_a_hostile_description_is_refused_before_any_page_is_shown(resource_says, authority_says, why):
+    """And the error says why."""
+    person = Person()
+    async with protected() as resource:
+        resource.changes.update(resource_says)
+        resource.authority.changes.update(authority_says)
+        said = await failure(resource.url, OAuth(open_page=person))
+        assert why in said
+        assert resource.authority.seen("/token") == []
+    assert person.pages == []
+
+
+@pytest.mark.parametrize(
+    ("back", "why"),
+    [
+        ({"iss": "https://evil.example"}, "another issuer"),
+        ({"iss": None}, "does not say"),
+        ({"state": "other"}, "not the answer"),
+        ({"state": None}, "not the answer"),
+        ({"code": None}, "no code"),
+        ({"code": None, "error": "server_error"}, "server_error"),
+        ({"iss": "https://evil.example", "error": "access_denied"}, "another issuer"),
+    ],
+)
+async def test_a_mixed_up_answer_is_never_redeemed(back, why):
+    """A code goes to nobody but the issuer it is of (RFC 9207)."""
+    async with protected() as resource:
+        resource.authority.redirect = back
+        assert why in await failure(resource.url, OAuth(open_page=Person()))
+        assert resource.authority.seen("/token") == []
+
+
+@pytest.mark.parametrize(
+    "hint", ["http://evil.example/x", "file:///etc/passwd", "https://u:p@evil.example/", "x" * 5_000, "?"]
+)
+async def test_a_hint_that_leads_astray_is_refused(hint):
+    """A server says where it describes itself; not everything may be fetched."""
+    async with protected() as resource:
+        resource._refusal = lambda *_: web.Response(
+            status=401, headers={"WWW-Authenticate": f'Bearer resource_metadata="{hint}"'}
+        )
+        assert "signing in was stopped" in await failure(resource.url, OAuth(open_page=Person()))
+
+
+async def test_a_person_who_does_not_come_back_is_not_waited_for_for_ever():
+    """The call ends, and says how long it waited."""
+
+    async def away(address):
+        return None
+
+    async with protected() as resource:
+        said = await failure(resource.url, OAuth(open_page=away, timeout=0.05))
+    assert "nobody did so within 0.05 s" in said
+
+
+async def test_a_server_of_2025_03_26_signs_in_by_itself():
+    """No metadata of any kind: its own origin has the endpoints."""
+    person = Person()
+    authority = Authority()
+
+    async def handle(request):
+        if request.path == "/mcp":
+            granted = request.headers.get("Authorization", "").removeprefix("Bearer ") in authority.tokens
+            return web.json_response(reply(await request.json())) if granted else web.Response(status=401)
+        known = ("/authorize", "/token", "/register")
+        return await authority.handle(request) if request.path in known else web.Response(status=404)
+
+    async with listening(handle) as authority.url:
+        assert await call(f"{authority.url}/mcp", OAuth(open_page=person)) == "done"
+    assert "resource" not in person.asked[0]
+    assert person.asked[0]["code_challenge_method"] == "S256"
+
+
+async def test_tokens_are_bound_to_a_key_where_the_resource_wants_that():
+    """DPoP: a proof for each request, and the scheme says so."""
+    person = Person()
+    async with protected() as resource:
+        resource.changes["dpop_bound_access_tokens_required"] = True
+        resource.authority.answer = lambda what, _: resource.authority.grant("", token_type="DPoP")
+        assert await call(resource.url, OAuth(open_page=person)) == "done"
+        sent = [headers for path, headers in resource.requests if path == "/mcp" and "Authorization" in headers]
+        token = next(headers for path, _, headers in resource.authority.requests if path == "/token")
+    assert {headers["Authorization"].split()[0] for headers in sent} == {"DPoP"}
+    assert len({headers["DPoP"] for headers in sent}) == len(sent) > 1
+    assert "DPoP" in token

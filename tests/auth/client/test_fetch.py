@@ -1,0 +1,169 @@
+"""The HTTP requests of a sign-in: bounded, not led elsewhere, and not into the local network for a stranger."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from antiphon.auth.client import fetch as module
+from antiphon.auth.client.fetch import MAX_BODY, Fetch, Unreachable, fetching
+from antiphon.errors import Unauthorized
+from tests.support.authority import listening
+
+SERVER = URL("http://127.0.0.1/mcp")
+PUBLIC = URL("https://93.184.215.14/mcp")
+
+
+async def answered(handle, act):
+    """Let ``act`` fetch from a server that answers so."""
+    seen = []
+
+    async def noting(request):
+        seen.append((request.method, request.path, dict(request.headers), await request.read()))
+        return await handle(request)
+
+    async with listening(noting) as origin, fetching(SERVER) as fetch:
+        return await act(fetch, URL(origin)), seen
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_a_document_of_ten_megabytes_is_left_where_it_is(declared):
+    """Whether it says how large it is or not."""
+
+    async def handle(request):
+        if declared:
+            return web.Response(body=b" " * 10_000_000)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(160):
+            await response.write(b" " * 65_536)
+        return response
+
+    with pytest.raises(Unauthorized, match=f"more than {MAX_BODY} bytes"):
+        await answered(handle, lambda fetch, url: fetch.document(url))
+
+
+async def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
+    """A drop each second would keep a person waiting for ever."""
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    silent = socket.create_server(("127.0.0.1", 0))
+    with silent:
+        async with fetching(SERVER) as fetch:
+            with pytest.raises(Unreachable, match="did not answer"):
+                await fetch.document(URL(f"http://127.0.0.1:{silent.getsockname()[1]}/x"))
+
+
+async def test_nobody_there_is_told_apart_from_a_refusal():
+    """What was kept stays; the message shows no query, which may hold secrets."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with fetching(SERVER) as fetch:
+        with pytest.raises(Unreachable) as caught:
+            await fetch.document(URL(f"http://127.0.0.1:{port}/x?code=s3cret"))
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_a_public_document_may_be_redirected_within_its_origin():
+    """Some servers add a slash."""
+
+    async def handle(request):
+        if request.path == "/a":
+            raise web.HTTPFound("/b")
+        return web.Response(text="here")
+
+    data, seen = await answered(handle, lambda fetch, url: fetch.document(url / "a"))
+    assert data == b"here"
+    assert [path for _, path, *_ in seen] == ["/a", "/b"]
+
+
+@pytest.mark.parametrize("target", ["http://localhost:1/x", "//evil.example/x", "file:///etc/passwd", "http://["])
+async def test_a_document_that_leads_to_another_origin_is_none(target):
+    """The next place is looked at."""
+
+    async def handle(request):
+        return web.Response(status=302, headers={"Location": target})
+
+    data, seen = await answered(handle, lambda fetch, url: fetch.document(url / "a"))
+    assert data is None
+    assert len(seen) == 1
+
+
+async def test_a_document_that_redirects_for_ever_is_none():
+    """Three times, and that is all."""
+
+    async def handle(request):
+        return web.Response(status=302, headers={"Location": "/a?again"})
+
+    data, seen = await answered(handle, lambda fetch, url: fetch.document(url / "a"))
+    assert data is None
+    assert len(seen) == 3
+
+
+async def test_a_request_with_credentials_is_never_redirected():
+    """Not even within its origin: the answer is the redirect."""
+
+    async def handle(request):
+        return web.Response(status=307, headers={"Location": "/b"})
+
+    async def act(fetch: Fetch, url: URL):
+        return await fetch.post(url / "a", {"code": "c"}, {"Authorization": "Basic x"})
+
+    answer, seen = await answered(handle, act)
+    assert answer.status == 307
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "[::1]", "[fd00::1]", "[::ffff:10.0.0.1]", "localhost"],
+)
+async def test_a_public_server_cannot_have_us_ask_in_the_local_network(host):
+    """Nothing is sent: not to a router, not to a cloud's own address, not to this machine."""
+    async with fetching(PUBLIC) as fetch:
+        with pytest.raises(Unauthorized, match="local network"):
+            await fetch.document(URL(f"https://{host}/latest/meta-data"))
+
+
+async def test_nor_by_a_name_that_leads_there(monkeypatch):
+    """The name is looked up, and what is found is what counts."""
+
+    async def resolve(self, host, port=0, family=socket.AF_INET):
+        return [{"hostname": host, "host": "10.0.0.1", "port": port, "family": family, "proto": 0, "flags": 0}]
+
+    monkeypatch.setattr(module.DefaultResolver, "resolve", resolve)
+    async with fetching(PUBLIC) as fetch:
+        with pytest.raises(Unauthorized, match=r"inside\.example, which is of this machine or the local network"):
+            await fetch.document(URL("https://inside.example/x"))
+
+
+async def test_a_host_that_the_user_named_may_be_anywhere():
+    """A company's own issuer, say: then only the network can say no."""
+    async with fetching(PUBLIC, named=frozenset({"127.0.0.1"})) as fetch:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        with pytest.raises(Unreachable):
+            await fetch.document(URL(f"https://127.0.0.1:{port}/x"))
+
+
+async def test_a_server_of_this_machine_may_name_this_machine():
+    """As in every test here, and at every developer's desk."""
+
+    async def handle(request):
+        return web.Response(text="here")
+
+    data, _ = await answered(handle, lambda fetch, url: fetch.document(url))
+    assert data == b"here"
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"nul", b"\xff", b"[" * 100_000])
+async def test_an_answer_that_is_no_object_is_as_an_empty_one(body):
+    """Nothing that a server sends raises anything else."""
+
+    async def handle(request):
+        return web.Response(body=body)
+
+    answer, _ = await answered(handle, lambda fetch, url: fetch.post_json(url, {}))
+    assert answer.json() == {}
