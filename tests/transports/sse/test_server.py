@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import aiohttp
+import msgspec
 import pytest
 
 from antiphon.channel import Frame
@@ -178,3 +179,42 @@ async def test_ending_the_application_ends_its_streams():
             await SseClientChannel.open(f"http://{host}/sse")
         await channel.close()
     assert "this side" in echo.why
+
+
+def cancel(id: int) -> dict[str, object]:
+    """Make the notification that cancels a request."""
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+
+
+async def echoed(*posted: bytes) -> list[object]:
+    """Post messages, each once the one before was taken; return what was passed on, without the last."""
+    echo = Echo()
+    async with running(SseApp(echo)) as host, aiohttp.ClientSession() as session:
+        channel = await SseClientChannel.open(f"http://{host}/sse")
+        for data in (*posted, ask("last").data):
+            async with session.post(channel._line.web.url, headers=JSON, data=data) as response:
+                assert response.status == 202
+        passed: list[object] = []
+        while not passed or passed[-1] != msgspec.json.decode(ask("last").data):
+            passed += await receive(channel)
+        await channel.close()
+    return passed[:-1]
+
+
+async def test_a_cancellation_may_overtake_its_request():
+    """Each message has a connection of its own: the request is not begun when it comes, alone or in a batch."""
+    one, two = ask(1).data, ask(2).data
+    cancelled = msgspec.json.decode(CANCEL)
+    assert await echoed(CANCEL, one) == [cancelled]
+    assert await echoed(CANCEL, b"[%b]" % one) == [cancelled]
+    assert await echoed(CANCEL, b"[%b,%b]" % (one, two)) == [cancelled, [msgspec.json.decode(two)]]
+
+
+async def test_a_cancellation_holds_for_one_request_and_a_late_one_for_none():
+    """The id may be used again; where its request was there before, nothing is remembered."""
+    one = ask(1).data
+    assert len(await echoed(CANCEL, one, one)) == 2
+    assert len(await echoed(one, CANCEL, one)) == 3

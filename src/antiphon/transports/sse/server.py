@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from antiphon.channel import MAX_FRAME, Channel, Frame, Take, Vouched
-from antiphon.errors import ConnectionClosed, InvalidRequest
+from antiphon.errors import ConnectionClosed, InvalidRequest, ParseError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.http import rules
 from antiphon.protocol.http.gate import Gate
@@ -36,11 +36,13 @@ from antiphon.transports.http.server.asgi import (
 )
 from antiphon.transports.http.server.body import read_body
 from antiphon.transports.http.server.cors import answers_page, send_preflight
+from antiphon.transports.http.server.early_cancellations import EarlyCancellations, cancelled_by
 from antiphon.transports.http.server.entrance import admitted, document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.http.server.sse_response import Carrier, Lost
 from antiphon.transports.inbox import Frames, Inbox
 from antiphon.transports.outbox import Outbox
+from antiphon.wire.envelope import RequestId, decode_envelope, split_batch
 
 __all__ = ["Serve", "SseApp"]
 
@@ -50,6 +52,12 @@ Serve = Callable[[Channel, Caller | None, Mapping[str, str]], Awaitable[None]]
 """``(channel, who opened it, headers of the opening request)``; returns when the peer or the channel has ended."""
 
 _PARAMETER = "session_id"
+
+_MAX_BATCH = 256
+"""Messages of a batch that are looked at; the session refuses one that has more (``protocol.session.MAX_BATCH``)."""
+
+_MAX_CAME = 1_000
+"""Latest requests whose ids are remembered: as many as one client may have open (``engine.connection.MAX_SERVED``)."""
 
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 _NOT_FOUND = Refusal(404, InvalidRequest("Not found"))
@@ -199,6 +207,9 @@ class _Session:
         self._inbox = Inbox(self._held.shut, self._held.open)
         self._outbox = Outbox(carrier.wake)
         self._reason = ""
+        self._cancelled = EarlyCancellations()
+        self._came: dict[RequestId, None] = {}
+        """Ids of the latest requests: a cancellation of one of these is late, not early."""
         self._expiry: asyncio.TimerHandle | None = None
 
     def keep_for(self, caller: Caller | None) -> None:
@@ -225,9 +236,42 @@ class _Session:
 
     async def take(self, data: bytes) -> None:
         """Handle a message that was posted; wait while too many are waiting."""
-        self._inbox.put([data])
+        if (left := self._without_cancelled(data)) is not None:
+            self._inbox.put([left])
         if self._held.full is not None:
             await self._held
+
+    def _without_cancelled(self, data: bytes) -> bytes | None:
+        """Return what was posted without requests that were cancelled before they came; ``None`` if that was all."""
+        try:
+            batch = split_batch(data)
+            if batch is None:
+                return data if self._begins(data) else None
+        except (InvalidRequest, ParseError):
+            # The session says what is wrong with it.
+            return data
+        left = [bytes(each) for each in batch[:_MAX_BATCH] if self._begins(bytes(each))]
+        if len(batch) > _MAX_BATCH or len(left) == len(batch):
+            return data
+        return b"[%b]" % b",".join(left) if left else None
+
+    def _begins(self, message: bytes) -> bool:
+        """Take note of the ids in a message; tell whether it is no request that was cancelled."""
+        try:
+            envelope = decode_envelope(message)
+        except (InvalidRequest, ParseError):
+            return True
+        cancelled = cancelled_by(envelope)
+        if cancelled is not None and cancelled not in self._came:
+            self._cancelled.note(cancelled)
+        if not rules.is_request(envelope) or not isinstance(envelope.id, int | str):
+            return True
+        if self._cancelled.meet(envelope.id):
+            return False
+        while len(self._came) >= _MAX_CAME:
+            del self._came[next(iter(self._came))]
+        self._came[envelope.id] = None
+        return True
 
     async def write(self, endpoint: str) -> None:
         """Send the address to post to, "when a client connects", and then whatever is sent."""

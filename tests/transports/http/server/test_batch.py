@@ -87,3 +87,26 @@ async def test_an_id_twice_is_refused_once(bench):
     assert sorted("error" in each for each in response.json) == [False, True, True]
     bench.peer.go.set()
     await waiting.done()
+
+
+def cancel(id: int) -> dict[str, object]:
+    """Make the notification that cancels a request."""
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+async def test_a_cancellation_may_overtake_a_request_of_a_batch(bench):
+    """That one is not begun; the others are served, and its id is free after that."""
+    sent = await session(bench)
+    await post(bench.app, cancel(1), **sent)
+    response = await post(bench.app, [call("wait", id=1), call("echo", id=2)], **sent)
+    assert [each["id"] for each in response.json] == [2]
+    await post(bench.app, cancel(3), **sent)
+    assert (await post(bench.app, [call("wait", id=3)], **sent)).status == 202
+    assert [each["id"] for each in (await post(bench.app, [call("echo", id=1)], **sent)).json] == [1]
+
+
+async def test_a_cancellation_in_a_batch_may_overtake_its_request(bench):
+    """Wherever it stands; one of a request beside it is no early one."""
+    sent = await session(bench)
+    await post(bench.app, [cancel(1), {"jsonrpc": "2.0", "method": "x"}], **sent)
+    assert (await post(bench.app, call("wait", id=1), **sent)).status == 202

@@ -234,7 +234,7 @@ async def test_an_id_of_any_length_is_not_remembered(bench):
 
 async def test_an_old_cancellation_is_forgotten(bench, monkeypatch):
     """A client that counts anew may use the id again."""
-    monkeypatch.setattr("antiphon.transports.http.server.session._OVERTAKEN", -1.0)
+    monkeypatch.setattr("antiphon.transports.http.server.early_cancellations._SECONDS", -1.0)
     session = await open_session(bench)
     await post(bench.app, cancel("w"), **session)
     assert (await post(bench.app, call("echo", id="w"), **session)).status == 200

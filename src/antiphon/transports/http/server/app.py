@@ -381,6 +381,8 @@ class HttpApp:
             refusal = rules.check_id(envelope)
             if rules.is_request(envelope) and (session.is_live(envelope.id) or envelope.id in ids):
                 refusal = refusal or _ID_IN_USE
+            if refusal is None and rules.is_request(envelope) and session.was_cancelled(envelope.id):
+                continue
             if refusal is None:
                 messages.append(envelope)
                 ids.add(envelope.id)

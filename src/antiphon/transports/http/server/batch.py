@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 
 from antiphon.channel import Frame
 from antiphon.transports.http.server.asgi import Http, send_empty
+from antiphon.transports.http.server.early_cancellations import cancelled_by
 from antiphon.transports.http.server.session import LegacyExchange, Session
 from antiphon.transports.http.server.settings import Settings
 from antiphon.wire.envelope import Envelope
@@ -59,6 +60,9 @@ async def serve_batch(
     """Serve the requests among some messages; ``refused`` are replies to messages that could not be read."""
     exchange = _BatchExchange(http, settings, _session=session, _replies=list(refused))
     requests = [each for each in messages if isinstance(each.id, int | str) and isinstance(each.method, str)]
+    for each in messages:
+        if (cancelled := cancelled_by(each)) is not None and all(cancelled != request.id for request in requests):
+            session.note_cancelled(cancelled)
     for each in requests:
         assert isinstance(each.id, int | str)
         exchange.expect()

@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
-from typing import cast
 
 import msgspec
 from msgspec import Struct, field
@@ -20,6 +19,7 @@ from antiphon.errors import ConnectionClosed
 from antiphon.protocol.http.rules import is_priming, takes_batches
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
 from antiphon.transports.http.server.cursor import Cursor
+from antiphon.transports.http.server.early_cancellations import EarlyCancellations, cancelled_by
 from antiphon.transports.http.server.entrance import expiry
 from antiphon.transports.http.server.event_store import EventStore
 from antiphon.transports.http.server.exchange import Exchange
@@ -34,22 +34,8 @@ __all__ = ["LegacyExchange", "Session"]
 _STANDING = "0"
 """Number of the stream that a GET opens."""
 
-_OVERTAKEN = 30.0
-"""Seconds for which a cancellation is remembered that came before its request, on another connection. Longer than a
-body may take to arrive, shorter than a client that restarts its counter takes to reuse an id."""
-
-_MAX_OVERTAKEN = 1_000
-"""Most cancellations that are remembered; the oldest is dropped first."""
-
-_LONGEST_ID = 128
-"""Most characters of an id that is remembered."""
-
 _KEPT = 32
 """Number of complete streams that a client may still resume."""
-
-
-class _Cancelled(Struct, rename="camel"):
-    request_id: RequestId | None = None
 
 
 class _Initialized(Struct, rename="camel"):
@@ -60,7 +46,6 @@ class _Reply(Struct):
     result: _Initialized | None = None
 
 
-_decode_cancelled = msgspec.json.Decoder(_Cancelled).decode
 _decode_reply = msgspec.json.Decoder(_Reply).decode
 
 
@@ -68,12 +53,12 @@ class Session:
     """One legacy client. It is also the channel of its peer."""
 
     __slots__ = (
+        "_cancelled",
         "_count",
         "_ended",
         "_exchanges",
         "_key",
         "_over",
-        "_overtaken",
         "_settings",
         "_standing",
         "_store",
@@ -98,7 +83,7 @@ class Session:
         self._key = secrets.token_hex(8)
         self._count = 0
         self._over = False
-        self._overtaken: dict[RequestId, float] | None = None
+        self._cancelled = EarlyCancellations()
         """By id of a request that was cancelled before it arrived: how long to remember this."""
         self._exchanges: dict[RequestId, LegacyExchange] = {}
         self._streams: OrderedDict[str, Stream] = OrderedDict()
@@ -181,7 +166,7 @@ class Session:
 
     async def serve(self, http: Http, envelope: Envelope) -> None:
         """Serve a request, and respond."""
-        if self._overtaken and self._was_cancelled(envelope.id):
+        if self._cancelled.meet(envelope.id):
             await send_empty(http, 202)
             return
         exchange = self.begin(http, envelope)
@@ -228,28 +213,22 @@ class Session:
     def take(self, envelope: Envelope) -> Awaitable[None] | None:
         """Handle a notification or a response. Returns an awaitable only if there is something to wait for."""
         wait = self.peer.tell(envelope)
-        if envelope.method == "notifications/cancelled":
-            self._note_cancelled(envelope)
-        return wait
-
-    def _note_cancelled(self, envelope: Envelope) -> None:
-        try:
-            id = _decode_cancelled(envelope.params or b"{}").request_id
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
+        id = cancelled_by(envelope)
         exchange = self._exchanges.get(id) if id is not None else None
         if exchange is not None:
             exchange.withdrawn()
-        elif isinstance(id, int) or (id is not None and len(id) <= _LONGEST_ID):
-            self._overtaken = overtaken = self._overtaken or {}
-            while len(overtaken) >= _MAX_OVERTAKEN:
-                del overtaken[next(iter(overtaken))]
-            overtaken[id] = asyncio.get_running_loop().time() + _OVERTAKEN
+        elif id is not None:
+            self._cancelled.note(id)
+        return wait
 
-    def _was_cancelled(self, id: object) -> bool:
+    def note_cancelled(self, id: RequestId) -> None:
+        """Remember that a request was cancelled before it came."""
+        if id not in self._exchanges:
+            self._cancelled.note(id)
+
+    def was_cancelled(self, id: object) -> bool:
         """Tell whether a request that arrives now was cancelled before."""
-        until = (self._overtaken or {}).pop(cast("RequestId", id), 0.0)
-        return until > asyncio.get_running_loop().time()
+        return self._cancelled.meet(id)
 
     def opened(self, reply: Frame | None) -> bool:
         """Note the reply to ``initialize``; returns ``False`` if it is an error."""
