@@ -31,7 +31,7 @@ from antiphon.web import RunningPage, running_page
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.elicitation import ElicitRequestParams
-from antiphon.wire.origin import Origin, OriginCall, Round, identify
+from antiphon.wire.origin import Origin, OriginCall, Round
 from antiphon.wire.sampling import CreateMessageRequestParams, ModelHint, ModelPreferences, SamplingMessage
 from antiphon.wire.tools import Tool
 from tests.browser.screen import browser
@@ -94,6 +94,8 @@ over_tokens = 20000
 
 SHOP = ["python", "shop.py"]
 NOTES = "https://notes.example/mcp"
+IDENTITIES: dict[str, str] = {}
+"""Of the servers as they are configured, by their targets as people see them."""
 WIDE, LOW, NARROW = {"width": 1160, "height": 740}, {"width": 1160, "height": 480}, {"width": 320, "height": 640}
 
 
@@ -103,7 +105,7 @@ def asks(number: int, *, target: str | list[str], call: str, name: str, **argume
     server = Implementation(name="catalogue" if target == SHOP else "notes", version="1.0")
     shown = target if isinstance(target, str) else " ".join(target)
     return Origin(
-        id=str(number), identity=identify(target), target=shown, server=server, call=made, round=Round(n=1, max=64)
+        id=str(number), identity=IDENTITIES[shown], target=shown, server=server, call=made, round=Round(n=1, max=64)
     )
 
 
@@ -215,6 +217,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
     file = folder / "antiphon.toml"
     file.write_text(CONFIG, encoding="utf-8")
     config = load_config({}, file=file)
+    IDENTITIES.update({entry.described or "": entry.known_as for entry in config.servers})
     store = MemoryStore()
     queue = Queue(store)
     host = Configured(config, {}, reviewer=queue, store=store)
@@ -256,7 +259,9 @@ async def spend(store: MemoryStore) -> None:
     """Let some days pass in which models were paid: approved, paid, answered."""
     asks: list[tuple[int, str, str, int]] = []
     for back, (dear, cheap) in enumerate([(3, 9), (1, 4), (0, 6), (5, 11), (2, 3), (0, 0), (0, 2), (4, 8), (1, 9)]):
-        asks += [(back, identify(NOTES), "large", 31)] * dear + [(back, identify(SHOP), "small", 2)] * cheap
+        asks += [(back, IDENTITIES[NOTES], "large", 31)] * dear + [
+            (back, IDENTITIES[" ".join(SHOP)], "small", 2)
+        ] * cheap
     for number, (back, identity, model, price) in enumerate(sorted(asks, reverse=True)):
         at = time.time() - back * 86_400 - 3_600 + number
         steps: list[tuple[Step, str, dict[str, Any]]] = [

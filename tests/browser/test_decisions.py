@@ -111,7 +111,7 @@ async def test_the_first_of_two_reviewers_wins_and_the_second_is_told(chromium: 
             await ada.said("Denied")
             await bob.page.wait_for_selector(f"#detail[data-id='{question.id}'] .banner")
             assert "By page 2" in await bob.page.inner_text("#detail .banner")
-            assert not await bob.page.query_selector("#detail button")
+            assert not await bob.page.query_selector("#detail form")
         with pytest.raises(Rejected):
             await task
 
@@ -206,5 +206,6 @@ async def test_pictures_and_messages_of_both_roles_are_shown(chromium: Browser):
         question, _ = await page.asked(messages=[says("One?"), says("Two.", "assistant"), says("Three?")])
         async with visit(chromium, page) as seen:
             await seen.open(question.id)
-            turns = await seen.page.locator(".turn").all_inner_texts()
-            assert [turn.split() for turn in turns] == [["user", "One?"], ["assistant", "Two."], ["user", "Three?"]]
+            roles = await seen.page.locator(".turn h3").all_inner_texts()
+            texts = await seen.page.locator(".turn pre").all_inner_texts()
+            assert list(zip(roles, texts, strict=True)) == [("user", "One?"), ("assistant", "Two."), ("user", "Three?")]

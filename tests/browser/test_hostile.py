@@ -11,6 +11,7 @@ from antiphon.host import ReviewItem
 from antiphon.host.checks.risk import assess, assess_elicitation
 from antiphon.host.checks.visible import inert
 from antiphon.host.review.review import ElicitItem
+from antiphon.web.render import PIECE
 from antiphon.wire.common import Implementation
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin, OriginCall, identify
@@ -74,7 +75,7 @@ async def test_every_text_is_shown_as_text(chromium: Browser, language: str, tex
             await seen.page.click(f"[data-row='{shown[text]}']")
             await seen.page.wait_for_selector(f"#detail[data-id='{shown[text]}']")
             found = await seen.page.text_content("#detail .turn pre")
-            assert found == inert(text)
+            assert found == inert(text[:PIECE])
         assert await seen.page.evaluate("window.ran") is None
         for task in waiting:
             task.cancel()

@@ -37,6 +37,10 @@ FORM = ElicitRequestParams.form(
 )
 
 
+IN_SIGHT = """() => {
+    const name = document.querySelector('.top nav [aria-current]').getBoundingClientRect();
+    return name.left >= 0 && name.right <= innerWidth;
+}"""
 LANDMARKS = "header, nav, main, aside, section[aria-label], section[aria-labelledby], form[role=search], [role=region]"
 NAMES = """all => all.map(one => {
     const named = document.getElementById(one.getAttribute('aria-labelledby') || '');
@@ -179,6 +183,8 @@ async def test_nothing_is_cut_off_at_320_pixels(chromium: Browser):
                         .map(each => each.outerHTML.slice(0, 80))"""
                 )
                 assert small == [], path
+                # The name of the view is in sight, though there is no room for the names of all.
+                await seen.page.wait_for_function(IN_SIGHT)
             await seen.page.goto(f"{page.running.origin}/review/{question.id}")
             await seen.page.wait_for_selector("#detail .bar [data-arming]:not([aria-disabled])")
             await seen.page.tap("#detail .decide .primary")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from antiphon.host import UNBOUNDED, Approve, Deny, ElicitItem, ReviewItem, Terms, digest
-from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled
+from antiphon.host.checks.forms import fields_of
+from antiphon.host.review.decisions import Form, Refused, answer, approval, denial, edited, edition, filled, rule
+from antiphon.host.review.texts import texts
 from antiphon.wire.content import ImageContent
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.sampling import SamplingMessage, ToolChoice
@@ -200,3 +202,18 @@ def test_an_address_is_accepted_without_values():
     """What happens there is between the person and the server."""
     visit = ElicitItem(origin=origin(), params=ElicitRequestParams.visit("Go", "https://example.com"))
     assert filled(typed(action="accept"), visit).content is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "string", "minLength": 1}, "at least 1 character"),
+        ({"type": "string", "minLength": 2, "maxLength": 9}, "at least 2 characters, at most 9 characters"),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "at most 1 choice"),
+        ({"type": "integer", "minimum": 1}, "a whole number, at least 1"),
+    ],
+)
+def test_the_bounds_of_a_field_are_said(schema: dict[str, object], said: str):
+    """In words, one of something as one."""
+    [field] = fields_of(ElicitRequestParams.form("?", {"properties": {"x": schema}}))
+    assert rule(field, texts("en")) == said

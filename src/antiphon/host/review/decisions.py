@@ -200,7 +200,9 @@ def rule(field: Field, words: Texts) -> str:
     unit = {"string": "characters", "choices": "choices"}.get(field.kind, "number")
     for bound, name in ((field.minimum, "least"), (field.maximum, "most")):
         if bound is not None:
-            rules.append(words(f"rule.{name}.{unit}", n=f"{bound:g}"))
+            key = f"rule.{name}.{unit}"
+            one = bound == 1 and words.has(f"{key}.one")
+            rules.append(words(f"{key}.one") if one else words(key, n=f"{bound:g}"))
     return ", ".join(rules)
 
 

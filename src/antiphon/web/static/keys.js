@@ -76,7 +76,9 @@ const ACTIONS = {
 let risk = -1;
 
 function nextRisk() {
-  const all = [...document.querySelectorAll("#detail mark, #detail .risky")];
+  // The raw data repeat what stands above them, and nobody can be led to what is folded away.
+  const seen = (one) => !one.closest(".raw") && one.checkVisibility();
+  const all = [...document.querySelectorAll("#detail mark, #detail .risky")].filter(seen);
   if (!all.length) return;
   all.forEach((one) => one.classList.remove("at"));
   risk = (risk + 1) % all.length;

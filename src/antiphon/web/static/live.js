@@ -1,7 +1,7 @@
 // The stream that says that something has changed. It comes back by itself; what was missed does not matter.
 import { arrived } from "./notify.js";
 import { grown } from "./partials.js";
-import { banner } from "./places.js";
+import { banner, inSight } from "./places.js";
 import { ask, doubt } from "./session.js";
 
 const PAUSE = 100;
@@ -15,6 +15,7 @@ export function recount() {
   const place = document.getElementById("count");
   place.textContent = String(pending);
   place.hidden = pending === 0;
+  inSight();
   const title = document.title.replace(/^\(\d+\) /, "");
   document.title = pending ? `(${pending}) ${title}` : title;
 }

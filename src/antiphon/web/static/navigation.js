@@ -5,7 +5,7 @@ import { tick } from "./clock.js";
 import { flush } from "./drafts.js";
 import { recount } from "./live.js";
 import { ready } from "./notify.js";
-import { detail, lost, parsed, rows, view } from "./places.js";
+import { detail, inSight, lost, parsed, rows, view } from "./places.js";
 import { sifted } from "./queue.js";
 import { ask, bring, plain } from "./session.js";
 import { copyable } from "./texts.js";
@@ -131,11 +131,6 @@ function draw(page, found) {
   view().replaceChildren(...[...page.getElementById("view").childNodes].map((node) => document.adoptNode(node)));
   document.title = page.title;
   marked(page);
-}
-
-// Where there is no room for all of them, the one that is shown is in sight.
-export function inSight() {
-  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function marked(page) {

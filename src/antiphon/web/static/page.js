@@ -4,7 +4,7 @@ import { outcomes, preview, send } from "./decisions.js";
 import { draft } from "./drafts.js";
 import "./keys.js";
 import { follow } from "./live.js";
-import { edit, go, inSight, shown } from "./navigation.js";
+import { edit, go, shown } from "./navigation.js";
 import { lost } from "./places.js";
 import { refresh, resift, siftSoon } from "./refresh.js";
 import { fields, plain, save } from "./session.js";
@@ -72,7 +72,6 @@ document.addEventListener("input", (event) => {
 
 addEventListener("popstate", () => go(location.pathname + location.search, { push: false }));
 shown();
-inSight();
 follow(async () => {
   outcomes();
   await refresh();

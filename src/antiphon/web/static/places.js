@@ -19,6 +19,14 @@ export function banner(text) {
   place.hidden = !text;
 }
 
+// Where there is no room for all views, the name of the one that is shown is in sight.
+export function inSight() {
+  const name = document.querySelector(".top nav [aria-current]");
+  if (!name) return;
+  const [place, around] = [name, name.closest("nav")].map((each) => each.getBoundingClientRect());
+  name.closest("nav").scrollLeft += Math.max(0, place.right - around.right) - Math.max(0, around.left - place.left);
+}
+
 export function lost(error) {
   banner(error.message === "ended" ? document.body.dataset.ended : document.body.dataset.lost);
 }
