@@ -48,6 +48,14 @@ def test_metadata_must_be_its_issuer_s_letter_by_letter():
         read_metadata(b'{"issuer": "https://auth.example.com/"}', URL)
 
 
+def test_metadata_of_a_public_issuer_does_not_lead_to_this_machine():
+    """Whoever answers for it could otherwise have keys, or tokens, exchanged with what listens here."""
+    for member in ("jwks_uri", "introspection_endpoint"):
+        document = f'{{"issuer": "{URL}", "{member}": "http://127.0.0.1:8080/x"}}'.encode()
+        with pytest.raises(Unavailable, match="leads to this machine"):
+            read_metadata(document, URL)
+
+
 @pytest.mark.parametrize(
     "made",
     [

@@ -9,6 +9,7 @@ import time
 import pytest
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
+from antiphon.auth.server import key_set as module
 from antiphon.auth.server.documents import Unavailable
 from antiphon.auth.server.issuer import Issuer as Trusted
 from antiphon.auth.server.key_set import (
@@ -286,7 +287,7 @@ async def test_whoever_gives_up_does_not_end_the_fetch_of_others():
 
 
 async def test_closing_ends_a_fetch():
-    """Nothing is left behind."""
+    """Nothing is left behind, and whoever waits is told that there are no keys."""
     keys = KeySet(
         Trusted(url="https://auth.example.com", jwks_uri="https://auth.example.com/jwks"),
         lambda _url: asyncio.Event().wait(),
@@ -294,5 +295,16 @@ async def test_closing_ends_a_fetch():
     waiting = asyncio.ensure_future(keys.find("ec", "ES256"))
     await asyncio.sleep(0)
     await keys.close()
-    with pytest.raises((asyncio.CancelledError, Unavailable)):
+    with pytest.raises(Unavailable):
         await waiting
+
+
+async def test_keys_that_do_not_come_are_given_up(monkeypatch):
+    """Requests wait for them."""
+    monkeypatch.setattr(module, "RENEW_TIMEOUT", 0.01)
+    keys = KeySet(
+        Trusted(url="https://auth.example.com", jwks_uri="https://auth.example.com/jwks"),
+        lambda _url: asyncio.Event().wait(),
+    )
+    with pytest.raises(Unavailable, match="TimeoutError"):
+        await keys.find("ec", "ES256")

@@ -154,8 +154,19 @@ def read_metadata(document: bytes, issuer: str) -> Metadata:
         raise Unavailable(f"the metadata of {issuer} is that of {found.issuer[:200]!r}")
     for url in (found.jwks_uri, found.introspection_endpoint):
         if url is not None:
-            try:
-                checked_address(url, f"the metadata of {issuer}")
-            except ConfigError as error:
-                raise Unavailable(str(error)) from None
+            _check_endpoint(url, issuer)
     return found
+
+
+def _check_endpoint(url: str, issuer: str) -> None:
+    """Hold an address in the metadata of an issuer to TLS, unless the issuer is on this machine itself.
+
+    Raises:
+        Unavailable: it is not safe.
+    """
+    try:
+        scheme = checked_address(url, f"the metadata of {issuer}").scheme
+    except ConfigError as error:
+        raise Unavailable(str(error)) from None
+    if scheme != "https" and issuer.startswith("https:"):
+        raise Unavailable(f"the metadata of {issuer} leads to this machine: {url!r}")

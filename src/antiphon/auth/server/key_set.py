@@ -34,6 +34,9 @@ KEPT_FOR = 86_400.0
 UNKNOWN_PAUSE = 60.0
 """Seconds between two fetches for a key that is not there: whoever makes up names of keys causes one a minute."""
 
+RENEW_TIMEOUT = 15.0
+"""Seconds for all that is fetched to renew keys: a request may be waiting for them."""
+
 FAILURE_PAUSE = 5.0
 """Seconds after a failed fetch in which nothing is fetched."""
 
@@ -146,7 +149,8 @@ class KeySet:
         """Fetch keys, or wait for who does; what there was is kept if it fails."""
         task = self._begin(now)
         if task is not None:
-            await asyncio.shield(task)
+            # Not its result: whoever closes the server ends the fetch, and not those who wait for it.
+            await asyncio.wait([task])
         if self._fetched is None or (self._failed and now - self._fetched > KEPT_FOR):
             raise Unavailable(self._failed or f"the keys of {self._issuer.url} cannot be fetched now")
 
@@ -164,10 +168,11 @@ class KeySet:
 
     async def _renew(self) -> None:
         try:
-            url = self._issuer.jwks_uri or (await metadata_of(self._issuer, self._fetch)).jwks_uri
-            if url is None:
-                raise Unavailable(f"the metadata of {self._issuer.url} names no jwks_uri")
-            keys = read_keys(await self._fetch(url))
+            async with asyncio.timeout(RENEW_TIMEOUT):
+                url = self._issuer.jwks_uri or (await metadata_of(self._issuer, self._fetch)).jwks_uri
+                if url is None:
+                    raise Unavailable(f"the metadata of {self._issuer.url} names no jwks_uri")
+                keys = read_keys(await self._fetch(url))
             if not keys:
                 raise Unavailable(f"{url} has no key that tokens may be signed with")
         except Exception as error:

@@ -146,7 +146,7 @@ class Entrance:
         if sent is None or not sent.startswith(b"Bearer ") or self._proofs.options.required or b"dpop" in headers:
             return None
         found = self._verifier.known(sent[7:])
-        if found is None or found.thumbprint is not None or not found.caller.has(self._scopes):
+        if found is None or found.thumbprint is not None or (self._scopes and not found.caller.has(self._scopes)):
             return None
         return found.caller
 
