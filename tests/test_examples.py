@@ -24,6 +24,10 @@ PRINTED = {
     "progress.py": (
         "log: the oven is hot\nprogress: 1 2 minute 1\nprogress: 2 2 minute 2\na cake\nthe soup was given up\n"
     ),
+    "protected.py": (
+        "without a token: 401\ntea, cups: for ann, who may orders:read\nrefused: 403\n"
+        "tea, cups: for ann, who may orders:read, orders:write\nsugar is ordered\n"
+    ),
     "resources.py": (
         "resources: ['book://index']\ntemplates: ['book://{title}/text']\nindex: emma, ulysses\n"
         "a book: Emma Woodhouse, handsome, clever, and rich...\nprompts: ['discuss']\n"
