@@ -46,6 +46,9 @@ class Provider(Models):
         text = f"{by} {len(self.asked)}"
         return Completion(result=text_answer(text, by), usage=Usage(input_tokens=1_000, output_tokens=0), by=by)
 
+    async def stream(self, params, growth, *, model=None, fallbacks=()):
+        return await self.generate(params, model=model, fallbacks=fallbacks)
+
     async def warm(self, model=None):
         self.warmed.append(model)
         self.ready.set()

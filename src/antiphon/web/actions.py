@@ -198,7 +198,7 @@ def _decision(question: Question, action: str, form: Form, now: float) -> Decisi
         case "edit" if isinstance(item, ReviewItem):
             return edition(form, item)
         case "regenerate":
-            return Regenerate(model=form("model") or None)
+            return Regenerate(model=form("model") or None, beside=form("beside") == "true")
         case "answer":
             return answer(form)
         case "deny":

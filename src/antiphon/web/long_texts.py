@@ -58,6 +58,7 @@ def _texts(shown: Shown) -> Iterator[tuple[str, Whole]]:
             yield f"tools-{at}", Whole(text=pretty(tool))
     yield from _parts("request", shown.turns)
     yield from _parts("answer", () if shown.answer is None else (shown.answer,))
+    yield from _parts("rival", () if shown.rival is None else (shown.rival,))
 
 
 def _parts(of: str, turns: Sequence[Turn]) -> Iterator[tuple[str, Whole]]:

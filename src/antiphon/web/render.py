@@ -19,6 +19,7 @@ from antiphon.host.budget import brief_dollars, dollars
 from antiphon.host.checks.risk import holds_secret, secret_spots
 from antiphon.host.checks.visible import inert, inert_line
 from antiphon.host.review.diff import editable, pretty
+from antiphon.host.review.summary import figures_text
 
 __all__ = ["LONG", "PIECE", "STATIC", "environment"]
 
@@ -46,7 +47,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(line=_line, marked=_marked, editable=_editable, raw=escape, json=pretty, when=_when, iso=_iso)
-    pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret}
+    pointing: dict[str, Any] = {"secret_spots": secret_spots, "holds_secret": holds_secret, "figures": figures_text}
     made.filters.update(pointing)
     made.filters.update(money=brief_dollars, exact=dollars)
     return made

@@ -149,7 +149,8 @@ async def media(site: Site, request: Request) -> Response:
         return PlainTextResponse("", 404)
     if not isinstance(found.item, ReviewItem):
         return PlainTextResponse("", 404)
-    result = found.item.result if request.path_params["of"] == "answer" else None
+    rival = None if found.item.rival is None else found.item.rival.result
+    result = {"answer": found.item.result, "rival": rival}.get(request.path_params["of"])
     held = list(binaries(found.item.params if result is None else result))
     number: int = request.path_params["number"]
     if number >= len(held) or not held[number].playable:

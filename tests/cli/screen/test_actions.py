@@ -17,6 +17,7 @@ from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.cli.screen.reviewing import FORM, Asking, Reviewing, asking, reviewing
 from tests.host.asks import origin, request
+from tests.host.test_pipeline_models import Provider
 
 
 def models() -> Models:
@@ -242,6 +243,21 @@ async def test_an_answer_is_released():
             assert "\u2502 one" in review.page
             await review.press("a", sees="Nothing is waiting.")
         assert (await asked).text == "one"
+
+
+async def test_2_sends_the_second_of_two_answers():
+    """Both are shown, with what they took; where there is no second, the key does nothing."""
+    async with asking(provider=Provider()) as desk:
+        asked = await desk.ask()
+        question = await desk.newest()
+        made = Approve(digest=digest(question.item.params), beside="dear")
+        await desk.queue.decide(question.id, made, hash=question.hash)
+        async with reviewing(desk.store) as review:
+            await review.sees("The second answer")
+            for text in ("│ cheap 1", "cheap · $0.001 · ", "│ dear 2", "dear · $0.10 · "):
+                assert text in review.page
+            await review.press("2", sees="Nothing is waiting.")
+        assert (await asked).text == "dear 2"
 
 
 async def test_an_answer_is_denied():

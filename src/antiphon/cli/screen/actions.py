@@ -97,6 +97,7 @@ class Acting:
         """The questions of the last decision."""
         self._acts: Mapping[str, Callable[[Shown, Question], Awaitable[None]]] = {
             "approve": self._approve,
+            "second": self._approve_second,
             "edit": self._edit,
             "deny": self._deny,
             "reason": lambda shown, question: self._deny_with_reason(shown, question, "once"),
@@ -152,6 +153,10 @@ class Acting:
             return
         model = "" if shown.answer is not None else self._stage.models.get(shown.id, "")
         made = approval(Form([("digest", shown.digest), ("model", model)]), self._stage.clock())
+        await self._decide({shown.id: made}, "done.approve")
+
+    async def _approve_second(self, shown: Shown, question: Question) -> None:
+        made = approval(Form([("digest", shown.rival_digest)]), self._stage.clock())
         await self._decide({shown.id: made}, "done.approve")
 
     async def _fill(self, shown: Shown, item: ElicitItem) -> None:

@@ -15,7 +15,9 @@ from antiphon.host.checks.risk import Risk
 from antiphon.host.review.diff import Line, pretty
 from antiphon.host.review.parts import Part, Turn
 from antiphon.host.review.question import Question
+from antiphon.host.review.review import Rival
 from antiphon.host.review.shown import Shown
+from antiphon.host.review.summary import figures_text
 from antiphon.host.review.who import Who
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import Tool
@@ -98,11 +100,25 @@ def _risks(risks: Iterable[Risk], words: Words) -> Iterator[Piece]:
         yield ours(words.risk(risk), "warning" if risk.level == "warning" else "", f" {sign} ")
 
 
+def _rival(shown: Shown, rival: Rival, words: Words) -> Iterator[Piece]:
+    if shown.rival is None:
+        yield ours(words("rival.none", why=words(f"rival.why.{rival.why}")), "warning")
+        return
+    yield from _risks(rival.risks, words)
+    yield from _parts(shown.rival.parts, words)
+
+
 def _sampling(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
     if shown.answer is not None and shown.item is not None and shown.item.result is not None:
-        result = shown.item.result
+        result, rival = shown.item.result, shown.item.rival
         yield title(words("answer.title", model=result.model, stop=result.stop_reason or "-"))
+        if rival is not None:
+            yield ours(figures_text(shown.item.figures, words), "dim")
         yield from _parts(shown.answer.parts, words)
+        if rival is not None:
+            yield title(words("rival.title"))
+            yield ours(figures_text(rival.figures, words), "dim")
+            yield from _rival(shown, rival, words)
     params = shown.params
     if params is None:
         return

@@ -116,6 +116,8 @@ class Case:
         """The review whose decision is to be carried out."""
         self.became: Outcome | None = None
         """What became of the ask in the end, if it got no answer."""
+        self.answerer: str | None = None
+        """The model whose answer a person chose of two."""
         self.is_own = False
         """Whether it is a request of the person's own."""
         self.reviews: list[str] = []
@@ -240,6 +242,12 @@ class Case:
             )
         await self.save(Change(settle=Settlement(id=held.id, amount=amount)))
 
+    async def finish(self) -> None:
+        """Save that a decision was carried out, as far as it could be."""
+        ticket, self.ticket = self.ticket, None
+        if ticket is not None:
+            await self.save(Change(finish=ticket))
+
     async def close(self) -> None:
         """Settle, and save what is left, even if the ask is withdrawn meanwhile."""
         if self.ticket is None:
@@ -253,10 +261,8 @@ class Case:
     async def _closed(self) -> None:
         if self.held is not None:
             await self.settle()
-        ticket, self.ticket = self.ticket, None
-        if ticket is not None:
-            # Refused only if another process has taken over the question; nothing was sent then.
-            await self.save(Change(finish=ticket))
+        # Refused only if another process has taken over the question; nothing was sent then.
+        await self.finish()
         await self.save()
 
     def refusal(self, reason: Reason, detail: str = "", *, why: str = "") -> Rejected:

@@ -8,9 +8,11 @@ anything is sent.
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
-from antiphon.errors import ConfigError, InvalidParams, Rejected
+from antiphon.errors import ConfigError, InternalError, InvalidParams, Rejected
 from antiphon.host.budget import Costs
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.limits import Pass
@@ -33,7 +35,18 @@ from antiphon.host.pipeline.stages import (
 )
 from antiphon.host.providers.base import ProviderFailure, Usage, completion_of, text_answer
 from antiphon.host.review.grants import Grant
-from antiphon.host.review.review import Answer, Approve, Choice, Edit, ElicitItem, Regenerate, ReviewItem, digest
+from antiphon.host.review.review import (
+    Answer,
+    Approve,
+    Choice,
+    Edit,
+    ElicitItem,
+    Figures,
+    Regenerate,
+    ReviewItem,
+    Rival,
+    digest,
+)
 from antiphon.host.telemetry import watched_completion
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
@@ -47,6 +60,8 @@ MAX_ANSWERS = 20
 """Most answers that a person may have generated for one request."""
 _IN_PERSON: frozenset[Choice] = frozenset({"deny", "answer"})
 _BY_PROVIDER: frozenset[Choice] = frozenset({"deny", "answer", "approve", "edit", "grant"})
+_SPARED = frozenset({"failed", "budget", "limit", "secret", "no-model"})
+"""What may befall a second answer without taking the first one along."""
 _OF_ANSWERS: frozenset[Choice] = frozenset({"deny", "answer", "approve", "regenerate"})
 
 
@@ -55,6 +70,15 @@ class _Cleared(msgspec.Struct, frozen=True, kw_only=True):
 
     params: CreateMessageRequestParams
     digest: str
+    beside: str | None = None
+    """The model that is to answer it as well."""
+
+
+class _Made(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer, and what it took."""
+
+    result: CreateMessageResult
+    figures: Figures
 
 
 async def answer(desk: Desk, received: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
@@ -118,7 +142,7 @@ async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMe
         case.desk.gate.leave(entered)
     # The server may have been blocked while the model answered; the answer is then not sent.
     await refuse_blocked(case)
-    case.note("answered", digest=digest(outcome), content=await case.content(outcome))
+    case.note("answered", digest=digest(outcome), model=case.answerer, content=await case.content(outcome))
     return outcome
 
 
@@ -140,8 +164,8 @@ async def _answered(
         )
     if isinstance(outcome, CreateMessageResult):
         return outcome
-    result = await _generated(case, outcome)
-    return await _response_reviewed(case, outcome.params, result, entered)
+    made = await _made(case, outcome)
+    return await _response_reviewed(case, outcome.params, made, entered, beside=outcome.beside)
 
 
 async def _own(case: Case, received: CreateMessageRequestParams, by: str | None, model: str | None) -> OwnAnswer:
@@ -232,7 +256,7 @@ async def _by_review(
             if approval.scope != "once" and digest(params) == shown:
                 grant = Grant.give(params, case.origin, approval.scope, approval.terms, case.chosen)
                 await case.desk.grants.add(grant)
-            return _Cleared(params=params, digest=shown)
+            return _Cleared(params=params, digest=shown, beside=approval.beside)
         case _:
             raise case.failure("the reviewer decided what was not to be chosen")
 
@@ -268,49 +292,99 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
     return await answer_without_secrets(case, _sound(case, completion.result, cleared.params))
 
 
+async def _made(case: Case, cleared: _Cleared) -> _Made:
+    """Run stage 8, and take the time."""
+    began = time.monotonic()
+    result = await _generated(case, cleared)
+    return _Made(result=result, figures=_figures(case, began))
+
+
+def _figures(case: Case, began: float) -> Figures:
+    model = case.chosen.model or case.desk.provider.name
+    return Figures(model=model, money=case.cost, seconds=time.monotonic() - began)
+
+
 async def _response_reviewed(
-    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult, entered: Pass
+    case: Case, params: CreateMessageRequestParams, made: _Made, entered: Pass, *, beside: str | None
 ) -> CreateMessageResult:
-    """Run stage 9. Returns the answer unchanged, or as the person rewrote it."""
+    """Run stage 9. Returns the answer unchanged, or as the person rewrote it; of two, the one the person chose."""
+    rival = None if beside is None else await _rival(case, params, beside)
     for _ in range(MAX_ANSWERS):
-        risks = await _flags(case, params, result)
+        risks = await _flags(case, params, made.result, compared=rival is not None)
         if risks is None:
-            return result
+            return made.result
         await case.settle()
-        item = ReviewItem(
-            origin=case.origin,
-            params=params,
-            received=params,
-            provider=case.desk.provider.name,
-            choices=_OF_ANSWERS,
-            risks=risks,
-            result=result,
-            expires_in=case.expires_in,
-            model=case.chosen.model,
-            models=case.chosen.others,
-        )
-        decision = await decided(case, item, entered)
-        if isinstance(decision, Answer):
-            return _sound(case, decision.result, params)
-        if not isinstance(decision, Regenerate):
-            if not isinstance(decision, Approve) or decision.digest != digest(result):
+        decision = await decided(case, _to_release(case, params, made, risks, rival), entered)
+        match decision:
+            case Answer(result=result):
+                return _sound(case, result, params)
+            case Regenerate(beside=True, model=model):
+                rival = await _rival(case, params, model)
+            case Regenerate(model=model):
+                await hold(case, params, model)
+                made, rival = await _made(case, _Cleared(params=params, digest=digest(params))), None
+            case Approve(digest=shown) if shown == digest(made.result):
+                case.answerer = made.figures.model if rival is not None else None
+                return made.result
+            case Approve(digest=shown) if rival is not None and rival.result and shown == digest(rival.result):
+                case.answerer = rival.figures.model
+                return rival.result
+            case _:
                 raise case.refusal("changed")
-            return result
-        result = await _regenerated(case, params, decision.model)
     raise case.refusal("limit", "answers")
 
 
-async def _regenerated(case: Case, params: CreateMessageRequestParams, model: str | None) -> CreateMessageResult:
-    """Run stages 5 and 8 again, because the person wants another answer."""
-    await hold(case, params, model)
-    return await _generated(case, _Cleared(params=params, digest=digest(params)))
+def _to_release(
+    case: Case, params: CreateMessageRequestParams, made: _Made, risks: tuple[Risk, ...], rival: Rival | None
+) -> ReviewItem:
+    return ReviewItem(
+        origin=case.origin,
+        params=params,
+        received=params,
+        provider=case.desk.provider.name,
+        choices=_OF_ANSWERS,
+        risks=risks,
+        result=made.result,
+        expires_in=case.expires_in,
+        model=case.chosen.model,
+        models=case.chosen.others,
+        figures=made.figures if rival is not None else None,
+        rival=rival,
+    )
+
+
+async def _rival(case: Case, params: CreateMessageRequestParams, model: str | None) -> Rival:
+    """Have a second model answer the same request. Whatever becomes of that, the first answer is still there.
+
+    Raises:
+        Rejected: the server was blocked meanwhile, or what was approved is not there any more.
+    """
+    await case.settle()
+    first, began = case.chosen, time.monotonic()
+    try:
+        await hold(case, params, model)
+        result = await _generated(case, _Cleared(params=params, digest=digest(params)))
+        risks = await case.scanned(risks_of(params, case.origin, result))
+        rival = Rival(figures=_figures(case, began), result=result, risks=risks)
+    except (InternalError, Rejected) as error:
+        why = str(error.data["reason"]) if isinstance(error, Rejected) else "failed"
+        if why not in _SPARED:
+            raise
+        rival = Rival(figures=msgspec.structs.replace(_figures(case, began), money=None, model=model or ""), why=why)
+        await case.finish()
+    await case.settle()
+    case.chosen = first
+    return rival
 
 
 async def _flags(
-    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult
+    case: Case, params: CreateMessageRequestParams, result: CreateMessageResult, *, compared: bool
 ) -> tuple[Risk, ...] | None:
-    """Return the risks of an answer that is to be reviewed; ``None`` if it is not reviewed."""
-    mode = case.desk.review_response
+    """Return the risks of an answer that is to be reviewed; ``None`` if it is not reviewed.
+
+    ``compared``: a person is to choose between it and another one.
+    """
+    mode = "always" if compared else case.desk.review_response
     if mode == "never":
         return None
     risks = await case.scanned(risks_of(params, case.origin, result))

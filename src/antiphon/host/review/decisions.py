@@ -103,7 +103,7 @@ def approval(form: Form, now: float, usual: Terms = USUAL) -> Approve:
     if scope is None:
         raise Refused("problem.form")
     if scope == "once":
-        return Approve(digest=form("digest"), model=form("model") or None)
+        return Approve(digest=form("digest"), model=form("model") or None, beside=form("beside") or None)
     if form("unbounded") != "true" and not any(name in form for name in _BOUNDS):
         # A script, or a form without these fields, has not decided about bounds.
         return Approve(digest=form("digest"), scope=scope, terms=usual, model=form("model") or None)

@@ -58,8 +58,9 @@ def check(item: AnyItem, decision: Decision | ElicitResult) -> None:
 
 def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
     result = item.result if isinstance(item, ReviewItem) else None
-    shown = item.params if result is None else result
-    if isinstance(decision, Approve) and decision.digest != digest(shown):
+    rival = item.rival.result if isinstance(item, ReviewItem) and item.rival is not None else None
+    shown = [each for each in (item.params if result is None else result, rival) if each is not None]
+    if isinstance(decision, Approve) and decision.digest not in map(digest, shown):
         raise Mismatch("what was approved is not what is kept")
     if isinstance(decision, Edit) and decision.digest != digest(decision.params):
         raise Mismatch("what was edited is not what was shown")
@@ -67,6 +68,15 @@ def _check_shown(item: ReviewItem | ToolItem, decision: Decision) -> None:
     offered = (item.model, *item.models) if isinstance(item, ReviewItem) else ()
     if model is not None and model not in offered:
         raise Mismatch(f"{model} is no model to be chosen here")
+    beside = decision.beside if isinstance(decision, Approve) else None
+    if beside is not None and (beside not in offered or beside == (model or _model(item))):
+        raise Mismatch(f"{beside} is no second model here")
+    if beside is not None and (result is not None or (isinstance(decision, Approve) and decision.scope != "once")):
+        raise Mismatch("two models are compared for one request, before it is answered")
+
+
+def _model(item: ReviewItem | ToolItem) -> str | None:
+    return item.model if isinstance(item, ReviewItem) else None
 
 
 def _check_form(item: ElicitItem, result: ElicitResult) -> None:

@@ -78,6 +78,7 @@ def _other(action: str, *keys: str, place: Place = "anywhere", on: frozenset[Sur
 
 KEYMAP: tuple[Key, ...] = (
     _decision("approve", "a", permits=True),
+    _decision("second", "2", frozenset({"response"}), permits=True, on=_FULL),
     _decision("edit", "e", _MODELS),
     _decision("deny", "d"),
     _decision("reason", "r"),
@@ -178,6 +179,8 @@ def _lacking(shown: Shown) -> Iterator[str]:
     if shown.kind == "elicitation":
         return
     allowed = shown.choices
+    if shown.rival is None:
+        yield "second"
     if "approve" not in allowed:
         yield from ("approve", "alike")
     if "edit" not in allowed and not (shown.answer is not None and "answer" in allowed):

@@ -32,6 +32,7 @@ __all__ = [
     "Deny",
     "Edit",
     "ElicitItem",
+    "Figures",
     "Filled",
     "Informed",
     "NoReviewer",
@@ -39,6 +40,7 @@ __all__ = [
     "Regenerate",
     "ReviewItem",
     "Reviewer",
+    "Rival",
     "Scope",
     "Terms",
     "Ticket",
@@ -90,6 +92,26 @@ UNBOUNDED = Terms(unbounded=True)
 """No bounds, by explicit choice."""
 
 
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer took."""
+
+    model: str
+    """The name of the model that answered, as the user calls it."""
+    money: int | None = None
+    """Nano-dollars; ``None`` if the price is not known."""
+    seconds: float = 0.0
+
+
+class Rival(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a second model to the same request, or why there is none."""
+
+    figures: Figures
+    result: CreateMessageResult | None = None
+    risks: tuple[Risk, ...] = ()
+    why: str = ""
+    """If there is no result: ``"failed"``, or the reason of the refusal, such as ``"budget"``."""
+
+
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """One sampling request that waits for a person."""
 
@@ -117,6 +139,10 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     """Further models that may be chosen instead, by name, in the user's order."""
     fallbacks: tuple[str, ...] = ()
     """The models tried in this order if the chosen one fails. An approval covers them too."""
+    figures: Figures | None = None
+    """What the answer under review took, if there is a second one beside it."""
+    rival: Rival | None = None
+    """The answer of a second model, to be chosen instead of ``result``."""
 
 
 class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +187,9 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, tag="approve"):
     """Bounds of the grant that a wider scope creates; the usual ones if it names none, see ``Terms``."""
     model: str | None = None
     """One of ``item.models``, to answer instead of the chosen one."""
+    beside: str | None = None
+    """A second one of ``item.models``, to answer the same request as well: both answers are shown before one of them is
+    sent. Only for a request, and only once."""
     ticket: Ticket | None = None
     undone: Undone = ()
 
@@ -203,6 +232,8 @@ class Regenerate(msgspec.Struct, frozen=True, kw_only=True, tag="regenerate"):
 
     model: str | None = None
     """One of ``item.models``; ``None`` for the same one."""
+    beside: bool = False
+    """Keep the answer that is there, and show the other one beside it."""
     ticket: Ticket | None = None
     undone: Undone = ()
 

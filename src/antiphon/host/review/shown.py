@@ -50,6 +50,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[Turn, ...] = ()
     answer: Turn | None = None
     answer_text: str = ""
+    rival: Turn | None = None
+    """The answer of a second model, beside ``answer``."""
+    rival_digest: str = ""
+    """What a decision for the second answer names."""
     changes: tuple[Line, ...] | None = ()
     facts: tuple[tuple[str, str], ...] = ()
     item: ReviewItem | None = None
@@ -155,9 +159,12 @@ def _sampling(shown: Shown, item: ReviewItem) -> Shown:
     )
     if result is None:
         return shown
+    second = None if item.rival is None else item.rival.result
     numbers = count()
     return msgspec.structs.replace(
         shown,
+        rival=None if second is None or item.rival is None else turn_of(second, count(), "", item.rival.risks),
+        rival_digest="" if second is None else digest(second),
         digest=digest(result),
         raw=pretty(result),
         answer=turn_of(result, numbers, "", item.risks),

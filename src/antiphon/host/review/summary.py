@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.visible import replace_hidden
 from antiphon.host.review.question import Outcome
-from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
+from antiphon.host.review.review import ElicitItem, Figures, ReviewItem, ToolItem
 from antiphon.host.review.texts import Texts
 from antiphon.wire.content import TextContent, ToolResultContent
 from antiphon.wire.sampling import SamplingMessage
 
-__all__ = ["clock", "first_words", "host_of", "money", "outcome_text", "server_name", "span"]
+__all__ = ["clock", "figures_text", "first_words", "host_of", "money", "outcome_text", "server_name", "span"]
 
 _NAME = 40
 """Most characters of a server's short name."""
@@ -64,6 +64,14 @@ def host_of(url: str) -> str:
     except ValueError:
         return ""
     return f"{parts.hostname or ''}{'' if port is None else f':{port}'}"
+
+
+def figures_text(figures: Figures | None, words: Texts) -> str:
+    """Say in one line who answered, for how much, and how long it took. Not inert."""
+    if figures is None:
+        return ""
+    cost = words("rival.unpriced") if figures.money is None else money(figures.money)
+    return " · ".join([figures.model, cost, words("rival.seconds", n=f"{figures.seconds:.1f}")])
 
 
 def money(nano: int, *, up: bool = True) -> str:

@@ -14,8 +14,8 @@ from antiphon.host.budget import Costs
 from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
-from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
-from antiphon.host.review.summary import clock, host_of
+from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
+from antiphon.host.review.summary import clock, figures_text, host_of
 from antiphon.host.review.texts import Texts, texts
 from antiphon.host.review.who import headline_of, who_of
 from antiphon.host.terminal.layout import Layout
@@ -87,7 +87,20 @@ def show_result(item: ReviewItem, result: CreateMessageResult, layout: Layout, w
     yield from _risks(item.risks, layout, words)
     yield from _blocks(result.blocks, layout, words, 0)
     yield from _more(result, layout, words, 0)
+    if item.rival is not None:
+        yield from _rival(item.rival, layout, words)
     yield from _who(item.origin, layout, words)
+
+
+def _rival(rival: Rival, layout: Layout, words: Texts) -> Iterator[str]:
+    yield layout.title(words("rival.title"))
+    yield from layout.labelled(words("show.from"), figures_text(rival.figures, words))
+    if rival.result is None:
+        yield from layout.labelled("", words("rival.none", why=words(f"rival.why.{rival.why}")))
+        return
+    yield from _risks(rival.risks, layout, words)
+    yield from _blocks(rival.result.blocks, layout, words, 0)
+    yield from _more(rival.result, layout, words, 0)
 
 
 def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:
