@@ -223,7 +223,8 @@ async def test_a_server_that_died_is_started_again(tmp_path: Path, client_era: s
                 assert "tried again in" in again.text
                 await asyncio.sleep(0.1)
         assert again.text != first.text
-    assert gateway.upstreams[0].state == "stopped"
+        [mortal] = gateway.upstreams
+    assert mortal.state == "stopped"
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)
@@ -271,3 +272,74 @@ def test_a_gateway_without_servers_is_a_mistake() -> None:
     """Said at once."""
     with pytest.raises(ConfigError, match="at least one server"):
         Gateway({}, host())
+
+
+class Offering:
+    """A client's user: answers what is asked, and notes it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def sample(self, params: Any, origin: Any) -> str:
+        """Answer a prompt."""
+        self.asked.append(params.messages[0].text)
+        return f"[{params.messages[0].text}]"
+
+    async def elicit(self, params: Any, origin: Any) -> ElicitResult:
+        """Fill in a form."""
+        self.asked.append(params.message)
+        return ElicitResult(action="accept", content=dict.fromkeys(params.requested_schema["properties"], 5))
+
+    async def roots(self) -> list[str]:
+        """List one folder."""
+        return ["file:///relayed"]
+
+
+async def list_roots(ctx: Context) -> str:
+    """Say where the client lets it work."""
+    return str((await ctx.list_roots())[0].uri)
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_asks_are_relayed_to_the_client_that_made_the_call(client_era: str, server_era: str) -> None:
+    """Sampling, forms and roots; the host answers none of them."""
+    behind, user = shop(server_era), Offering()
+    behind.tool(list_roots)
+    gateway = Gateway({"shop": behind}, host(), asks="relay")
+    offered: dict[str, Any] = {"sampling": user.sample, "elicitation": user.elicit, "roots": user.roots}
+    async with Client(gateway.server, revision=client_era, **offered) as client:
+        described = await client.call_tool("shop__describe", {"product": "a hat"})
+        assert described.text == "[One line about a hat]"
+        assert (await client.call_tool("shop__order")).text == "accept: 5"
+        assert (await client.call_tool("shop__list_roots")).text == "file:///relayed"
+    assert user.asked == ["One line about a hat", "How many?"]
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_a_server_is_told_exactly_what_the_client_offers(client_era: str, server_era: str) -> None:
+    """Two clients of one gateway, each with its own capabilities: nobody is asked what they do not offer."""
+    behind, user = shop(server_era), Offering()
+    gateway = Gateway({"shop": behind}, host("never"), asks="relay")
+    async with (
+        Client(gateway.server, revision=client_era) as plain,
+        Client(gateway.server, revision=client_era, sampling=user.sample) as able,
+    ):
+        refused = asyncio.gather(plain.call_tool("shop__describe", {"product": "x"}), return_exceptions=True)
+        assert (await able.call_tool("shop__describe", {"product": "a hat"})).text == "[One line about a hat]"
+        [outcome] = await refused
+        assert "sampling" in str(outcome)
+    assert user.asked == ["One line about a hat"]
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_of_many_calls_at_once_each_gets_its_own_answers(client_era: str, server_era: str) -> None:
+    """An ask goes to the call that it belongs to, also where the server's revision does not say which that is."""
+    user = Offering()
+    gateway = Gateway({"shop": shop(server_era)}, host(), asks="relay")
+    async with (
+        Client(gateway.server, revision=client_era, sampling=user.sample) as one,
+        Client(gateway.server, revision=client_era, sampling=user.sample) as two,
+    ):
+        clients = [one, two] * 8
+        calls = [client.call_tool("shop__describe", {"product": str(n)}) for n, client in enumerate(clients)]
+        assert [result.text for result in await asyncio.gather(*calls)] == [f"[One line about {n}]" for n in range(16)]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from antiphon import Server
+from antiphon.gateway.asks import by_host
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.host import Host, Policy, Scripted
+from antiphon.server import ServerRequest
 
 
 def upstream(target: Any, changed: Any = lambda kind: None, **options: Any) -> Upstream:
     """Make one whose asks are refused."""
     host = Host(Scripted([]), policy=Policy(default="allow"))
-    return Upstream("one", target, host, **{"timeout": 30.0, "start_timeout": 30.0, "changed": changed, **options})
+    return Upstream(
+        "one", target, host, by_host(host), **{"timeout": 30.0, "start_timeout": 30.0, "changed": changed, **options}
+    )
 
 
 class Counting(Server):
@@ -44,7 +48,7 @@ async def test_many_who_want_it_start_it_once():
     await one.close()
     assert one.state == "stopped"
     with pytest.raises(Unavailable, match="closing"):
-        async with one.used():
+        async with one.used(cast("ServerRequest", None)):
             pass
 
 

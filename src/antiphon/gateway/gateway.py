@@ -8,18 +8,22 @@ together, and a server can ask even if the client cannot answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Unpack
 
 from msgspec import Raw
 
+from antiphon.client.client import Client
 from antiphon.client.connection.targets import Target
-from antiphon.errors import ConfigError, InvalidParams, PeerError, Rejected, ResourceNotFound, ResultInvalid
-from antiphon.gateway.catalogue import Catalogue, Noun, Owned
+from antiphon.errors import ConfigError, InternalError, PeerError, Rejected, ResultInvalid
+from antiphon.gateway.asks import Answered, Answerers, Relay, by_host
+from antiphon.gateway.group import Group
 from antiphon.gateway.names import Style
 from antiphon.gateway.progress import reporting
-from antiphon.gateway.upstream import Kind, Unavailable, Upstream
+from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.server.app import Server
@@ -27,13 +31,17 @@ from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, PromptReference
 from antiphon.wire.content import TextContent
+from antiphon.wire.envelope import encode
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 
 __all__ = ["Gateway"]
 
-_LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+MAX_GROUPS = 8
+"""Most sets of capabilities for which the servers are connected at once, where asks are relayed; the longest unused
+goes first."""
+
 _OURS = "io.modelcontextprotocol/"
 """Members of ``_meta`` that belong to one connection, and are not passed on."""
 
@@ -43,7 +51,9 @@ class Gateway:
 
     Args:
         servers: targets by name, each as ``Client`` takes it; started when the first client connects.
-        host: answers what the servers ask, and decides which tools may be called.
+        host: decides which tools may be called, and answers what the servers ask, unless that is relayed.
+        asks: who answers: ``"host"``, whatever the client offers; or ``"relay"``, the client that made the call, which
+            is then declared to the servers with exactly what it offers.
         names: ``"prefix"`` calls a tool ``server__tool``; ``"none"`` keeps its name, unless two servers have it.
         timeout: seconds for each request to a server, without the time a person takes; ``None``, the default, waits
             as long as the client does.
@@ -59,6 +69,7 @@ class Gateway:
         servers: Mapping[str, Target],
         host: Host | Configured,
         *,
+        asks: Answered = "host",
         names: Style = "prefix",
         timeout: float | None = None,
         start_timeout: float = 30.0,
@@ -66,14 +77,10 @@ class Gateway:
     ) -> None:
         if not servers:
             raise ConfigError("a gateway needs at least one server")
-        self._style: Style = names
         self._closes = host if closes_host else None
-        self._upstreams = {
-            name: Upstream(name, target, host, timeout=timeout, start_timeout=start_timeout, changed=self._changed)
-            for name, target in servers.items()
-        }
-        self._catalogue = self._made()
-        self._starting: asyncio.Task[None] | None = None
+        self._asks: Answered = asks
+        self._by_host = by_host(host)
+        self._groups: OrderedDict[bytes, Group] = OrderedDict()
         self.server = Server(
             "antiphon-gateway",
             lifespan=self._lifespan,
@@ -82,11 +89,20 @@ class Gateway:
         )
         """The server that clients connect to."""
         self.server.middleware(self._serve)
+        self._group = partial(
+            Group,
+            servers,
+            host,
+            names=names,
+            timeout=timeout,
+            start_timeout=start_timeout,
+            changed=self.server.list_changed,
+        )
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
-        """The servers behind it, in the given order."""
-        return list(self._upstreams.values())
+        """The servers behind it that were started, in the given order."""
+        return [upstream for group in self._groups.values() for upstream in group.upstreams.values()]
 
     def run(
         self, transport: str = "stdio", *, host: str = "127.0.0.1", port: int = 8000, **options: Unpack[ServeOptions]
@@ -105,135 +121,119 @@ class Gateway:
 
     @asynccontextmanager
     async def _lifespan(self, _server: Server) -> AsyncGenerator[None]:
-        self._starting = asyncio.get_running_loop().create_task(self._start_all())
+        if self._asks == "host":
+            # Without waiting for the first request: whoever connects is about to list.
+            self._started(b"", lambda: self._by_host)
         try:
             yield
         finally:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
-            await asyncio.gather(*(upstream.close() for upstream in self.upstreams))
+            groups = list(self._groups.values())
+            self._groups.clear()
+            await asyncio.gather(*(group.close() for group in groups))
             if self._closes is not None:
                 await self._closes.aclose()
 
-    async def _start_all(self) -> None:
-        await asyncio.gather(*(self._start(upstream) for upstream in self.upstreams))
+    def _started(self, key: bytes, answerers: Callable[[], Answerers]) -> Group:
+        group = self._groups[key] = self._group(answerers)
+        group.start()
+        return group
 
-    async def _start(self, upstream: Upstream) -> None:
-        try:
-            await upstream.start()
-        except Unavailable:
-            # Logged, and reported to whoever calls something of it; the other servers are not affected.
-            return
-        self._catalogue = self._made()
-
-    async def _all_started(self) -> None:
-        """Wait until every server has started or failed, because a client may list only once."""
-        if self._starting is not None:
-            await asyncio.shield(self._starting)
-
-    def _made(self) -> Catalogue:
-        return Catalogue({name: upstream.offer for name, upstream in self._upstreams.items()}, self._style)
-
-    def _changed(self, kind: Kind) -> None:
-        self._catalogue = self._made()
-        self.server.list_changed(kind)
+    async def _group_of(self, request: ServerRequest) -> Group:
+        """Return the servers as this client has them, connected to when it first comes."""
+        offered = request.ctx.request.capabilities
+        key = b"" if self._asks == "host" else encode((offered.sampling, offered.elicitation, offered.roots))
+        if key not in self._groups:
+            while len(self._groups) >= MAX_GROUPS:
+                _, oldest = self._groups.popitem(last=False)
+                await oldest.close()
+            return self._started(key, lambda: Relay(offered).answerers)
+        self._groups.move_to_end(key)
+        return self._groups[key]
 
     # --- requests -----------------------------------------------------------------------------------------------
 
     async def _serve(self, request: ServerRequest, call_next: CallNext) -> Any:
-        method = request.method
-        if method in _LISTS:
-            await self._all_started()
-            return self._list(method)
-        if method == "tools/call":
-            return await self._call_tool(request)
-        if method == "prompts/get":
-            return await self._get_prompt(request)
-        if method == "resources/read":
-            return await self._read_resource(request.params.uri)
-        if method == "completion/complete":
-            return await self._complete(request.params)
-        return await call_next(request)
+        serve = _SERVED.get(request.method)
+        return await (call_next(request) if serve is None else serve(await self._group_of(request), request))
 
-    def _list(self, method: str) -> Any:
-        catalogue = self._catalogue
-        if method == "tools/list":
-            return ListToolsResult(tools=catalogue.tools)
-        if method == "prompts/list":
-            return ListPromptsResult(prompts=catalogue.prompts)
-        if method == "resources/list":
-            return ListResourcesResult(resources=catalogue.resources)
-        return ListResourceTemplatesResult(resource_templates=catalogue.templates)
 
-    async def _call_tool(self, request: ServerRequest) -> CallToolResult:
-        name: str = request.params.name
-        owned = await self._owned("tool", name)
-        meta = request.ctx.request.meta
-        passed = {key: value for key, value in meta.items() if not key.startswith(_OURS) and key != "progressToken"}
-        arguments: Raw = request.params.arguments
-        try:
-            async with (
-                self._upstreams[owned.server].used() as client,
-                reporting(request.ctx, wanted="progressToken" in meta) as report,
-            ):
-                return await client.call_tool(owned.name, arguments or None, progress=report, meta=passed or None)
-        except Rejected as error:
-            return _failed(f"The call was refused: {error.message}")
-        except (Unavailable, ResultInvalid) as error:
-            return _failed(str(error))
-        except PeerError as error:
-            raise _passed_on(error) from None
+async def _list_tools(group: Group, _request: ServerRequest) -> ListToolsResult:
+    return ListToolsResult(tools=(await group.listed()).tools)
 
-    async def _get_prompt(self, request: ServerRequest) -> GetPromptResult:
-        owned = await self._owned("prompt", request.params.name)
-        async with self._reached(owned.server) as client:
-            return await client.get_prompt(owned.name, request.params.arguments)
 
-    async def _read_resource(self, uri: str) -> ReadResourceResult:
-        server = await self._owner_of(uri)
-        async with self._reached(server) as client:
-            return await client.read_resource(uri)
+async def _list_prompts(group: Group, _request: ServerRequest) -> ListPromptsResult:
+    return ListPromptsResult(prompts=(await group.listed()).prompts)
 
-    async def _complete(self, params: CompleteRequestParams) -> CompleteResult:
-        ref = params.ref
-        if isinstance(ref, PromptReference):
-            owned = await self._owned("prompt", ref.name)
-        else:
-            await self._all_started()
-            server = self._catalogue.template(ref.uri)
-            if server is None:
-                raise InvalidParams(f"Unknown resource template: {ref.uri}")
-            owned = Owned(server, ref.uri)
-        settled = params.context.arguments if params.context is not None else None
-        async with self._reached(owned.server) as client:
-            return await client.complete(owned.name, params.argument.name, params.argument.value, arguments=settled)
 
-    # --- whose is it --------------------------------------------------------------------------------------------
+async def _list_resources(group: Group, _request: ServerRequest) -> ListResourcesResult:
+    return ListResourcesResult(resources=(await group.listed()).resources)
 
-    async def _owned(self, noun: Noun, name: str) -> Owned:
-        if self._catalogue.find(noun, name) is None:
-            await self._all_started()
-        owned = self._catalogue.find(noun, name)
-        if owned is None:
-            raise InvalidParams(f"Unknown {noun}: {name}")
-        return owned
 
-    async def _owner_of(self, uri: str) -> str:
-        await self._all_started()
-        found = self._catalogue.reader(uri)
-        if found is not None:
-            return found
-        raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+async def _list_templates(group: Group, _request: ServerRequest) -> ListResourceTemplatesResult:
+    return ListResourceTemplatesResult(resource_templates=(await group.listed()).templates)
 
-    @asynccontextmanager
-    async def _reached(self, server: str) -> AsyncGenerator[Any]:
-        try:
-            async with self._upstreams[server].used() as client:
-                yield client
-        except Unavailable as error:
-            raise PeerError(str(error), code=-32603) from None
-        except PeerError as error:
-            raise _passed_on(error) from None
+
+async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult:
+    owned = await group.owned("tool", request.params.name)
+    meta = request.ctx.request.meta
+    passed = {key: value for key, value in meta.items() if not key.startswith(_OURS) and key != "progressToken"}
+    arguments: Raw = request.params.arguments
+    try:
+        async with (
+            group.upstreams[owned.server].used(request) as client,
+            reporting(request.ctx, wanted="progressToken" in meta) as report,
+        ):
+            return await client.call_tool(owned.name, arguments or None, progress=report, meta=passed or None)
+    except Rejected as error:
+        return _failed(f"The call was refused: {error.message}")
+    except (Unavailable, ResultInvalid) as error:
+        return _failed(str(error))
+    except PeerError as error:
+        raise _passed_on(error) from None
+
+
+async def _get_prompt(group: Group, request: ServerRequest) -> GetPromptResult:
+    owned = await group.owned("prompt", request.params.name)
+    async with _used(group, owned.server, request) as client:
+        return await client.get_prompt(owned.name, request.params.arguments)
+
+
+async def _read_resource(group: Group, request: ServerRequest) -> ReadResourceResult:
+    uri: str = request.params.uri
+    async with _used(group, await group.reader(uri), request) as client:
+        return await client.read_resource(uri)
+
+
+async def _complete(group: Group, request: ServerRequest) -> CompleteResult:
+    params: CompleteRequestParams = request.params
+    ref = params.ref
+    owned = await (group.owned("prompt", ref.name) if isinstance(ref, PromptReference) else group.template(ref.uri))
+    settled = params.context.arguments if params.context is not None else None
+    async with _used(group, owned.server, request) as client:
+        return await client.complete(owned.name, params.argument.name, params.argument.value, arguments=settled)
+
+
+_SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
+    "tools/list": _list_tools,
+    "tools/call": _call_tool,
+    "prompts/list": _list_prompts,
+    "prompts/get": _get_prompt,
+    "resources/list": _list_resources,
+    "resources/templates/list": _list_templates,
+    "resources/read": _read_resource,
+    "completion/complete": _complete,
+}
+
+
+@asynccontextmanager
+async def _used(group: Group, server: str, request: ServerRequest) -> AsyncGenerator[Client]:
+    try:
+        async with group.upstreams[server].used(request) as client:
+            yield client
+    except Unavailable as error:
+        raise InternalError(str(error)) from None
+    except PeerError as error:
+        raise _passed_on(error) from None
 
 
 def _passed_on(error: PeerError) -> PeerError:

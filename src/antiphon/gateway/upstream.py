@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -16,8 +16,10 @@ from msgspec import Struct
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Target
 from antiphon.errors import AntiphonError, ConnectionClosed
+from antiphon.gateway.asks import Answerers
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
+from antiphon.server.middleware import ServerRequest
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
@@ -58,7 +60,8 @@ class Upstream:
     Args:
         name: name it is configured by.
         target: as ``Client`` takes it.
-        host: answers what it asks, and decides which of its tools may be called.
+        host: decides which of its tools may be called.
+        answerers: answer what it asks.
         timeout: seconds for each request to it, without the time a person takes; ``None`` for no limit.
         start_timeout: seconds in which it must open its session and list what it has.
         changed: called with the kind of list that has changed.
@@ -69,6 +72,7 @@ class Upstream:
         name: str,
         target: Target,
         host: Host | Configured,
+        answerers: Answerers,
         *,
         timeout: float | None,
         start_timeout: float,
@@ -81,6 +85,7 @@ class Upstream:
         """Why it failed last."""
         self._target = target
         self._host = host
+        self._answerers = answerers
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._changed = changed
@@ -93,15 +98,20 @@ class Upstream:
         self._is_closed = False
 
     @asynccontextmanager
-    async def used(self) -> AsyncGenerator[Client]:
-        """Use the server, which is started if it is not running.
+    async def used(self, request: ServerRequest) -> AsyncGenerator[Client]:
+        """Use the server for a request of a client; it is started if it is not running.
+
+        Args:
+            request: the client's request; what the server asks meanwhile belongs to it.
 
         Raises:
             Unavailable: it cannot be started, failed a moment ago, or ended while it was used.
         """
         client = await self._started()
+        relay = self._answerers.relay
         try:
-            yield client
+            async with relay.during(request, client) if relay is not None else nullcontext():
+                yield client
         except ConnectionClosed as error:
             self._lost(client, str(error))
             raise self._unavailable(f"it ended during the request: {error}") from error
@@ -151,8 +161,9 @@ class Upstream:
         self.state = "starting"
         client = Client(
             self._target,
-            sampling=self._host,
-            elicitation=self._host.elicit,
+            sampling=self._answerers.sampling,
+            elicitation=self._answerers.elicitation,
+            roots=self._answerers.roots,
             confirm=self._host,
             timeout=self._timeout,
             errlog=self._heard,

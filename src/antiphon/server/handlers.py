@@ -104,8 +104,8 @@ class Handlers:
                 return decode(result, request.method.result)
             return None if isinstance(result, Later) else result
 
-        ctx = Context(Call(self._core, peer, request))
-        result = await self._middleware.run(ServerRequest(request.method.name, request.params, ctx), last)
+        call = Call(self._core, peer, request)
+        result = await self._middleware.run(ServerRequest(request.method.name, request.params, call), last)
         return LATER if result is None else result
 
     def _around_call(
@@ -117,7 +117,7 @@ class Handlers:
             def last(passed: ServerRequest) -> Awaitable[Wire]:
                 return find(passed.params, request, peer).body(call)
 
-            return self._middleware.run(ServerRequest(request.method.name, request.params, Context(call)), last)
+            return self._middleware.run(ServerRequest(request.method.name, request.params, call), last)
 
         try:
             sent = find(request.params, request, peer)

@@ -14,8 +14,10 @@ from typing import Any
 from msgspec import Raw, structs
 
 from antiphon.errors import ConfigError
+from antiphon.server.calls.call import Call
 from antiphon.server.context import Context
 from antiphon.server.functions.code_digest import digest_code
+from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode
 from antiphon.wire.methods import METHODS
 from antiphon.wire.tools import CallToolRequestParams
@@ -26,18 +28,18 @@ __all__ = ["CallNext", "Middleware", "ServerRequest", "Stack"]
 class ServerRequest:
     """A request on its way to its handler.
 
-    Args:
-        method: name of the method, such as ``tools/call``.
-        params: the decoded params, of the method's type in ``antiphon.types``.
-        ctx: the context of the request: who the client is (``ctx.request``), logging, progress, and all asks.
+    Attributes: ``method``: name of the method, such as ``tools/call``; ``params``: the decoded params, of the method's
+    type in ``antiphon.types``; ``ctx``: the context of the request: who the client is (``ctx.request``), logging,
+    progress, and all asks.
     """
 
-    __slots__ = ("ctx", "method", "params")
+    __slots__ = ("_call", "ctx", "method", "params")
 
-    def __init__(self, method: str, params: Any, ctx: Context) -> None:
+    def __init__(self, method: str, params: Any, call: Call) -> None:
         self.method = method
         self.params = params
-        self.ctx = ctx
+        self.ctx = Context(call)
+        self._call = call
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -58,7 +60,25 @@ class ServerRequest:
         """
         if isinstance(self.params, CallToolRequestParams) and "arguments" in members:
             members["arguments"] = CallToolRequestParams.of("", members["arguments"]).arguments
-        return ServerRequest(self.method, structs.replace(self.params, **members), self.ctx)
+        return ServerRequest(self.method, structs.replace(self.params, **members), self._call)
+
+    async def ask(self, method: str, params: Wire) -> Any:
+        """Ask the client with params as they are, for middleware that relays; others use ``ctx.sample`` and the like.
+
+        Args:
+            method: ``sampling/createMessage``, ``elicitation/create`` or ``roots/list``.
+            params: the method's params in ``antiphon.types``.
+
+        Returns:
+            The method's result in ``antiphon.types``.
+
+        Raises:
+            MissingCapability: the client does not offer this; nothing was sent.
+            NotInRevision: the client's revision cannot carry it; nothing was sent.
+            Rejected: the user, a policy or a limit of the client said no.
+            PeerError: the client answered with another error.
+        """
+        return await self._call.ask(method, params, METHODS[method].result or Wire)
 
 
 CallNext = Callable[[ServerRequest], Awaitable[Any]]

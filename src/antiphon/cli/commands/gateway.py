@@ -16,6 +16,7 @@ from antiphon.cli.host_options import choose_host
 from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
 from antiphon.cli.targets import target_of
 from antiphon.errors import ConfigError
+from antiphon.gateway.asks import Answered
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.names import Style
 
@@ -47,6 +48,14 @@ Names = Annotated[
         "--names", metavar="prefix|none", help="Call a tool server__tool, or as its server does where that is unique."
     ),
 ]
+Asks = Annotated[
+    Answered,
+    typer.Option(
+        "--asks",
+        metavar="host|relay",
+        help="Answer what the servers ask here, or have the client answer it, where it can.",
+    ),
+]
 Review = Annotated[
     ReviewAt,
     typer.Option(
@@ -68,6 +77,7 @@ def command(
     only: Only = None,
     http: Http = None,
     names: Names = "prefix",
+    asks: Asks = "host",
     review: Review = "page",
     yes: Yes = False,
     deny: Deny = False,
@@ -98,7 +108,7 @@ def command(
     host = choose_host(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
-    gateway = Gateway(targets, host, names=names, closes_host=True)
+    gateway = Gateway(targets, host, asks=asks, names=names, closes_host=True)
     where = "stdio" if listens is None else f"http://{listens[0]}:{listens[1]}/mcp"
     print(f"Serving {', '.join(targets)} over {where}. Ctrl-C ends it.", file=sys.stderr)
     if listens is None:

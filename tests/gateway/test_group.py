@@ -1,0 +1,45 @@
+"""The servers of one kind of client: what is nobody's is said to be so, once all have been asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from antiphon import Server
+from antiphon.errors import InvalidParams, ResourceNotFound
+from antiphon.gateway.asks import by_host
+from antiphon.gateway.catalogue import Owned
+from antiphon.gateway.group import Group
+from antiphon.gateway.upstream import Kind
+from antiphon.host import Host, Policy, Scripted
+
+
+async def test_names_are_looked_up_once_all_have_started():
+    """And every change of one is told."""
+    host = Host(Scripted([]), policy=Policy(default="allow"))
+    one, two, told = Server("one"), Server("two"), asyncio.Queue[Kind]()
+    one.tool(name="x")(lambda: "x")
+    two.prompt(name="p")(lambda: "p")
+    group = Group(
+        {"one": one, "two": two},
+        host,
+        lambda: by_host(host),
+        names="prefix",
+        timeout=30,
+        start_timeout=30,
+        changed=told.put_nowait,
+    )
+    group.start()
+    assert await group.owned("tool", "one__x") == Owned("one", "x")
+    assert await group.owned("prompt", "two__p") == Owned("two", "p")
+    for unknown in (group.owned("tool", "two__x"), group.template("x://{y}")):
+        with pytest.raises(InvalidParams, match="Unknown"):
+            await unknown
+    with pytest.raises(ResourceNotFound):
+        await group.reader("x://y")
+    one.tool(name="y")(lambda: "y")
+    async with asyncio.timeout(30):
+        assert await told.get() == "tools"
+    assert await group.owned("tool", "one__y") == Owned("one", "y")
+    await group.close()
