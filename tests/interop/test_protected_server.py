@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from antiphon import Client, OAuth
 from antiphon.auth import DPoP, Introspection, Issuer, ResourceServer
 from tests.auth.server.protected import protected, shop
 from tests.interop.authorization_server.start import AS_PROGRAM, PROGRAM, AuthorizationServer, authorization_server
@@ -95,6 +96,24 @@ async def test_tokens_bound_to_a_key_are_taken_with_proofs(peers: Peers) -> None
         assert (await server.tool("orders", **sender.headers(token))).text == "two"
         assert (await server.tool(token=token)).status == 401
         assert (await server.tool(**Sender().headers(token))).error == "invalid_dpop_proof"
+
+
+@pytest.mark.parametrize("dpop", [DPoP(), DPoP(required=True), DPoP(required=True, nonces=True)], ids=repr)
+async def test_our_client_signs_in(peers: Peers, dpop: DPoP) -> None:
+    """From the first 401 on, with more scopes where they are missing, with proofs and nonces where they are wanted."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp"
+    async with authorization_server(peers) as authority:
+        auth = ResourceServer(authority.issuer, url, scopes_supported=["orders:read"], dpop=dpop)
+        async with (
+            listening(shop(), auth=auth, port=port),
+            Client(url, auth=OAuth(open_page=authority.browse)) as client,
+        ):
+            assert (await client.call_tool("orders")).text == "two"
+            assert (await client.call_tool("order", {"what": "tea"})).text == "tea"
+            whose = json.loads((await client.call_tool("whoami")).text)
+            assert whose[:2] == [f"{authority.issuer} sub:ann", ["orders:read", "orders:write"]]
 
 
 @pytest.mark.parametrize("name", ["python2", "ts2"])

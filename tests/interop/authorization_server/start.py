@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 import aiohttp
 
@@ -59,35 +59,29 @@ class AuthorizationServer:
             "code_challenge": _challenge(verifier),
             "code_challenge_method": "S256",
         }
+        back = await self.browse(f"{self.issuer}/auth?{urlencode(asked)}")
+        form = {
+            "grant_type": "authorization_code",
+            "client_id": "application",
+            "code": parse_qs(urlsplit(back).query)["code"][0],
+            "redirect_uri": CALLBACK,
+            "code_verifier": verifier,
+            "resource": resource,
+        }
+        async with aiohttp.ClientSession() as web, web.post(f"{self.issuer}/token", data=form) as response:
+            return await response.json()
+
+    async def browse(self, address: str) -> str:
+        """Do what a person's browser does with the address of a sign-in; return where it ends."""
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as web:
-            code = await _code(web, f"{self.issuer}/auth", asked)
-            form = {
-                "grant_type": "authorization_code",
-                "client_id": "application",
-                "code": code,
-                "redirect_uri": CALLBACK,
-                "code_verifier": verifier,
-                "resource": resource,
-            }
-            async with web.post(f"{self.issuer}/token", data=form) as response:
-                return await response.json()
+            while address.startswith(self.issuer):
+                async with web.get(address, allow_redirects=False) as response:
+                    address = urljoin(address, response.headers["location"])
+        return address
 
 
 def _challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
-
-async def _code(web: aiohttp.ClientSession, url: str, asked: dict[str, str]) -> str:
-    """Follow the redirects of a browser until they lead to the application."""
-    params: dict[str, str] | None = asked
-    for _ in range(10):
-        async with web.get(url, params=params, allow_redirects=False) as response:
-            place = response.headers["location"]
-        if place.startswith(CALLBACK):
-            return parse_qs(urlsplit(place).query)["code"][0]
-        base = urlsplit(url)
-        url, params = place if "://" in place else f"{base.scheme}://{base.netloc}{place}", None
-    raise RuntimeError("the authorization server redirects without end")
 
 
 @asynccontextmanager
