@@ -11,7 +11,7 @@ import pytest
 from antiphon.host.catalogue import Model, PriceStep
 from antiphon.host.checks.policy import Policy, Rule
 from antiphon.host.config.parse import Defaults, read
-from antiphon.host.config.shape import STANDARD, Budget, Caps, Notify, Reviewing, ServerEntry
+from antiphon.host.config.settings import STANDARD, Budget, Caps, Notify, Reviewing, ServerEntry
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
 from antiphon.host.providers.persistence import Patience
 from tests.test_docs import PAGES, blocks, title

@@ -22,7 +22,7 @@ import msgspec
 from playwright.async_api import Browser, Page
 
 from antiphon.host import Approve, Deny, MemoryStore, Queue, Terms, digest
-from antiphon.host.config.files import load_config
+from antiphon.host.config.toml_files import load_config
 from antiphon.host.configured_host import Configured
 from antiphon.host.review.question import Question
 from antiphon.host.store.base import Change

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from antiphon.errors import Rejected
-from antiphon.host.config.files import load_config
+from antiphon.host.config.toml_files import load_config
 from tests.browser.pictures import CONFIG
 from tests.browser.visits import Visit, visit
 from tests.web.pages import desk

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from antiphon.host import Approve, Terms, digest
-from antiphon.host.config.files import load_config
+from antiphon.host.config.toml_files import load_config
 from antiphon.wire.elicitation import ElicitRequestParams
 from tests.browser.pictures import CONFIG
 from tests.browser.visits import visit

@@ -37,7 +37,9 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 @pytest.fixture
 def shop(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run a command as ``cli`` does, but reach the server ``SHOP`` in this process, which is faster."""
-    monkeypatch.setattr("antiphon.cli.session.resolve_target", lambda text, config: server if text == SHOP else text)
+    monkeypatch.setattr(
+        "antiphon.cli.open_client.resolve_target", lambda text, config: server if text == SHOP else text
+    )
     return cli
 
 

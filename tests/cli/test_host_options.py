@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.cli.host_options import Answering, _taken, choose_host, configuration
-from antiphon.cli.progress import Teller
+from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Audit, open_store
 from antiphon.host.review.queue import Queue

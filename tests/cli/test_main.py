@@ -62,7 +62,7 @@ def test_wrong_usage_is_2(arguments: list[str], message: str, cli: Cli):
 
 def test_a_mistake_of_ours_is_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch):
     """Unless it was asked for."""
-    monkeypatch.setattr("antiphon.cli.session.resolve_target", lambda *_: 1 / 0)
+    monkeypatch.setattr("antiphon.cli.open_client.resolve_target", lambda *_: 1 / 0)
     done = cli("tools", "x")
     assert done.code == 1
     assert done.err == "antiphon: unexpected ZeroDivisionError: division by zero (ANTIPHON_DEBUG=1 shows where)\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from antiphon.cli.servers import identity_of, names_of
 from antiphon.host.config import Config
-from antiphon.host.config.shape import ServerEntry
+from antiphon.host.config.settings import ServerEntry
 from antiphon.identity import identity_of as found_at
 from tests.cli.program import SHOP
 

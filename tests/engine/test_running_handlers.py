@@ -8,7 +8,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from antiphon.engine.reading import LATER, drive, run_alone
+from antiphon.engine.reader import LATER, drive, run_alone
 from antiphon.errors import InternalError
 from antiphon.protocol.events import Request
 from tests.support.linked import done, linked, settle

@@ -9,7 +9,7 @@ import pytest
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.catalogue import Model, Price
 from antiphon.host.config import Budget, Caps, Config, ServerEntry, Settings
-from antiphon.host.config.shape import STANDARD, over
+from antiphon.host.config.settings import STANDARD, over
 from antiphon.host.configured_host import Configured
 from antiphon.host.store import MemoryStore
 from antiphon.wire.origin import Origin

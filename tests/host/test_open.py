@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Queue, open_host
-from antiphon.host.config.shape import Notify
+from antiphon.host.config.settings import Notify
 from antiphon.host.open import queue_in
 from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from antiphon.host.catalogue import Catalogue
-from antiphon.host.config.environment import USUAL, model_of
+from antiphon.host.config.default_model import USUAL, model_of
 from antiphon.host.models.models import Models
 from antiphon.wire.content import TextContent, ToolUseContent
 from antiphon.wire.sampling import SamplingMessage, ToolChoice

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.cli.screen.document import Document
-from antiphon.cli.screen.pieces import quoted
+from antiphon.cli.screen.drawn.document import Document
+from antiphon.cli.screen.drawn.pieces import quoted
 from antiphon.errors import InvalidParams
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.redact import find_secrets, masked, masked_json

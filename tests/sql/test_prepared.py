@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from antiphon.host.store import migrations
-from antiphon.host.store.schema import holds
+from antiphon.host.store.tables import holds
 from antiphon.sql.prepared import Prepared
 from antiphon.sql.runner import PostgresRunner, SqliteRunner
 from tests.host.store.stores import DURABLE, Place

@@ -31,9 +31,9 @@ FOLDER = Path(__file__).parent.parent.parent / "docs" / "reference"
 
 OPENED = {
     "Server": "antiphon.Server",
-    "Options of server.tool": "antiphon.server.features.options.ToolOptions",
-    "Options of server.resource": "antiphon.server.features.options.ResourceOptions",
-    "Options of server.prompt": "antiphon.server.features.options.PromptOptions",
+    "Options of server.tool": "antiphon.server.features.feature_options.ToolOptions",
+    "Options of server.resource": "antiphon.server.features.feature_options.ResourceOptions",
+    "Options of server.prompt": "antiphon.server.features.feature_options.PromptOptions",
     "Options of server.asgi": "antiphon.server.network.HttpOptions",
     "Options of server.run": "antiphon.server.network.ServeOptions",
     "Context": "antiphon.Context",

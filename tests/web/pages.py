@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.review.question import Question
 from antiphon.host.review.shown import show
 from antiphon.host.store.base import Store

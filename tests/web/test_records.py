@@ -17,7 +17,7 @@ from antiphon.host.budget import DOLLAR, Account, Amount, Cap
 from antiphon.host.catalogue import Model
 from antiphon.host.catalogue import Price as ModelPrice
 from antiphon.host.checks.policy import Policy, Rule
-from antiphon.host.config.shape import Caps, Config, ServerEntry
+from antiphon.host.config.settings import Caps, Config, ServerEntry
 from antiphon.host.store.base import Change, Hold
 from antiphon.host.store.chain import Record
 from antiphon.wire.tools import CallToolRequestParams

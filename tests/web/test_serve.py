@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.errors import ConfigError
 from antiphon.host import MemoryStore
-from antiphon.host.config.shape import Config, Reviewing
+from antiphon.host.config.settings import Config, Reviewing
 from antiphon.web import running_page, serve_page
 from tests.web.pages import desk, visitor
 

@@ -13,13 +13,13 @@ from typing import cast
 import msgspec
 
 from antiphon.cli.options import ReviewAt
-from antiphon.cli.progress import Teller
+from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.budget import dollars
 from antiphon.host.catalogue import Catalogue
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.config import Config, load_config
-from antiphon.host.config.environment import model_of
+from antiphon.host.config.default_model import model_of
 from antiphon.host.configured_host import Configured
 from antiphon.host.models.models import Models
 from antiphon.host.open import page_over, queue_in

@@ -15,7 +15,7 @@ import typer
 
 from antiphon.cli.failures import Failed
 from antiphon.errors import ConfigError
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.host.store.base import StoreStalled
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from antiphon.client.by_hand import BY_HAND, Rounds
     from antiphon.client.client import Client, OnProgress
     from antiphon.client.connection.targets import Serves, Target
-    from antiphon.client.features.notifications import Change, Listening
+    from antiphon.client.notifications import Change, Listening
     from antiphon.client.rounds.loop import RoundLimits
     from antiphon.client.rounds.pending import Ask, PendingRound
     from antiphon.client.tool_calls import Confirmer, Confirming
@@ -39,12 +39,12 @@ __all__ = [
 _HOMES = {
     "Ask": "rounds.pending",
     "BY_HAND": "by_hand",
-    "Change": "features.notifications",
+    "Change": "notifications",
     "Client": "client",
     "Confirmer": "tool_calls",
     "Confirming": "tool_calls",
     "Elicitor": "answers.answerers",
-    "Listening": "features.notifications",
+    "Listening": "notifications",
     "OnProgress": "client",
     "OnRound": "answers.answerers",
     "PendingRound": "rounds.pending",

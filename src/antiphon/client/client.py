@@ -20,13 +20,13 @@ from antiphon.call_time import TimeLeft
 from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers, Elicitor, OnRound, Roots, Sampler
 from antiphon.client.by_hand import Rounds
+from antiphon.client.cache import Cache
 from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.client.connection.targets import Target, resolve, with_options
-from antiphon.client.features.cache import Cache
-from antiphon.client.features.notifications import Listening, Notices, OnLog
-from antiphon.client.features.pagination import iterate
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link, Settings
+from antiphon.client.notifications import Listening, Notices, OnLog
+from antiphon.client.pagination import iterate
 from antiphon.client.requests.calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
 from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls

@@ -19,8 +19,8 @@ from antiphon.channel import Channel
 from antiphon.client.answers.answerers import Answers
 from antiphon.client.connection.handshake import open_session
 from antiphon.client.connection.targets import Address, Command, Opened, Serves, located, reach, speaks_oldest
-from antiphon.client.features.notifications import Notices
 from antiphon.client.known_tools import KnownTools
+from antiphon.client.notifications import Notices
 from antiphon.client.requests.calls import Calls
 from antiphon.client.requests.retry import PAUSES, RepeatingConnection, may_repeat
 from antiphon.client.rounds.loop import RoundLimits

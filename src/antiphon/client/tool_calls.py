@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from msgspec import structs
 
 from antiphon.call_time import TimeLeft, counting
-from antiphon.client.features.cache import Cache
+from antiphon.client.cache import Cache
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected

@@ -21,7 +21,7 @@ from antiphon.call_time import TimeLeft
 from antiphon.channel import MAX_FRAME, Channel, Frame
 from antiphon.engine.callbacks import awaited, called
 from antiphon.engine.flag import Flag
-from antiphon.engine.reading import LATER, Handler, Later, Reading, drive, run_alone
+from antiphon.engine.reader import LATER, Handler, Later, Reader, drive, run_alone
 from antiphon.engine.requests import OnProgress, Waiter, Waiting
 from antiphon.engine.tasks import Tasks
 from antiphon.engine.telemetry import Watch
@@ -60,7 +60,7 @@ log = logging.getLogger("antiphon.connection")
 S = TypeVar("S", bound=Session)
 
 MAX_SERVED = 1_000
-"""Most open requests of one peer; further ones are refused. Each holds a task and its frame. Reading continues
+"""Most open requests of one peer; further ones are refused. Each holds a task and its frame. Reader continues
 meanwhile, because the frames that follow may contain replies that these requests wait for."""
 
 _STALL = 60.0
@@ -128,7 +128,7 @@ class Connection(Generic[S]):
         it."""
         self._handlers = handlers
         self._idle: Flag | None = None
-        self._reading: Reading | None = None
+        self._reader: Reader | None = None
         """Made by ``start``; ``None`` for a connection whose messages are passed in."""
         self.gone: Callable[[], ConnectionClosed] | None = None
         """Returns why nothing will be received any more."""
@@ -140,7 +140,7 @@ class Connection(Generic[S]):
 
     def start(self) -> None:
         """Start reading."""
-        self._reading = Reading(
+        self._reader = Reader(
             self.channel,
             self.session,
             self.tasks,
@@ -182,8 +182,8 @@ class Connection(Generic[S]):
         if self._over is not None:
             return
         self.gone = self._over = error
-        if self._reading is not None:
-            self._reading.end()
+        if self._reader is not None:
+            self._reader.end()
         self.waiting.fail_all(error)
         for request in list(self.session.incoming.values()):
             if request not in self.suspended and request.on_cancel is not None:
@@ -368,8 +368,8 @@ class Connection(Generic[S]):
         task = self._note_task(request)
         if request.on_wait is not None:
             request.on_wait()
-        if self._reading is not None:
-            self._reading.hand_over(task)
+        if self._reader is not None:
+            self._reader.hand_over(task)
 
     def _note_task(self, request: Request) -> asyncio.Task[Any]:
         """Register the current task, so that cancelling the request cancels it."""

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.engine.reading import Handler
+from antiphon.engine.reader import Handler
 from antiphon.engine.telemetry_span import Told
 from antiphon.protocol.events import Request
 from antiphon.telemetry import current

@@ -48,7 +48,7 @@ class Told:
 
     async def served(self, outcome: CoroutineType[Any, Any, T]) -> T:
         """Await the handler of a peer's request within the operation."""
-        # Never left: the context is a copy that ends with the handler (``reading.drive``).
+        # Never left: the context is a copy that ends with the handler (``reader.drive``).
         self.operation.enter()
         try:
             return await outcome

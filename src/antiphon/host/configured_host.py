@@ -13,7 +13,7 @@ import msgspec
 from antiphon.host.audit.log import Audit
 from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Policy
-from antiphon.host.config.shape import Config, ServerEntry, Settings
+from antiphon.host.config.settings import Config, ServerEntry, Settings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host
 from antiphon.host.models.choice import chooser
 from antiphon.host.models.models import Models

@@ -22,7 +22,7 @@ from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.handover import Released
-from antiphon.host.pipeline.waiting import Waiting
+from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import MAX_UNDO, Informed, Reviewer

@@ -12,7 +12,7 @@ from typing import Literal
 
 from antiphon.errors import ConfigError
 from antiphon.host.config import Config, load_config
-from antiphon.host.config.shape import Notify
+from antiphon.host.config.settings import Notify
 from antiphon.host.configured_host import Configured
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue

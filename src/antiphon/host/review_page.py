@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from antiphon.errors import ConfigError
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from antiphon.server.context import Context
     from antiphon.server.decorators import Features
     from antiphon.server.fallback import Completes
-    from antiphon.server.features.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
+    from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
     from antiphon.server.features.prompts import ServedPrompt
     from antiphon.server.features.registry import Page, Registry
     from antiphon.server.features.resources import ServedResource, ServedTemplate
@@ -76,11 +76,11 @@ _HOMES = {
     "MemoryStateStore": "antiphon.server.calls.state_store",
     "Middleware": "antiphon.server.middleware",
     "Page": "antiphon.server.features.registry",
-    "PromptOptions": "antiphon.server.features.options",
+    "PromptOptions": "antiphon.server.features.feature_options",
     "Rate": "antiphon.server.limits",
     "Registry": "antiphon.server.features.registry",
     "RequestFacts": "antiphon.server.request_info",
-    "ResourceOptions": "antiphon.server.features.options",
+    "ResourceOptions": "antiphon.server.features.feature_options",
     "Sample": "antiphon.server.asks.sample",
     "SampleOptions": "antiphon.server.asks.tool_loop",
     "ServeOptions": "antiphon.server.network",
@@ -93,8 +93,8 @@ _HOMES = {
     "ServerRequest": "antiphon.server.middleware",
     "SqlStateStore": "antiphon.server.calls.sql_state_store",
     "StateStore": "antiphon.server.calls.state_store",
-    "TemplateOptions": "antiphon.server.features.options",
-    "ToolOptions": "antiphon.server.features.options",
+    "TemplateOptions": "antiphon.server.features.feature_options",
+    "ToolOptions": "antiphon.server.features.feature_options",
     "TurnOptions": "antiphon.server.asks.tool_loop",
 }
 

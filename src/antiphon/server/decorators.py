@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 from antiphon.errors import ConfigError
 from antiphon.server.features.completion import Completions
-from antiphon.server.features.options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
+from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
 from antiphon.server.features.prompts import ServedPrompt
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.resources import ServedResource, ServedTemplate

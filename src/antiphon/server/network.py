@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 from antiphon.errors import ConfigError, RemoteProtocolError
 from antiphon.protocol.http.param_headers import HeaderParam, header_params
 from antiphon.server.asgi_server import StopWatch
-from antiphon.server.memory import collect_less
+from antiphon.server.process_memory import collect_less
 
 if TYPE_CHECKING:
     from ssl import SSLContext

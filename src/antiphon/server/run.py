@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import ConfigError
-from antiphon.server.memory import collect_less, keep_large_blocks
+from antiphon.server.process_memory import collect_less, keep_large_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from threading import Thread
 
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.store.base import Store
 from antiphon.web.serve import RunningPage, running_page

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from antiphon.errors import AntiphonError, InternalError
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.configured_host import Configured
 from antiphon.host.own_request import Asker, Offer, OwnAnswer
 from antiphon.host.store.base import Store

@@ -16,10 +16,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.store.base import Store
-from antiphon.web import actions, asking, history, records, views
+from antiphon.web import actions, ask_again, history, records, views
 from antiphon.web.access import Access
 from antiphon.web.guards import COOKIE, Guards, form_of, is_plain, session_of
 from antiphon.web.render import STATIC
@@ -45,10 +45,10 @@ _LOOKING: dict[str, View] = {
     "/history/{seq:int}": history.record,
     "/history/{seq:int}/text/{of}/{key}": history.text,
     "/history/{form}": history.export,
-    "/history/{seq:int}/again": asking.again,
-    "/asked/{id}": asking.asked,
-    "/asked/{id}/done": asking.done,
-    "/asked/{id}/text/{key}": asking.text,
+    "/history/{seq:int}/again": ask_again.again,
+    "/asked/{id}": ask_again.asked,
+    "/asked/{id}/done": ask_again.done,
+    "/asked/{id}/text/{key}": ask_again.text,
     "/grants": records.grants,
     "/spending": records.spending,
     "/models": records.models,
@@ -62,8 +62,8 @@ _DOING: dict[str, View] = {
     "/review/{id}/{action}": actions.decide,
     "/alike": actions.together,
     "/several": actions.several,
-    "/history/{seq:int}/again": asking.ask,
-    "/asked/{id}/stop": asking.stop,
+    "/history/{seq:int}/again": ask_again.ask,
+    "/asked/{id}/stop": ask_again.stop,
     "/grants/{id}/revoke": actions.revoke,
     "/unblock": actions.unblock,
     "/settings": actions.settings,

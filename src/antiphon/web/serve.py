@@ -22,7 +22,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from antiphon.errors import ConfigError
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from antiphon.host.audit.log import Audit
-from antiphon.host.config.shape import Config
+from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
 from antiphon.host.review.decisions import rule
 from antiphon.host.review.grants import Grants

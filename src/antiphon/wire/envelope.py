@@ -1,7 +1,7 @@
 """JSON-RPC messages: decoding the envelope, and framing parts that are already encoded.
 
 Owns the envelope with its limits, and ``decode``, which decodes every payload. If a payload contains blocks of unknown
-types, it is decoded again with these taken out (``mending``) and put back afterwards, so that they do not invalidate
+types, it is decoded again with these taken out (``repair``) and put back afterwards, so that they do not invalidate
 the message. ``methods`` and the modules of the features define ``params`` and ``result``.
 """
 
@@ -250,7 +250,7 @@ def decode(raw: bytes | Raw, kind: type[T]) -> T:
 
 def _decode_around_unknown(raw: bytes | Raw, kind: type[T], first: msgspec.ValidationError) -> T:
     """Decode again with stand-ins for unknown content; raise the first error if there is no unknown content."""
-    from antiphon.wire.mending import mend
+    from antiphon.wire.repair import mend
 
     document, unknown = mend(msgspec.json.decode(raw), kind)
     try:

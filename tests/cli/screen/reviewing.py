@@ -10,8 +10,8 @@ from typing import Any
 from textual import events
 from textual.pilot import Pilot
 
-from antiphon.cli.screen.app import ReviewApp
-from antiphon.cli.screen.keys import ARMED
+from antiphon.cli.screen.key_bindings import ARMED
+from antiphon.cli.screen.program import ReviewApp
 from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.stage import ReviewStage, Setting
 from antiphon.cli.screen.views import RowsView

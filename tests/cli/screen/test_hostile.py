@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from rich.segment import Segment
 
-from antiphon.cli.screen.document import Document
-from antiphon.cli.screen.pieces import quoted
+from antiphon.cli.screen.drawn.document import Document
+from antiphon.cli.screen.drawn.pieces import quoted
 from antiphon.cli.screen.views import RowsView
 from antiphon.host.checks.visible import hidden, inert
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem

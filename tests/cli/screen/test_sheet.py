@@ -6,8 +6,8 @@ from typing import Any
 
 from textual.app import App
 
-from antiphon.cli.screen.keys import Offer
-from antiphon.cli.screen.pieces import quoted
+from antiphon.cli.screen.drawn.pieces import quoted
+from antiphon.cli.screen.key_bindings import Offer
 from antiphon.cli.screen.sheet import Sheet, now
 
 

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from textual.app import App, ComposeResult
 
-from antiphon.cli.screen.pieces import quoted, title
-from antiphon.cli.screen.queue_rows import Entry
+from antiphon.cli.screen.drawn.pieces import quoted, title
+from antiphon.cli.screen.drawn.queue_rows import Entry
 from antiphon.cli.screen.views import QueueView, RowsView, fitted
 from antiphon.cli.screen.words import words
-from antiphon.host.checks.lines import cells_of
+from antiphon.host.checks.cells import cells_of
 from tests.cli.screen.reviewing import asking, lines, reviewing
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import antiphon.cli.screen
-from antiphon.cli.screen.keys import help_lines
+from antiphon.cli.screen.key_bindings import help_lines
 from antiphon.cli.screen.words import next_language, words
 from antiphon.host.checks.risk import Risk
 from antiphon.host.review.texts import LANGUAGES

@@ -8,7 +8,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Price
 from antiphon.host.checks.policy import Rule
 from antiphon.host.config.parse import read
-from antiphon.host.config.shape import Budget, Caps
+from antiphon.host.config.settings import Budget, Caps
 
 EVERYTHING = """
 [defaults]

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from antiphon.cli.screen.document import Document
-from antiphon.cli.screen.request import draw
+from antiphon.cli.screen.drawn.document import Document
+from antiphon.cli.screen.drawn.request import draw
 from antiphon.cli.screen.words import words
 from antiphon.host.review.review import ReviewItem
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.screen import show_request, show_result
+from antiphon.host.terminal.request_text import show_request, show_result
 from antiphon.web.render import environment
 from antiphon.web.texts import texts
 from antiphon.wire.content import ContentBlock, SamplingContent, ToolResultContent, UnknownContent

@@ -16,7 +16,7 @@ from antiphon.host.store import migrations
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import BlockRow, Change
 from antiphon.host.store.chain import GENESIS
-from antiphon.host.store.schema import OLDEST, REVISION, audit_head, compatible, metadata, reviews_head
+from antiphon.host.store.tables import OLDEST, REVISION, audit_head, compatible, metadata, reviews_head
 from tests.host.store.stores import DURABLE, Place, hold
 
 

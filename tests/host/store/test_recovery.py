@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import create_engine, event
 
 from antiphon.host.store import recovery
-from antiphon.host.store.schema import metadata
+from antiphon.host.store.tables import metadata
 
 
 def test_old_reviews_are_found_without_reading_all_of_them():

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.host import Configured, Host
 from antiphon.host.config import Config
-from antiphon.host.config.shape import Reviewing
+from antiphon.host.config.settings import Reviewing
 from antiphon.host.providers import named
 from antiphon.host.terminal import TerminalReviewer
 from antiphon.host.terminal.console import PROMPT

@@ -12,9 +12,8 @@ import typer
 
 from antiphon.cli.arguments import read_arguments, similar
 from antiphon.cli.commands.tools import signature
-from antiphon.cli.contents import text_of_blocks
 from antiphon.cli.failures import FAILED, placed
-from antiphon.cli.files import Output, parts_of, save
+from antiphon.cli.open_client import opened, run
 from antiphon.cli.options import (
     Arguments,
     Config,
@@ -32,9 +31,10 @@ from antiphon.cli.options import (
     Verbose,
     Yes,
 )
-from antiphon.cli.output import print_json, print_text
-from antiphon.cli.progress import Teller
-from antiphon.cli.session import opened, run
+from antiphon.cli.output.contents import text_of_blocks
+from antiphon.cli.output.files import Output, parts_of, save
+from antiphon.cli.output.formats import print_json, print_text
+from antiphon.cli.output.progress import Teller
 from antiphon.cli.store import StorePlace
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError

@@ -13,9 +13,9 @@ from antiphon.auth.client.oauth import OAuth
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.failures import Failed, placed
 from antiphon.cli.logins import chosen_page, of_server, server_of, until, usual_logins
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Config, TargetText
-from antiphon.cli.output import print_text
-from antiphon.cli.session import run
+from antiphon.cli.output.formats import print_text
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Address

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from antiphon.cli.logins import until, usual_logins
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Json
-from antiphon.cli.output import print_json, print_list
-from antiphon.cli.session import run
+from antiphon.cli.output.formats import print_json, print_list
 
 __all__ = ["command"]
 

@@ -6,9 +6,9 @@ from antiphon.auth.client.revocation import revoke
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.failures import Failed
 from antiphon.cli.logins import server_of, usual_logins
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Config, TargetText
-from antiphon.cli.output import print_text
-from antiphon.cli.session import run
+from antiphon.cli.output.formats import print_text
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.errors import Unauthorized
 

@@ -14,14 +14,14 @@ import typer
 from antiphon.cli.failures import FAILED
 from antiphon.cli.host_options import configuration
 from antiphon.cli.options import Config, Json
-from antiphon.cli.output import print_json, print_list, print_text
-from antiphon.cli.requests import read_request
-from antiphon.cli.scores import cells, verdict
+from antiphon.cli.output.formats import print_json, print_list, print_text
+from antiphon.cli.output.scores import cells, verdict
+from antiphon.cli.request_file import read_request
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Model, Price
 from antiphon.host.models.models import Models
 from antiphon.host.models.selection.record import Selection
-from antiphon.host.providers.keys import key_variables, missing_key
+from antiphon.host.providers.api_keys import key_variables, missing_key
 
 __all__ = ["command"]
 

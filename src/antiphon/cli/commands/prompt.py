@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from antiphon.cli.arguments import read_texts, similar
-from antiphon.cli.contents import text_of_block
+from antiphon.cli.open_client import opened, run
 from antiphon.cli.options import (
     Config,
     Deny,
@@ -22,8 +22,8 @@ from antiphon.cli.options import (
     Verbose,
     Yes,
 )
-from antiphon.cli.output import print_json, print_text
-from antiphon.cli.session import opened, run
+from antiphon.cli.output.contents import text_of_block
+from antiphon.cli.output.formats import print_json, print_text
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError, PeerError
 from antiphon.wire.prompts import GetPromptResult

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.cli.contents import contents_text
-from antiphon.cli.files import Output, data_of, part_of, save
+from antiphon.cli.open_client import opened, run
 from antiphon.cli.options import (
     Config,
     Deny,
@@ -25,8 +24,9 @@ from antiphon.cli.options import (
     Verbose,
     Yes,
 )
-from antiphon.cli.output import is_terminal, print_json, print_text
-from antiphon.cli.session import opened, run
+from antiphon.cli.output.contents import contents_text
+from antiphon.cli.output.files import Output, data_of, part_of, save
+from antiphon.cli.output.formats import is_terminal, print_json, print_text
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError, PeerError
 from antiphon.wire.content import ResourceContents

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from antiphon.cli.open_client import opened, run
 from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
-from antiphon.cli.output import first_line, print_list
-from antiphon.cli.session import opened, run
+from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.tools import Tool
 
 __all__ = ["command", "signature"]

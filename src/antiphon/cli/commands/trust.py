@@ -11,7 +11,7 @@ from antiphon.cli.config_files import read_bytes, shown
 from antiphon.cli.failures import FAILED
 from antiphon.cli.groups import ListGroup, group
 from antiphon.cli.options import Json
-from antiphon.cli.output import print_list, print_text
+from antiphon.cli.output.formats import print_list, print_text
 from antiphon.cli.quantities import shown as moment
 from antiphon.client.connection.server_files import read_servers
 from antiphon.host.config.trust import Trust, Trusted

@@ -16,11 +16,11 @@ import msgspec
 from textual.screen import Screen
 
 from antiphon.cli.screen.dialog import Dialog
+from antiphon.cli.screen.drawn.pieces import Piece, blank, quoted
+from antiphon.cli.screen.drawn.request import changed, draw
 from antiphon.cli.screen.editor import Editor, edit_answer, edit_request
 from antiphon.cli.screen.forms import Draft, answering, choosing, denying, filling, granting
-from antiphon.cli.screen.keys import Offer
-from antiphon.cli.screen.pieces import Piece, blank, quoted
-from antiphon.cli.screen.request import changed, draw
+from antiphon.cli.screen.key_bindings import Offer
 from antiphon.cli.screen.sheet import Sheet
 from antiphon.cli.screen.words import Words
 from antiphon.host.review.decisions import Form, approval, filled

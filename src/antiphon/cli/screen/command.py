@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import typer
 
 from antiphon.cli.failures import Failed
-from antiphon.cli.session import run
+from antiphon.cli.open_client import run
 from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
 from antiphon.errors import ConfigError
 
@@ -50,7 +50,7 @@ def screen(
 
 
 async def _shown(language: str | None, by: str, store: str | None, config: Path | None, *, bell: bool) -> None:
-    from antiphon.cli.screen.app import ReviewApp
+    from antiphon.cli.screen.program import ReviewApp
     from antiphon.cli.screen.stage import Setting
     from antiphon.host.review.texts import terminal_language
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from textual.content import Content
 
-from antiphon.cli.screen.keys import offer, offers
+from antiphon.cli.screen.key_bindings import offer, offers
 from antiphon.cli.screen.sheet import key_line
 from antiphon.cli.screen.words import Words
 from antiphon.host.checks.visible import inert_line

@@ -12,9 +12,9 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from antiphon.cli.screen.drawn.queue_rows import entries
 from antiphon.cli.screen.header import bar, plain, strip
 from antiphon.cli.screen.partials import partial_lines
-from antiphon.cli.screen.queue_rows import entries
 from antiphon.cli.screen.views import QueueView, RowsView
 from antiphon.cli.screen.words import Words
 from antiphon.host.review.partials import Partial

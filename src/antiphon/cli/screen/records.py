@@ -19,10 +19,10 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from antiphon.cli.screen import past
+from antiphon.cli.screen.drawn import past
+from antiphon.cli.screen.drawn.pieces import Piece, blank, ours
 from antiphon.cli.screen.forms import searching
-from antiphon.cli.screen.keys import ACTIONS, offer
-from antiphon.cli.screen.pieces import Piece, blank, ours
+from antiphon.cli.screen.key_bindings import ACTIONS, offer
 from antiphon.cli.screen.sheet import Sheet, key_line
 from antiphon.cli.screen.views import RowsView
 from antiphon.cli.screen.watch import readable

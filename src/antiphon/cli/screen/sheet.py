@@ -17,8 +17,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from antiphon.cli.screen.decision_guard import Arming
-from antiphon.cli.screen.keys import Offer
-from antiphon.cli.screen.pieces import Piece
+from antiphon.cli.screen.drawn.pieces import Piece
+from antiphon.cli.screen.key_bindings import Offer
 from antiphon.cli.screen.views import RowsView
 from antiphon.host.checks.visible import inert_line
 

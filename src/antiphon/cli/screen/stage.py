@@ -18,14 +18,14 @@ from textual.screen import Screen
 
 from antiphon.cli.screen.actions import Acting
 from antiphon.cli.screen.decision_guard import DEAD, Arming
+from antiphon.cli.screen.drawn.pieces import fact, ours
+from antiphon.cli.screen.drawn.request import draw, kept_only
 from antiphon.cli.screen.editor import Editor, in_editor
 from antiphon.cli.screen.forms import filtering
-from antiphon.cli.screen.keys import ACTIONS, ARMED, help_lines, offers
+from antiphon.cli.screen.key_bindings import ACTIONS, ARMED, help_lines, offers
 from antiphon.cli.screen.panes import Panes
 from antiphon.cli.screen.partials import follow_partials, say_watching
-from antiphon.cli.screen.pieces import fact, ours
 from antiphon.cli.screen.records import GrantList, HistoryList, Records
-from antiphon.cli.screen.request import draw, kept_only
 from antiphon.cli.screen.sheet import Sheet, now
 from antiphon.cli.screen.views import QueueView
 from antiphon.cli.screen.watch import Bell, persisting, readable, watch

@@ -19,11 +19,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from antiphon.cli.screen.document import Document
-from antiphon.cli.screen.pieces import Piece, Style
-from antiphon.cli.screen.queue_rows import Entry, line
+from antiphon.cli.screen.drawn.document import Document
+from antiphon.cli.screen.drawn.pieces import Piece, Style
+from antiphon.cli.screen.drawn.queue_rows import Entry, line
 from antiphon.cli.screen.words import Words, words
-from antiphon.host.checks.lines import cells, cells_of
+from antiphon.host.checks.cells import cells, cells_of
 
 __all__ = ["QueueView", "RowsView", "fitted"]
 

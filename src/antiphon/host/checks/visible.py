@@ -1,6 +1,6 @@
 """Makes untrusted text harmless: characters that a terminal would obey, or a person not see, become visible marks.
 
-Owns which characters are invisible, their marks, and the folding of blank space; ``lines`` computes widths. A mark is
+Owns which characters are invisible, their marks, and the folding of blank space; ``cells`` computes widths. A mark is
 ``⟦U+202E⟧``; characters that look like its opening bracket are marked too, so that a text cannot forge one.
 
 The work grows linearly with the text, in a few passes of the interpreter's own loops, because a text may have millions

@@ -1,6 +1,6 @@
 """Parses an ``antiphon.toml`` text; every error names its line and says what to do.
 
-Owns converting text to tables, and tables to values. ``files`` finds the files.
+Owns converting text to tables, and tables to values. ``toml_files`` finds the files.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
 from antiphon.host.checks.policy import Policy
-from antiphon.host.config.lines import Lines, Place
-from antiphon.host.config.shape import Budget, Caps, Notify, Review, Reviewing, ReviewResponse, ServerEntry, Settings
+from antiphon.host.config.settings import Budget, Caps, Notify, Review, Reviewing, ReviewResponse, ServerEntry, Settings
+from antiphon.host.config.toml_lines import Lines, Place
 
 __all__ = ["Defaults", "Document", "read"]
 

@@ -18,9 +18,9 @@ from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.models.select import select
 from antiphon.host.models.selection.needs import needs_of
 from antiphon.host.models.selection.record import Selection
+from antiphon.host.providers.api_keys import find_key, missing_key
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage
 from antiphon.host.providers.echo import Echo
-from antiphon.host.providers.keys import find_key, missing_key
 from antiphon.host.providers.persistence import Patience, may_stand_in, persist
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 

@@ -23,7 +23,7 @@ from antiphon.host.checks.redact import Redaction, mask
 from antiphon.host.checks.scan import kept_json
 from antiphon.host.models.choice import Choose, Chosen
 from antiphon.host.pipeline.handover import Released, ended
-from antiphon.host.pipeline.waiting import Waiting
+from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.question import Outcome

@@ -23,7 +23,7 @@ from antiphon.host.checks.validate import validate, validate_result
 from antiphon.host.own_request import Offer, OwnAnswer, person
 from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
-from antiphon.host.pipeline.growing import growing
+from antiphon.host.pipeline.growth import growing
 from antiphon.host.pipeline.reserve import hold, offered, reserve, send
 from antiphon.host.pipeline.stages import (
     admitted,

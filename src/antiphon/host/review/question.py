@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.host.review.fitting import AnyDecision, AnyItem
+from antiphon.host.review.fit import AnyDecision, AnyItem
 from antiphon.host.review.review import Decision, ElicitItem, ReviewItem, ToolItem, hash_of, name_of
 from antiphon.host.store.base import ReviewKind, ReviewRow, ReviewState
 from antiphon.host.store.chain import Record

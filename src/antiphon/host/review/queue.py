@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.host.review.fitting import AnyDecision, AnyItem, Mismatch, NotShown, check
+from antiphon.host.review.fit import AnyDecision, AnyItem, Mismatch, NotShown, check
 from antiphon.host.review.open_questions import OpenQuestions
 from antiphon.host.review.question import Question, decision_of, question_of, undone_records
 from antiphon.host.review.review import (

@@ -14,7 +14,7 @@ from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.risk import Risk
 from antiphon.host.models.selection.record import Selection, kept_selection
 from antiphon.host.review.diff import Line, differences, pretty
-from antiphon.host.review.fitting import AnyItem
+from antiphon.host.review.fit import AnyItem
 from antiphon.host.review.parts import Turn, facts_of, turn_of
 from antiphon.host.review.question import Question
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem, can_tell, digest, hash_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, bindparam, select, update
 
 from antiphon.host.store.chain import Entry, Head, Record, extend
-from antiphon.host.store.schema import audit, audit_head
+from antiphon.host.store.tables import audit, audit_head
 from antiphon.sql.prepared import Prepared
 
 __all__ = ["append", "entries", "head", "lock"]

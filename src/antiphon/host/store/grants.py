@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
 
 from antiphon.host.store.base import BlockRow, GrantRow
-from antiphon.host.store.schema import blocks, grants
+from antiphon.host.store.tables import blocks, grants
 
 __all__ = ["add", "block", "blocked", "in_force", "revoke", "unblock", "use"]
 

@@ -27,7 +27,7 @@ from antiphon.host.store.asks import (
     sum_of,
 )
 from antiphon.host.store.chain import Entry
-from antiphon.host.store.schema import asks, audit, gathered, spent
+from antiphon.host.store.tables import asks, audit, gathered, spent
 from antiphon.sql.prepared import Prepared
 
 __all__ = ["entries_at", "find", "gather_more", "one", "spending"]

@@ -31,7 +31,7 @@ from sqlalchemy import (
 
 from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.base import Balance, Hold, HoldRow
-from antiphon.host.store.schema import accounts, blocks, holds, swept
+from antiphon.host.store.tables import accounts, blocks, holds, swept
 from antiphon.sql.prepared import Prepared
 
 __all__ = ["Refused", "balances", "balances_of", "find_holds", "send", "settle", "settle_late", "sweep", "take"]

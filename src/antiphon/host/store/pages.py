@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 
 from antiphon.host.store.base import BrowserRow, PageRow
-from antiphon.host.store.schema import browsers, pages
+from antiphon.host.store.tables import browsers, pages
 
 __all__ = ["browsers_of", "keep", "keep_browser", "kept"]
 

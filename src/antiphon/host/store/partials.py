@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from antiphon.host.store.base import PartialRow
 from antiphon.host.store.reviews import changed
-from antiphon.host.store.schema import hosts, partials
+from antiphon.host.store.tables import hosts, partials
 
 __all__ = ["drop", "keep", "kept", "sweep", "watch", "watched"]
 

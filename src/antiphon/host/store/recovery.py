@@ -20,7 +20,7 @@ from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow, ReviewState
 from antiphon.host.store.chain import Record
 from antiphon.host.store.process import is_gone, is_running
-from antiphon.host.store.schema import accounts, drafts, grants, hosts, reviews, swept
+from antiphon.host.store.tables import accounts, drafts, grants, hosts, reviews, swept
 
 __all__ = ["beat", "leave", "recover"]
 

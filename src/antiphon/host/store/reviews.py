@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, d
 from sqlalchemy.sql.dml import Update
 
 from antiphon.host.store.base import BLOCKED, OPEN, BlockRow, Decided, Ended, ReviewRow, ReviewState, identities_in
-from antiphon.host.store.schema import drafts, reviews, reviews_head
+from antiphon.host.store.tables import drafts, reviews, reviews_head
 
 __all__ = [
     "changed",

@@ -11,7 +11,7 @@ from antiphon.host.checks.forms import Field, fields_of, parse_value
 from antiphon.host.review.texts import Texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.screen import ENGLISH, show_address
+from antiphon.host.terminal.request_text import ENGLISH, show_address
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 
 __all__ = ["Opener", "fill_in", "may_open", "open_address", "read_address"]

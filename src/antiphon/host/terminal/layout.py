@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from antiphon.host.checks.lines import cells, cells_of, gutter_of
+from antiphon.host.checks.cells import cells, cells_of, gutter_of
 from antiphon.host.checks.visible import inert, inert_line
 
 __all__ = ["Layout", "wrap"]

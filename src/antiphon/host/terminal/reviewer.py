@@ -1,6 +1,6 @@
 """``TerminalReviewer``: one request at a time, shown completely, decided by the person at the terminal.
 
-Owns the order of the dialogue. ``screen`` shows the content, ``console`` asks the person.
+Owns the order of the dialogue. ``request_text`` shows the content, ``console`` asks the person.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from antiphon.host.budget import DOLLAR
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.fitting import AnyDecision, AnyItem
+from antiphon.host.review.fit import AnyDecision, AnyItem
 from antiphon.host.review.keymap import Key, key_for, label, meaning, offered, subject
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.queue import UNDO
@@ -51,7 +51,7 @@ from antiphon.host.terminal.edit_form import difference, from_form, to_form
 from antiphon.host.terminal.editor import edit, find_editor
 from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address, read_address
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.screen import show_elicitation, show_request, show_result, show_tool
+from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin

@@ -22,12 +22,7 @@ from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import Access, Pause
 from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure
-from antiphon.transports.http.client.line import Line
-from antiphon.transports.http.client.message import Outgoing, look_at
-from antiphon.transports.http.client.proxy import surroundings
-from antiphon.transports.http.client.refusal import read_refusal
-from antiphon.transports.http.client.stream import Cursor, events
-from antiphon.transports.http.client.web import (
+from antiphon.transports.http.client.http_request import (
     CONNECT_TIMEOUT,
     Web,
     checked_url,
@@ -35,6 +30,11 @@ from antiphon.transports.http.client.web import (
     same_origin,
     shown,
 )
+from antiphon.transports.http.client.line import Line
+from antiphon.transports.http.client.message import Outgoing, look_at
+from antiphon.transports.http.client.proxy import surroundings
+from antiphon.transports.http.client.refusal import read_refusal
+from antiphon.transports.http.client.stream import Cursor, events
 from antiphon.transports.inbox import Frames
 
 __all__ = ["SseClientChannel"]

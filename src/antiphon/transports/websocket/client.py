@@ -31,7 +31,7 @@ from antiphon.transports.backpressure import Room
 from antiphon.transports.deadline import both_stopped
 from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure, remedy
-from antiphon.transports.http.client.web import (
+from antiphon.transports.http.client.http_request import (
     CONNECT_TIMEOUT,
     checked_headers,
     checked_url,

@@ -8,9 +8,9 @@ from yarl import URL
 
 from antiphon.errors import LocalProtocolError
 from antiphon.transports.http.client.failures import HttpFailure
+from antiphon.transports.http.client.http_request import Web
 from antiphon.transports.http.client.line import Line
 from antiphon.transports.http.client.message import Outgoing
-from antiphon.transports.http.client.web import Web
 
 
 @pytest.fixture

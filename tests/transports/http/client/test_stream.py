@@ -60,10 +60,10 @@ def test_an_accepted_reconnect_is_no_failure_if_the_server_sets_the_pace():
 
 def test_a_server_that_is_gone_is_given_up_within_half_a_minute():
     """All the waits of a resume that fails, together; a restart takes less."""
-    from antiphon.transports.http.client import call
+    from antiphon.transports.http.client import post
 
     cursor = Cursor()
     waits = []
-    for cursor.failures in range(call._MAX_FAILURES):
+    for cursor.failures in range(post._MAX_FAILURES):
         waits.append(cursor.delay)
     assert 20 < sum(waits) < 30

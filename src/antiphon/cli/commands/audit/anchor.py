@@ -16,7 +16,7 @@ import msgspec
 
 from antiphon.cli.commands.audit.verify import head_text, read_head, tell, verify_store
 from antiphon.cli.failures import Failed
-from antiphon.cli.output import print_json, print_text
+from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.review.notify import post_json
 from antiphon.host.store import Store

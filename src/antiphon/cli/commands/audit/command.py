@@ -20,11 +20,11 @@ from antiphon.cli.commands.audit.spend import By, spend
 from antiphon.cli.commands.audit.verify import read_head, tell, verify_file, verify_store
 from antiphon.cli.groups import ListGroup, group
 from antiphon.cli.host_options import configuration
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Json
-from antiphon.cli.output import write_line
+from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import past
 from antiphon.cli.servers import identities_of, names_of
-from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.store.chain import Step

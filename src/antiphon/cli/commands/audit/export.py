@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.cli.failures import Failed
-from antiphon.cli.output import is_terminal, write_line
+from antiphon.cli.output.formats import is_terminal, write_line
 from antiphon.host.audit.export import csv_lines, json_lines
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.store import Store

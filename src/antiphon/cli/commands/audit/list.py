@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.cli.commands.review.find import LATE
 from antiphon.cli.failures import Failed
-from antiphon.cli.output import is_terminal, print_json, print_list, write_line
+from antiphon.cli.output.formats import is_terminal, print_json, print_list, write_line
 from antiphon.cli.quantities import shown
 from antiphon.host.audit.log import Audit
 from antiphon.host.budget import dollars

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from antiphon.cli.commands.audit.list import short
-from antiphon.cli.output import is_terminal, print_json, print_list, write_line
+from antiphon.cli.output.formats import is_terminal, print_json, print_list, write_line
 from antiphon.host.audit.log import Audit, day_of
 from antiphon.host.budget import dollars
 from antiphon.host.store import Store

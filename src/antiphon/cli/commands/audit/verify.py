@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from antiphon.cli.failures import FAILED
-from antiphon.cli.output import print_json, print_text
+from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.audit.export import check_lines
 from antiphon.host.audit.log import Audit, Proof

@@ -16,14 +16,14 @@ from typing import Annotated, NamedTuple
 import typer
 
 from antiphon.cli.bell import ringing
+from antiphon.cli.commands.demo.demonstration import Demo
 from antiphon.cli.commands.demo.display import Display
-from antiphon.cli.commands.demo.run import Demo
+from antiphon.cli.commands.demo.products import Store
 from antiphon.cli.commands.demo.server import MOST_PRODUCTS
-from antiphon.cli.commands.demo.store import Store
 from antiphon.cli.commands.review.web import Browse, Port
 from antiphon.cli.host_options import choose_host
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
-from antiphon.cli.session import run
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from antiphon.cli.commands.demo.store import Product
-from antiphon.cli.frames import LEGEND, line
-from antiphon.cli.output import print_json, print_list
-from antiphon.cli.progress import Teller
+from antiphon.cli.commands.demo.products import Product
+from antiphon.cli.output.formats import print_json, print_list
+from antiphon.cli.output.frames import LEGEND, line
+from antiphon.cli.output.progress import Teller
 from antiphon.transports.recording import Message
 
 __all__ = ["Display"]

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from antiphon.cli.commands.demo.store import STORE_VARIABLE, Product, Store, catalogue
+from antiphon.cli.commands.demo.products import STORE_VARIABLE, Product, Store, catalogue
 from antiphon.errors import AntiphonError, Rejected, ResourceNotFound, ToolError
 from antiphon.server.app import Server
 from antiphon.server.context import Context

@@ -15,10 +15,10 @@ import typer
 from antiphon.cli.commands.doctor.local import Finding, local_findings
 from antiphon.cli.commands.doctor.server import examine, login_finding
 from antiphon.cli.failures import FAILED, exit_code, explain
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, Timeout, Verbose
-from antiphon.cli.output import print_json
-from antiphon.cli.progress import Teller
-from antiphon.cli.session import run
+from antiphon.cli.output.formats import print_json
+from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Unauthorized
 
 __all__ = ["command"]

@@ -17,7 +17,7 @@ from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.config import load_config
 from antiphon.host.models.models import Models
-from antiphon.host.providers.keys import missing_key
+from antiphon.host.providers.api_keys import missing_key
 from antiphon.host.providers.persistence import Patience
 from antiphon.host.review.summary import money
 from antiphon.wire.content import TextContent

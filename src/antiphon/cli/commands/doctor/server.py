@@ -14,8 +14,8 @@ import msgspec
 from antiphon.channel import Channel
 from antiphon.cli.commands.doctor.local import Finding
 from antiphon.cli.failures import explain
+from antiphon.cli.open_client import opened
 from antiphon.cli.options import Reach
-from antiphon.cli.session import opened
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
 from antiphon.errors import AntiphonError

@@ -17,10 +17,10 @@ from antiphon.cli.commands.policy.grants import lift, list_blocks, list_grants, 
 from antiphon.cli.commands.policy.show import effective, show
 from antiphon.cli.groups import ListGroup, ShowGroup, group
 from antiphon.cli.host_options import configuration
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Json
-from antiphon.cli.requests import read_ask
+from antiphon.cli.request_file import read_ask
 from antiphon.cli.servers import identities_of, names_of, origin_at
-from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, opened_store
 from antiphon.host.store import Store
 

@@ -9,8 +9,8 @@ import msgspec
 
 from antiphon.cli.commands.policy.show import ranked
 from antiphon.cli.failures import FAILED
-from antiphon.cli.output import print_json, print_text
-from antiphon.cli.requests import Asked
+from antiphon.cli.output.formats import print_json, print_text
+from antiphon.cli.request_file import Asked
 from antiphon.host.checks.policy import Policy, decide, explain, mismatch
 from antiphon.wire.origin import Origin, OriginCall
 

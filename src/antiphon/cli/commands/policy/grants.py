@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from antiphon.cli.failures import Failed
-from antiphon.cli.output import print_json, print_list, print_text
+from antiphon.cli.output.formats import print_json, print_list, print_text
 from antiphon.cli.quantities import shown
 from antiphon.errors import ConfigError
 from antiphon.host.budget import dollars

@@ -21,7 +21,7 @@ from antiphon.host.review.review import Answer, ElicitItem
 from antiphon.host.terminal.console import Console, folded
 from antiphon.host.terminal.form import fill_in
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.screen import ENGLISH
+from antiphon.host.terminal.request_text import ENGLISH
 from antiphon.host.terminal.tty import Tty, find_terminal
 from antiphon.wire.elicitation import ElicitResult
 

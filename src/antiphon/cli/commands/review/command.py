@@ -23,11 +23,11 @@ from antiphon.cli.commands.review.rows import draw
 from antiphon.cli.commands.review.web import web
 from antiphon.cli.failures import Failed
 from antiphon.cli.groups import ReviewGroup, group
+from antiphon.cli.open_client import run
 from antiphon.cli.options import Json
-from antiphon.cli.output import print_json, write_line
+from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import money, until
 from antiphon.cli.screen.command import screen
-from antiphon.cli.session import run
 from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from antiphon.cli.arguments import read_arguments
 from antiphon.cli.commands.review.find import find_pending, lateness
 from antiphon.cli.failures import Failed
-from antiphon.cli.output import print_json, print_text
+from antiphon.cli.output.formats import print_json, print_text
 from antiphon.errors import ConfigError
 from antiphon.host.checks.forms import fields_of, suggested
 from antiphon.host.checks.visible import inert_line
-from antiphon.host.review.fitting import AnyDecision
+from antiphon.host.review.fit import AnyDecision
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, Queue
 from antiphon.host.review.review import (

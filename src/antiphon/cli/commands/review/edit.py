@@ -12,7 +12,7 @@ from antiphon.cli.commands.review.answer import show_in_person
 from antiphon.cli.commands.review.list import layout
 from antiphon.cli.commands.review.rows import changes
 from antiphon.cli.failures import Failed
-from antiphon.cli.output import write_line
+from antiphon.cli.output.formats import write_line
 from antiphon.errors import ConfigError, InvalidParams
 from antiphon.host.checks.validate import validate
 from antiphon.host.checks.visible import inert_line

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon.cli.commands.review.find import listed
 from antiphon.cli.commands.review.rows import about, asked, draw_list, gist, time_left
-from antiphon.cli.output import is_terminal, print_json, write_line
+from antiphon.cli.output.formats import is_terminal, print_json, write_line
 from antiphon.host.checks.forms import suggested
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question

@@ -12,8 +12,8 @@ from itertools import groupby
 import msgspec
 
 from antiphon.cli.commands.review.find import lateness, listed, shortest
+from antiphon.cli.output.scores import cells, verdict
 from antiphon.cli.quantities import shown
-from antiphon.cli.scores import cells, verdict
 from antiphon.host.budget import Amount, Costs, dollars
 from antiphon.host.checks.forms import Field, fields_of, suggested
 from antiphon.host.checks.redact import mask
@@ -24,7 +24,7 @@ from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
 from antiphon.host.terminal.edit_form import difference
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.screen import show_address, show_elicitation, show_request, show_result, show_tool
+from antiphon.host.terminal.request_text import show_address, show_elicitation, show_request, show_result, show_tool
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin

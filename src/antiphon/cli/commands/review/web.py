@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from antiphon.cli.bell import ringing
-from antiphon.cli.session import run
+from antiphon.cli.open_client import run
 from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
 from antiphon.host.review_page import page_opener
 

@@ -22,8 +22,8 @@ from antiphon.host.catalogue import Model
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure
 from antiphon.host.providers.vendor.clients import connect
 from antiphon.host.providers.vendor.failures import failure
-from antiphon.host.providers.vendor.request import outgoing
 from antiphon.host.providers.vendor.response import completion
+from antiphon.host.providers.vendor.translation import outgoing
 from antiphon.wire.sampling import CreateMessageRequestParams
 
 __all__ = ["Vendor"]

@@ -20,7 +20,7 @@ from pydantic_ai.providers import infer_provider_class
 
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Model
-from antiphon.host.providers.keys import key_variables
+from antiphon.host.providers.api_keys import key_variables
 
 __all__ = ["MAX_RESPONSE", "Connected", "connect"]
 

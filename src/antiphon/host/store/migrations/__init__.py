@@ -1,6 +1,6 @@
 """How a store came to be: the changes of its tables, in order, for Alembic.
 
-Owns bringing a database up to date. What the tables are now is ``schema``.
+Owns bringing a database up to date. What the tables are now is ``tables``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import Connection, func, inspect, select, text, update
 
 from antiphon.errors import ConfigError
-from antiphon.host.store.schema import OLDEST, REVISION, compatible
+from antiphon.host.store.tables import OLDEST, REVISION, compatible
 
 __all__ = ["is_current", "refuse_newer", "revision", "upgrade"]
 

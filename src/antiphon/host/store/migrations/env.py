@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from antiphon.host.store.schema import metadata
+from antiphon.host.store.tables import metadata
 
 __all__: list[str] = []
 

@@ -1,7 +1,7 @@
 """The client's side of Streamable HTTP, both eras (2025-03-26 to 2026-07-28, basic/transports).
 
-``channel`` is the entry point. Its parts are ``web`` (one HTTP request), ``line`` (state that the requests of one
-channel share), ``message`` (facts needed to send a message), ``call`` (a request and its reply), ``listener`` (the
+``channel`` is the entry point. Its parts are ``http_request`` (one HTTP request), ``line`` (state that the requests of
+one channel share), ``message`` (facts needed to send a message), ``post`` (a request and its reply), ``listener`` (the
 stream for messages that belong to no request), ``stream`` (server-sent events and where to resume) and ``failures``
 (error replies for failures of HTTP).
 

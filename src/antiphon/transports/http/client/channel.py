@@ -19,14 +19,14 @@ from aiohttp import ClientSession
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.http.client.access import Access, Pause
-from antiphon.transports.http.client.call import Call
 from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure, SessionGone
+from antiphon.transports.http.client.http_request import CONNECT_TIMEOUT, Web, checked_url, new_session
 from antiphon.transports.http.client.line import Line, ParamHeaders
 from antiphon.transports.http.client.listener import Listener
 from antiphon.transports.http.client.message import Outgoing, look_at
+from antiphon.transports.http.client.post import Call
 from antiphon.transports.http.client.proxy import surroundings
-from antiphon.transports.http.client.web import CONNECT_TIMEOUT, Web, checked_url, new_session
 from antiphon.transports.inbox import Frames
 from antiphon.wire.envelope import RequestId
 

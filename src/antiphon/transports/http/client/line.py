@@ -14,9 +14,9 @@ from antiphon.errors import AntiphonError, InvalidParams
 from antiphon.protocol.http.param_headers import encode_value
 from antiphon.transports.backpressure import Room
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure
+from antiphon.transports.http.client.http_request import Web
 from antiphon.transports.http.client.message import Outgoing, agreed_version
 from antiphon.transports.http.client.open_files import Places
-from antiphon.transports.http.client.web import Web
 from antiphon.transports.inbox import Inbox
 
 __all__ = ["SESSION", "Line", "ParamHeaders"]

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from antiphon.protocol.http.rules import NOT_ACCEPTED
 from antiphon.transports.http.client.failures import HttpFailure, printable, remedy
+from antiphon.transports.http.client.http_request import Web
 from antiphon.transports.http.client.message import error_of
-from antiphon.transports.http.client.web import Web
 from antiphon.wire.envelope import ErrorObject, RequestId, error_frame
 
 __all__ = ["Refusal", "read_refusal"]

@@ -13,7 +13,7 @@ from aiohttp import ClientError, ClientResponse
 from antiphon.errors import RemoteProtocolError
 from antiphon.protocol.http.sse import Event, EventParser
 from antiphon.transports.http.client.failures import UNUSABLE, HttpFailure
-from antiphon.transports.http.client.web import shown
+from antiphon.transports.http.client.http_request import shown
 
 __all__ = ["Cursor", "events"]
 

@@ -1,0 +1,141 @@
+"""Running a command: from its options to an open client, and from a coroutine to an exit code.
+
+Owns what all commands that talk to a server have in common. ``failures`` converts errors to messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from antiphon.auth.client.oauth import OAuth
+from antiphon.channel import Channel
+from antiphon.cli.config_files import read_config
+from antiphon.cli.failures import placed
+from antiphon.cli.host_options import Answering, choose_host
+from antiphon.cli.options import Reach
+from antiphon.cli.output.frames import LEGEND, line
+from antiphon.cli.output.progress import Teller
+from antiphon.cli.targets import address_of, resolve_target
+from antiphon.client.client import Client
+from antiphon.client.connection.targets import Target
+from antiphon.errors import ConnectionClosed
+from antiphon.host.review.queue import Queue
+from antiphon.transports.recording import Message, RecordingChannel
+from antiphon.wire.logging import LoggingMessageNotificationParams
+
+__all__ = ["INTERRUPTED", "log_line", "opened", "run"]
+
+_SILENT = (
+    "It ended without a word: a file that only makes a Server has to run it, with server.run() at its end; "
+    "or name the object, as in FILE.py:server"
+)
+_SILENT_COMMAND = "It ended without a word: is it a server that speaks over standard input and output?"
+INTERRUPTED = 130
+"""The exit code that shells expect after Ctrl-C: 128 and the number of the signal."""
+
+
+def run(main: Coroutine[Any, Any, int | None]) -> int:
+    """Run a command's coroutine; exit with its code unless that is 0, and silently with 130 on Ctrl-C."""
+    try:
+        code = asyncio.run(main)
+    except KeyboardInterrupt:
+        # Here and not in ``main``, because typer would print "Aborted!" and exit with 1.
+        raise SystemExit(INTERRUPTED) from None
+    if code:
+        raise SystemExit(code)
+    return 0
+
+
+@asynccontextmanager
+async def opened(
+    reach: Reach,
+    teller: Teller | None = None,
+    *,
+    seen: Callable[[Channel], object] | None = None,
+) -> AsyncGenerator[Client]:
+    """Connect to a server for as long as the context lasts; its process is ended with it, however that is left.
+
+    ``teller``: by default one that writes to standard error. ``seen``: called with each channel that is opened.
+    Whatever fails inside names the target.
+    """
+    told = teller or Teller(sys.stderr)
+    host = choose_host(
+        yes=reach.yes,
+        deny=reach.deny,
+        provider=reach.provider,
+        model=reach.model,
+        config=reach.config,
+        store=reach.store,
+        review=reach.review,
+    )
+    if isinstance(host.reviewer, Queue):
+        told.say("what the server asks waits in the store: decide it with antiphon review", "yellow")
+    answering = Answering(host, told)
+    servers = None if reach.config is not None and reach.config.suffix == ".toml" else reach.config
+    if servers is not None:
+        # Also if the target is not looked up in it.
+        read_config(servers)
+    target = resolve_target(reach.target, servers)
+    client = Client(
+        target,
+        sampling=answering.sample,
+        elicitation=answering.elicit,
+        roots=reach.roots or None,
+        headers=reach.headers,
+        auth=await _auth(target, reach.headers),
+        revision=reach.revision,
+        timeout=reach.timeout,
+        log_level=reach.log_level,
+        on_log=lambda params: told.say(log_line(params), "cyan"),
+        errlog=(lambda text: told.say(f"stderr: {text}", "dim")) if reach.verbose else None,
+        wrap=_wrapper(told if reach.messages else None, seen),
+    )
+    with placed(reach.target):
+        try:
+            async with client:
+                yield client
+        except ConnectionClosed as error:
+            if error.exit_code == 0 and not error.stderr:
+                error.add_note(_SILENT if reach.target.endswith(".py") else _SILENT_COMMAND)
+            raise
+        finally:
+            told.clear()
+            await host.aclose()
+
+
+async def _auth(target: Target, headers: Mapping[str, str] | None) -> OAuth | None:
+    address = address_of(target)
+    if address is None:
+        return None
+    # Imported here: whoever stays on this machine does not pay for the HTTP library.
+    from antiphon.cli.logins import auth_for
+
+    return await auth_for(address, headers)
+
+
+def log_line(params: LoggingMessageNotificationParams) -> str:
+    """Format a server's log message as one line."""
+    from antiphon.cli.output.formats import json_line
+
+    text = params.data if isinstance(params.data, str) else json_line(params.data)
+    return f"[{params.level}] {params.logger + ': ' if params.logger else ''}{text}"
+
+
+def _wrapper(teller: Teller | None, seen: Callable[[Channel], object] | None) -> Callable[[Channel], Channel]:
+    if teller is not None:
+        teller.say(LEGEND, "dim")
+
+    def heard(message: Message) -> None:
+        if teller is not None:
+            teller.say(line(message), "red" if message.kind == "error" else "dim")
+
+    def wrap(channel: Channel) -> Channel:
+        if seen is not None:
+            seen(channel)
+        return channel if teller is None else RecordingChannel(channel, heard)
+
+    return wrap

@@ -1,0 +1,1 @@
+"""What commands print: data, content, messages that travel, progress, scores."""

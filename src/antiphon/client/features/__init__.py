@@ -1,1 +1,0 @@
-"""Features of the server: lists, caching, notifications."""

@@ -1,0 +1,255 @@
+"""Notifications of the server: log messages and changes, in both eras.
+
+Owns the distribution to listeners. A modern client listens (``subscriptions/listen``); a legacy one subscribes to
+resources and receives the other notifications anyway. Sources: 2026-07-28 basic/patterns/subscriptions; 2025-11-25
+server/resources, Subscriptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Literal, Self
+
+from msgspec import Struct
+
+from antiphon.client.cache import Cache
+from antiphon.client.requests.calls import Calls
+from antiphon.errors import CallTimeout, LocalProtocolError
+from antiphon.protocol.events import Notified
+from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, NotificationParams
+from antiphon.wire.envelope import RequestId
+from antiphon.wire.logging import LoggingMessageNotificationParams
+from antiphon.wire.methods import METHODS
+from antiphon.wire.resources import ResourceUpdatedNotificationParams, SubscribeRequestParams, UnsubscribeRequestParams
+from antiphon.wire.subscriptions import (
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+)
+
+__all__ = ["Change", "Listening", "Notices", "OnLog"]
+
+
+log = logging.getLogger("antiphon.client")
+
+OnLog = Callable[[LoggingMessageNotificationParams], object]
+"""Called with each log message; may be a coroutine function."""
+
+_LISTS: dict[str, tuple[Literal["tools", "prompts", "resources"], tuple[str, ...]]] = {
+    "notifications/tools/list_changed": ("tools", ("tools/list",)),
+    "notifications/prompts/list_changed": ("prompts", ("prompts/list",)),
+    "notifications/resources/list_changed": ("resources", ("resources/list", "resources/templates/list")),
+}
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Something of the server's has changed: a list, or the resource ``uri``."""
+
+    kind: Literal["tools", "prompts", "resources", "resource"]
+    uri: str | None = None
+
+
+class Notices:
+    """The notifications that one client receives."""
+
+    def __init__(self, on_log: OnLog | None) -> None:
+        self.cache: Cache | None = None
+        self.on_tools_changed: Callable[[], object] | None = None
+        self._on_log = on_log
+        self._listening: list[Listening] = []
+
+    def add(self, listening: Listening) -> None:
+        """Send changes to a listener from now on."""
+        self._listening.append(listening)
+
+    def remove(self, listening: Listening) -> None:
+        """Stop sending changes to a listener."""
+        if listening in self._listening:
+            self._listening.remove(listening)
+
+    @property
+    def uris(self) -> set[str]:
+        """The resources that listeners subscribed to."""
+        return {uri for listening in self._listening for uri in listening.uris}
+
+    def take(self, event: Notified) -> object:
+        """Handle one notification; return what a callback returned, to be awaited if it is a coroutine."""
+        params = event.params
+        if isinstance(params, LoggingMessageNotificationParams):
+            return self._log(params)
+        if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
+            self._acknowledged(params)
+        elif isinstance(params, ResourceUpdatedNotificationParams):
+            self._forget("resources/read", subject=params.uri)
+            self._tell(Change(kind="resource", uri=params.uri), params)
+        elif event.method.name in _LISTS:
+            kind, methods = _LISTS[event.method.name]
+            self._forget(*methods)
+            if kind == "tools" and self.on_tools_changed is not None:
+                self.on_tools_changed()
+            self._tell(Change(kind=kind), params)
+        return None
+
+    def _log(self, params: LoggingMessageNotificationParams) -> object:
+        if self._on_log is not None:
+            return self._on_log(params)
+        log.debug("server log [%s] %s", params.level, params.logger or "")
+        return None
+
+    def _forget(self, *methods: str, subject: str | None = None) -> None:
+        if self.cache is not None:
+            self.cache.drop(*methods, subject=subject)
+
+    def _acknowledged(self, params: SubscriptionsAcknowledgedNotificationParams) -> None:
+        for listening in self._listening:
+            if listening.subscription is not None and listening.subscription == _tag(params):
+                listening.acknowledged(params.notifications)
+
+    def _tell(self, change: Change, params: NotificationParams) -> None:
+        tag = _tag(params)
+        for listening in self._listening:
+            if tag is None or tag == listening.subscription:
+                listening.tell(change)
+
+    def ended(self) -> None:
+        """Tell every listener that no more changes will come."""
+        for listening in list(self._listening):
+            listening.end()
+
+
+def _tag(params: NotificationParams) -> object:
+    return (params.meta or {}).get(SUBSCRIPTION_ID)
+
+
+MAX_WAITING = 1_000
+"""Most changes kept for a slow reader. The oldest are dropped first, since a change only says that something must be
+read again."""
+
+_ACKNOWLEDGE = 10.0
+"""Seconds a server has to acknowledge a subscription."""
+
+
+class Listening:
+    """Changes, as an async iterator. Enter it before the first change matters, and leave it to stop."""
+
+    def __init__(self, calls: Calls, notices: Notices, wanted: SubscriptionFilter) -> None:
+        self.honoured: SubscriptionFilter = wanted
+        """What the server agreed to send."""
+        self.subscription: RequestId | None = None
+        """Id of the subscription; ``None`` in revisions without one."""
+        self._calls = calls
+        self._notices = notices
+        self._wanted = wanted
+        self._changes: deque[Change] = deque(maxlen=MAX_WAITING)
+        self._news = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._entered = False
+        self._over = False
+        self._stream: asyncio.Task[object] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise LocalProtocolError("This subscription was used already: call listen() again")
+        self._entered = True
+        self._notices.add(self)
+        try:
+            await (self._listen() if self._calls.is_modern else self._subscribe())
+        except BaseException:
+            self._notices.remove(self)
+            if self._stream is not None:
+                self._stream.cancel()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._notices.remove(self)
+        self.end()
+        if self._stream is not None:
+            self._stream.cancel()
+            await asyncio.wait([self._stream])
+        elif not self._calls.peer.is_over:
+            # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners
+            # it has here.
+            for uri in set(self.uris) - self._notices.uris:
+                params = UnsubscribeRequestParams(uri=uri)
+                await self._calls.plain("resources/unsubscribe", params, EmptyResult, timeout=_ACKNOWLEDGE)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        while not self._changes:
+            if self._over:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        return self._changes.popleft()
+
+    @property
+    def uris(self) -> Sequence[str]:
+        """The resources it subscribes to."""
+        return self._wanted.resource_subscriptions or ()
+
+    # --- called by Notices --------------------------------------------------------------------------------------
+
+    def tell(self, change: Change) -> None:
+        """Add one change, if it was subscribed to.
+
+        Args:
+            change: what changed.
+        """
+        if self._wants(change):
+            self._changes.append(change)
+            self._news.set()
+
+    def _wants(self, change: Change) -> bool:
+        if change.kind == "resource":
+            return change.uri in self.uris
+        return bool(getattr(self._wanted, f"{change.kind}_list_changed"))
+
+    def acknowledged(self, honoured: SubscriptionFilter) -> None:
+        """Note what the server agreed to send.
+
+        Args:
+            honoured: the part of the subscription that it accepted.
+        """
+        self.honoured = honoured
+        self._ready.set()
+
+    def end(self) -> None:
+        """End the iteration after the changes that are already here."""
+        self._over = True
+        self._news.set()
+
+    def _stream_ended(self, stream: asyncio.Task[object]) -> None:
+        if not stream.cancelled() and (error := stream.exception()) is not None:
+            log.debug("a subscription has ended: %s", error)
+        self.end()
+
+    # --- both eras ----------------------------------------------------------------------------------------------
+
+    async def _subscribe(self) -> None:
+        for uri in self.uris:
+            await self._calls.plain(
+                "resources/subscribe", SubscribeRequestParams(uri=uri), EmptyResult, timeout=_ACKNOWLEDGE
+            )
+
+    async def _listen(self) -> None:
+        session, peer = self._calls.session, self._calls.peer
+        params = SubscriptionsListenRequestParams(notifications=self._wanted)
+        outgoing = session.request(METHODS["subscriptions/listen"], params)
+        self.subscription = outgoing.id
+        self._stream = asyncio.get_running_loop().create_task(peer.request(outgoing))
+        self._stream.add_done_callback(self._stream_ended)
+        ready = asyncio.ensure_future(self._ready.wait())
+        try:
+            await asyncio.wait({ready, self._stream}, timeout=_ACKNOWLEDGE, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+        if self._stream.done() and not self._ready.is_set():
+            await self._stream
+        if not self._ready.is_set():
+            raise CallTimeout(f"The server did not acknowledge the subscription within {_ACKNOWLEDGE:g} s")

@@ -1,0 +1,257 @@
+"""Reading from a channel, and running handlers in the task that reads.
+
+Most handlers never wait, and a task for each would take longer than they do. So the task that reads frames runs them
+itself (``drive``). When one waits, that task belongs to the handler from then on: messages that arrived together with
+its request are handled in tasks of their own, and another task continues reading (``Reader.hand_over``). A handler
+that has a task of its own anyway is awaited there (``run_alone``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from types import CoroutineType
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Raw
+
+from antiphon.channel import Channel, Offers, Oversized, Related, Vouched
+from antiphon.engine.tasks import Tasks
+from antiphon.protocol.events import Batch, Event, Replied, Request
+from antiphon.protocol.session import Session
+from antiphon.wire.common import Wire
+
+__all__ = ["LATER", "Handler", "Later", "Reader", "drive", "run_alone"]
+
+_TOGETHER = 64
+"""Most messages that are each handled in a task, after one whose handler waits."""
+
+
+class Later:
+    """The type of ``LATER``."""
+
+    __slots__ = ()
+
+
+LATER = Later()
+"""Returned by a handler whose reply will be passed to ``Connection.reply`` by other code. That code must set
+``Request.on_cancel``, which is called when the peer cancels the request or is gone."""
+
+Outcome = Wire | Raw | Later
+Handler = Callable[[Request, Any], "Outcome | CoroutineType[Any, Any, Outcome]"]
+
+
+class Take(Protocol):
+    """Handles a message; returns what is left to await."""
+
+    def __call__(self, event: Event, *, has_task: bool = False) -> Awaitable[None] | None:
+        """Handle an event. ``has_task``: the result is awaited in a task of its own."""
+        ...
+
+
+class Reader:
+    """Reads from one channel.
+
+    ``limit``: bytes of the longest frame, for the error to a peer that sent a longer one. ``take`` is called with each
+    message, ``ended`` is awaited when the peer has ended, ``failed`` is called with errors of our own.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_channel",
+        "_ended",
+        "_failed",
+        "_known",
+        "_limit",
+        "_reader",
+        "_session",
+        "_take",
+        "_tasks",
+    )
+
+    def __init__(
+        self,
+        channel: Channel,
+        session: Session,
+        tasks: Tasks,
+        limit: int,
+        *,
+        take: Take,
+        ended: Callable[[], Awaitable[None]],
+        failed: Callable[[Exception], object],
+    ) -> None:
+        self._channel = channel
+        self._session = session
+        self._tasks = tasks
+        self._limit = limit
+        self._take = take
+        self._ended = ended
+        self._failed = failed
+        self._arrived: deque[bytes | Oversized] = deque()
+        """Frames that were received and not handled yet."""
+        self._known: tuple[bytes | Oversized, Event] | None = None
+        """A frame that was decoded on arrival and is still to be received, with its event."""
+        self._reader: asyncio.Task[None] | None = None
+        """The task that reads; ``None`` once reading has ended."""
+        if isinstance(channel, Offers):
+            channel.offer_to(self._take_reply)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._reader = self._tasks.start(self._read())
+
+    def hand_over(self, task: asyncio.Task[Any]) -> None:
+        """Note that a task belongs to a handler from now on; if it was reading, start another one."""
+        if self._reader is task:
+            # Messages that arrived with this one may wait too, so each gets a task; all of them start in
+            # one pass of the loop.
+            for _ in range(min(len(self._arrived), _TOGETHER)):
+                self._tasks.start(self._take_alone(self._arrived.popleft()))
+            self._go_on()
+
+    def end(self) -> None:
+        """Stop reading; the task that reads is not cancelled."""
+        self._reader = None
+
+    def _take_reply(self, frame: bytes | Oversized) -> bool:
+        """Handle a frame on arrival, if it is a reply.
+
+        The caller that waits for it then continues one pass of the event loop earlier, and the task that reads need not
+        wake.
+        """
+        if self._reader is None:
+            return False
+        try:
+            event = self._event(frame)
+            if isinstance(event, Replied):
+                self._take(event)
+                return True
+        except Exception as error:
+            self._failed(error)
+            return True
+        self._known = frame, event
+        return False
+
+    async def _read(self) -> None:
+        me = asyncio.current_task()
+        try:
+            while self._reader is me:
+                if self._arrived:
+                    if (work := self._begin(self._arrived.popleft())) is not None:
+                        await work
+                    continue
+                frames = await self._channel.receive()
+                if not frames:
+                    await self._ended()
+                    return
+                self._arrived.extend(frames)
+        except Exception as error:
+            self._failed(error)
+
+    async def _take_alone(self, frame: bytes | Oversized) -> None:
+        try:
+            if (work := self._begin(frame, has_task=True)) is not None:
+                await work
+        except Exception as error:
+            self._failed(error)
+
+    def _begin(self, frame: bytes | Oversized, *, has_task: bool = False) -> Awaitable[None] | None:
+        """Handle a frame; return what is left to await."""
+        known, self._known = self._known, None
+        event = known[1] if known is not None and known[0] is frame else self._event(frame)
+        return self._take(event, has_task=has_task)
+
+    def _event(self, frame: bytes | Oversized) -> Event:
+        if isinstance(frame, Oversized):
+            return self._session.oversized(frame.size, self._limit)
+        event = self._session.receive(frame)
+        if type(frame) is not bytes:
+            for each in event.events if isinstance(event, Batch) else (event,):
+                if isinstance(each, Request):
+                    _note_origin(each, frame)
+        return event
+
+
+def _note_origin(request: Request, frame: bytes) -> None:
+    """Keep with a request what its transport knows of its frame beside the bytes."""
+    if isinstance(frame, Vouched):
+        request.caller = frame.caller
+    elif isinstance(frame, Related):
+        request.related_to = frame.related_to
+
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+_PASSING = (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+"""Exceptions that pass unchanged: errors, and the ends of a task and of the process."""
+
+
+@types.coroutine
+def drive(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> Generator[Any, Any, T]:
+    """Await ``handler`` in a context of its own; call ``waits(subject)`` before it is first suspended.
+
+    The context (``contextvars``) is a copy, so that one handler's variables are not seen by the next in the same task.
+    """
+    context = copy_context()
+    try:
+        pending = context.run(handler.send, None)
+    except StopIteration as stop:
+        return stop.value
+    except _PASSING:
+        raise
+    except BaseException as error:
+        raise _failure(error) from error
+    try:
+        waits(subject)
+    except BaseException:
+        handler.close()
+        raise
+    return (yield from _go_on(handler, context, pending))
+
+
+def _go_on(handler: Coroutine[Any, Any, T], context: Context, pending: Any) -> Generator[Any, Any, T]:
+    while True:
+        try:
+            value = yield pending
+        except GeneratorExit:
+            handler.close()
+            raise
+        except BaseException as error:
+            step, argument = handler.throw, error
+        else:
+            step, argument = handler.send, value
+        try:
+            pending = context.run(step, argument)
+        except StopIteration as stop:
+            return stop.value
+        except _PASSING:
+            # An exception that was thrown in references this frame; kept here, both would form a cycle.
+            argument = step = None
+            raise
+        except BaseException as error:
+            raise _failure(error) from error
+
+
+async def run_alone(handler: Coroutine[Any, Any, T], waits: Callable[[A], object], subject: A) -> T:
+    """Await ``handler`` in a task of its own: ``waits(subject)`` is called at once, whether it waits or not.
+
+    It runs in the context of that task, and resuming it is cheaper than with ``drive``.
+    """
+    waits(subject)
+    try:
+        return await handler
+    except _PASSING:
+        raise
+    except BaseException as error:
+        raise _failure(error) from error
+
+
+def _failure(error: BaseException) -> RuntimeError:
+    # Exceptions by which test runners pass ``except Exception``, or a ``GeneratorExit`` of the handler, would end
+    # the task that runs it, and leave the peer without a reply. PEP 479 does the same for StopIteration.
+    return RuntimeError(f"the handler raised {type(error).__name__}")

@@ -1,0 +1,330 @@
+"""The content of ``antiphon.toml`` as values, and the defaults.
+
+Owns names, types and defaults, and how a server's settings follow from the general ones. Reading is left to
+``toml_files`` and ``parse``.
+"""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from antiphon.errors import ConfigError
+from antiphon.host.budget import DOLLAR, Cap, nano
+from antiphon.host.budget import Budget as Spending
+from antiphon.host.catalogue import Catalogue, Model
+from antiphon.host.checks.limits import Limits
+from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.redact import mask
+from antiphon.host.review.queue import UNDO
+from antiphon.host.review.review import MAX_REASON, MAX_UNDO
+from antiphon.identity import command_of, launch_of
+from antiphon.wire.origin import Launch, coarser, describe_target, identify
+
+__all__ = [
+    "STANDARD",
+    "Budget",
+    "Caps",
+    "Config",
+    "Notify",
+    "Review",
+    "ReviewResponse",
+    "Reviewing",
+    "ServerEntry",
+    "Settings",
+    "over",
+    "stricter",
+]
+
+Review = Literal["never", "ask", "refuse"]
+"""``ask``: ask a person; ``never``: allow what the policy would ask about; ``refuse``: refuse everything."""
+ReviewResponse = Literal["never", "flagged", "always"]
+
+MAX_REASONS = 20
+"""Most suggested reasons; a longer list is not usable."""
+_REVIEWS: tuple[Review, ...] = ("never", "ask", "refuse")
+_RESPONSES: tuple[ReviewResponse, ...] = ("never", "flagged", "always")
+
+
+def _all(values: Caps | Budget) -> dict[str, int | Decimal | None]:
+    return msgspec.structs.asdict(values)
+
+
+def _said(values: Caps | Budget) -> dict[str, int | Decimal]:
+    return {name: value for name, value in _all(values).items() if value is not None}
+
+
+def _dollars(cap: Cap) -> Decimal | None:
+    return None if cap.money is None else Decimal(cap.money) / DOLLAR
+
+
+def _check_amounts(values: Caps | Budget) -> None:
+    for name, value in _all(values).items():
+        if value is not None and (not Decimal(value).is_finite() or value < 0):
+            raise ValueError(f"{name} is 0 or more")
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How much one server may ask for; ``None`` sets no limit here."""
+
+    max_tokens: int | None = None
+    """Tokens of an answer, per request."""
+    per_minute: int | None = None
+    """Requests in any 60 seconds."""
+    concurrent: int | None = None
+    """Concurrent requests."""
+    per_call: int | None = None
+    """Requests during one call of ours."""
+
+    def __post_init__(self) -> None:
+        _check_amounts(self)
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How many US dollars may be spent; ``None`` sets no limit here."""
+
+    call: Decimal | None = None
+    """For the requests during one call of ours."""
+    server: Decimal | None = None
+    """For one server, in all."""
+    day: Decimal | None = None
+    """For all servers, per day (UTC)."""
+    total: Decimal | None = None
+    """For all servers, in all."""
+
+    def __post_init__(self) -> None:
+        _check_amounts(self)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Settings for a server; ``None`` leaves a setting to the more general settings."""
+
+    models: tuple[str, ...] | None = None
+    """Names of models that it may use, or globs over names."""
+    review: Review | None = None
+    review_response: ReviewResponse | None = None
+    caps: Caps = Caps()
+    budget: Budget = Budget()
+
+    def limits(self) -> Limits:
+        """Return the caps as limits of the host; where they say nothing, the host's defaults apply."""
+        return msgspec.structs.replace(Limits(), **_said(self.caps))
+
+    def spending(self) -> Spending:
+        """Return the budget as the host's budget."""
+        caps = {name: Cap(money=nano(Decimal(value))) for name, value in _said(self.budget).items()}
+        return msgspec.structs.replace(Spending(), **caps)
+
+
+class ServerEntry(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The settings of one server, identified by its target or identity and never by the name it declares."""
+
+    target: str | tuple[str, ...] | None = None
+    """Its URL, its command line as a list of words, or the path of its ``.py`` file."""
+    identity: str | None = None
+    """Its identity, as reviews and records show it, instead of ``target``."""
+    env: dict[str, str] = {}
+    """Environment variables of its configuration; those that determine code are part of its identity."""
+    cwd: str | None = None
+    """The folder it is started in; by default that of this file."""
+
+    def __post_init__(self) -> None:
+        if (self.target is None) == (self.identity is None):
+            raise ValueError("needs either target or identity")
+        is_file = isinstance(self.target, str) and self.target.endswith(".py") and " " not in self.target
+        if isinstance(self.target, str) and "://" not in self.target and not is_file:
+            raise ValueError('target is a URL, a .py file, or a command line as a list of words: ["python", "shop.py"]')
+        if not self.target and self.identity is None:
+            raise ValueError("target is empty: name the program first")
+        if (self.env or self.cwd) and (self.identity is not None or "://" in str(self.target)):
+            raise ValueError("env and cwd belong to a command line in target")
+
+    def within(self, folder: Path) -> ServerEntry:
+        """Return the entry with an absolute folder; ``folder`` is that of its file."""
+        if self.target is None or (isinstance(self.target, str) and "://" in self.target):
+            return self
+        return msgspec.structs.replace(self, cwd=str(folder / Path(self.cwd or ".").expanduser()))
+
+    @property
+    def known_as(self) -> str:
+        """Its identity."""
+        return self.identity or identify(self._located)
+
+    @property
+    def coarser(self) -> tuple[str, ...]:
+        """The identities that it shares with similar servers; see ``Origin.coarser``."""
+        return () if self.identity is not None else coarser(self._located)
+
+    @property
+    def described(self) -> str | None:
+        """Its URL or command line as configured, for people; ``None`` if only the identity is configured."""
+        if self.target is None:
+            return None
+        is_url = isinstance(self.target, str) and "://" in self.target
+        return describe_target(self.target if is_url or not isinstance(self.target, str) else [self.target])
+
+    @property
+    def _located(self) -> str | Launch:
+        target = self.target or ""
+        if isinstance(target, str) and "://" in target:
+            return target
+        argv = tuple(command_of(Path(self.cwd or ".", target))) if isinstance(target, str) else target
+        return _launched(argv, tuple(self.env.items()), self.cwd, os.environ.get("PATH", ""))
+
+
+@lru_cache(maxsize=1024)
+def _launched(argv: tuple[str, ...], env: tuple[tuple[str, str], ...], cwd: str | None, path: str) -> Launch:
+    """Examine the files of an entry once: its identity is compared with that of every request."""
+    return launch_of(argv, env=dict(env), cwd=cwd)
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a person is notified that a question waits; the notice never contains the question."""
+
+    bell: bool = True
+    """Ring the bell of the terminal that serves the page or watches the queue."""
+    webhook: str | None = None
+    """URL to which the host posts a notice when it puts a question in the store."""
+
+    def __post_init__(self) -> None:
+        if self.webhook is not None and not self.webhook.startswith(("https://", "http://")):
+            raise ValueError("webhook is a URL: https://...")
+
+
+class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How people review: the ``[review]`` table."""
+
+    undo: float = UNDO
+    """Seconds for which a permission can be undone before it counts, wherever a person decides; 0 for none."""
+    reasons: tuple[str, ...] = ()
+    """Suggested reasons for a refusal, in addition to those of the language."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.undo <= MAX_UNDO:
+            raise ValueError(f"undo is 0 to {MAX_UNDO:g} seconds")
+        if len(self.reasons) > MAX_REASONS or any(len(reason) > MAX_REASON for reason in self.reasons):
+            raise ValueError(f"reasons are at most {MAX_REASONS}, of at most {MAX_REASON} characters")
+
+
+_LIMITS, _SPENDING = Limits(), Spending()
+
+STANDARD = Settings(
+    review="ask",
+    review_response="never",
+    caps=Caps(**{name: getattr(_LIMITS, name) for name in Caps.__struct_fields__}),
+    budget=Budget(
+        call=_dollars(_SPENDING.call),
+        server=_dollars(_SPENDING.server),
+        day=_dollars(_SPENDING.day),
+        total=_dollars(_SPENDING.total),
+    ),
+)
+"""The defaults: the host's own limits."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole configuration."""
+
+    models: tuple[Model, ...] = ()
+    default: str | None = None
+    order: tuple[str, ...] = ()
+    settings: Settings = STANDARD
+    servers: tuple[ServerEntry, ...] = ()
+    tightened: Settings = Settings()
+    """Additional settings of a project for all servers, which can only make rules stricter."""
+    tightened_servers: tuple[ServerEntry, ...] = ()
+    """The same for single servers."""
+    policy: Policy | None = None
+    notify: Notify = Notify()
+    review: Reviewing = Reviewing()
+    review_timeout: float | None = None
+    """Seconds; ``None`` for the host's default."""
+    generate_timeout: float | None = None
+    """Seconds; ``None`` for the host's default."""
+    attempts: int | None = None
+    """Attempts per request; ``None`` for the host's default."""
+    store: str | None = None
+    """The store, in the form ``open_store`` takes; ``None`` if not configured."""
+    files: tuple[Path, ...] = ()
+    """The files it was read from."""
+
+    @property
+    def server_names(self) -> dict[str, str]:
+        """Where each configured server is found, by identity, for display."""
+        entries = (*self.servers, *self.tightened_servers)
+        return {entry.known_as: mask(said) for entry in entries if (said := entry.described) is not None}
+
+    def catalogue(self) -> Catalogue:
+        """Collect the models.
+
+        Raises:
+            ConfigError: a name refers to no model.
+        """
+        return Catalogue(self.models, default=self.default, order=self.order)
+
+    def for_server(self, *identities: str) -> Settings:
+        """Return the settings for a server: the general ones, overridden by its own, tightened by a project's.
+
+        ``identities`` are its own and its coarser ones. If there is no entry for the server itself, the denials and
+        limits in entries of similar servers apply to it, but not their permissions.
+        """
+        found = self.settings
+        entries = self.entries_of(*identities)
+        for entry in entries:
+            found = over(entry, found) if entry.known_as == identities[0] else stricter(found, _bounds(entry))
+        found = stricter(found, self.tightened)
+        for entry in self.tightened_servers:
+            if entry.known_as in identities or not {*entry.coarser}.isdisjoint(identities):
+                found = stricter(found, entry)
+        return found
+
+    def entries_of(self, *identities: str) -> list[ServerEntry]:
+        """Return the user's entries for a server; if there are none, those of similar servers."""
+        own = [entry for entry in self.servers if entry.known_as == identities[0]]
+        return own or [
+            entry
+            for entry in self.servers
+            if entry.known_as in identities or not {*entry.coarser}.isdisjoint(identities)
+        ]
+
+
+def _bounds(entry: Settings) -> Settings:
+    """Return the denials and limits of an entry, without its choice of models."""
+    return Settings(review=entry.review, review_response=entry.review_response, caps=entry.caps, budget=entry.budget)
+
+
+def over(particular: Settings, general: Settings) -> Settings:
+    """Override the general settings by the particular ones, member by member."""
+    return Settings(
+        models=general.models if particular.models is None else particular.models,
+        review=particular.review or general.review,
+        review_response=particular.review_response or general.review_response,
+        caps=msgspec.structs.replace(general.caps, **_said(particular.caps)),
+        budget=msgspec.structs.replace(general.budget, **_said(particular.budget)),
+    )
+
+
+def stricter(one: Settings, other: Settings) -> Settings:
+    """Return the stricter of both, member by member; of two lists of models, that of ``other``."""
+    if one.models is not None and other.models is not None and not set(other.models) <= set(one.models):
+        raise ConfigError(f"a project may only narrow the models of a server, to some of: {', '.join(one.models)}")
+    reviews = (one.review or "never", other.review or "never")
+    responses = (one.review_response or "never", other.review_response or "never")
+    return Settings(
+        models=one.models if other.models is None else other.models,
+        review=_REVIEWS[max(map(_REVIEWS.index, reviews))],
+        review_response=_RESPONSES[max(map(_RESPONSES.index, responses))],
+        caps=msgspec.structs.replace(one.caps, **_lesser(one.caps, other.caps)),
+        budget=msgspec.structs.replace(one.budget, **_lesser(one.budget, other.budget)),
+    )
+
+
+def _lesser(one: Caps | Budget, other: Caps | Budget) -> dict[str, int | Decimal]:
+    """Return the members that ``other`` limits more tightly, or alone."""
+    own = _said(one)
+    return {name: min(value, own.get(name, value)) for name, value in _said(other).items()}

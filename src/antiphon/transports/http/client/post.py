@@ -1,0 +1,181 @@
+"""One request over HTTP: its POST, the stream of its reply, and resuming that stream.
+
+Owns what each kind of response means for the request. In every case the request gets a reply: the server's, or one made
+here that says why there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+
+from aiohttp import ClientError, ClientResponse
+
+from antiphon.channel import Related
+from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
+from antiphon.transports.http.client.http_request import read_body
+from antiphon.transports.http.client.line import Line
+from antiphon.transports.http.client.message import Outgoing, error_of, replies_to
+from antiphon.transports.http.client.refusal import read_refusal
+from antiphon.transports.http.client.stream import Cursor, events
+from antiphon.wire.envelope import RequestId, error_frame
+
+__all__ = ["Call"]
+
+log = logging.getLogger("antiphon.transports")
+
+_LINGER = 1.0
+"""Seconds a stream may stay open after the reply; if it ends normally, the connection can be reused."""
+
+_MAX_FAILURES = 8
+"""Failed reconnects in a row after which a call is given up: about 25 s, enough for a server to restart."""
+
+
+class Call:
+    """Sends one request and delivers its reply. Run ``run`` as a task; cancelling it closes the stream."""
+
+    def __init__(self, line: Line, message: Outgoing, id: RequestId, data: bytes) -> None:
+        self.is_modern = line.notice(message)
+        """Whether closing its stream cancels the request (2026-07-28)."""
+        self._line = line
+        self._message = message
+        self._id = id
+        self._data = data
+        self._cursor = Cursor()
+        self.has_begun = False
+        """Whether the server has begun to respond, so that the request was not refused."""
+        self._lost = False
+        """Whether the server reported, when we tried to resume, that the session has ended."""
+        self._opens = message.method == "initialize"
+
+    async def run(self) -> None:
+        """Send the request and deliver what comes back, the reply last."""
+        try:
+            if self._message.method == "subscriptions/listen":
+                # A subscription lasts as long as somebody listens: other calls must not wait for its
+                # place.
+                await self._exchange()
+            else:
+                async with self._line.places.taken():
+                    await self._exchange()
+        except HttpFailure as failure:
+            await self._line.put(failure.frame(self._id))
+            if self._lost:
+                self._line.lose_session()
+        except Exception as error:
+            log.exception("an HTTP request failed")
+            failure = HttpFailure(UNUSABLE, f"the request failed: {type(error).__name__}")
+            await self._line.put(failure.frame(self._id))
+
+    async def _exchange(self) -> None:
+        headers = self._line.post_headers(self._message)
+        response = await self._line.web.request("POST", headers, self._data, ask=True)
+        while True:
+            try:
+                if await self._take(response):
+                    return
+            finally:
+                response.release()
+            response = await self._resume()
+
+    async def _take(self, response: ClientResponse) -> bool:
+        """Deliver the messages of a response; tell whether the reply was among them."""
+        if response.status >= 300:
+            await self._refused(response)
+            return True
+        self.has_begun = True
+        if self._opens and response.method == "POST":
+            self._line.joined(response)
+        kind = response.content_type
+        if response.status == 200 and kind == "text/event-stream":
+            return await self._stream(response)
+        if response.status == 200 and kind == "application/json":
+            await self._single(await read_body(response, self._line.max_frame))
+            return True
+        raise HttpFailure(UNUSABLE, self._strange(response))
+
+    def _strange(self, response: ClientResponse) -> str:
+        if response.status != 200:
+            return f"{self._line.web.where} answered HTTP {response.status}: it took the request and gives no reply"
+        kind = response.headers.get("Content-Type", "none")[:100]
+        return f"{self._line.web.where} answered with Content-Type {kind!r}, not JSON and no event stream"
+
+    async def _single(self, data: bytes) -> None:
+        if replies_to(data, self._id):
+            await self._deliver(data)
+            return
+        error = error_of(data)
+        if error is not None:
+            # A server that could not read the id leaves it out; this error can only be about our request.
+            await self._deliver(error_frame(self._id, error, null_id=False))
+            return
+        raise HttpFailure(UNUSABLE, f"{self._line.web.where} answered with what is no reply to the request")
+
+    async def _stream(self, response: ClientResponse) -> bool:
+        async with aclosing(events(response, self._cursor, self._line.max_frame)) as arriving:
+            async for event in arriving:
+                if event.event != "message":
+                    continue
+                if replies_to(event.data, self._id):
+                    await self._deliver(event.data)
+                    break
+                await self._line.put(Related.of(event.data, self._id))
+            else:
+                return False
+        await _drain(response)
+        return True
+
+    async def _deliver(self, reply: bytes) -> None:
+        if self._opens:
+            self._line.agreed(reply)
+        await self._line.put(reply)
+
+    async def _refused(self, response: ClientResponse) -> None:
+        """Make the reply from an error status: the JSON-RPC error in the body, or one made here."""
+        refusal = await read_refusal(self._line.web, response)
+        gone = self._has_lost_session(response, refusal.code)
+        await self._line.put(refusal.reply(self._id, gone=gone))
+        if gone:
+            self._line.lose_session()
+
+    def _has_lost_session(self, response: ClientResponse, code: int | None) -> bool:
+        # 2025-11-25 basic/transports: "When a client receives HTTP 404 in response to a request containing an
+        # MCP-Session-Id ..."; but some servers use 404 for an unknown method, too, and say so in the body.
+        return response.status == 404 and self._line.has_session(response) and code != -32601
+
+    async def _resume(self) -> ClientResponse:
+        """Reopen the stream where it ended (2025-11-25 basic/transports, "Resumability and Redelivery")."""
+        cursor = self._cursor
+        while not self.is_modern and cursor.last_id is not None and cursor.failures < _MAX_FAILURES:
+            await asyncio.sleep(cursor.delay)
+            cursor.failures += 1
+            headers = self._line.stream_headers(cursor.last_id)
+            try:
+                response = await self._line.web.request("GET", headers)
+            except HttpFailure as failure:
+                if failure.code not in (UNREACHABLE, BROKEN):
+                    raise
+                continue
+            if response.status == 200 and response.content_type == "text/event-stream":
+                cursor.answered()
+                return response
+            response.release()
+            if response.status < 500:
+                self._lost = self._has_lost_session(response, None)
+                raise HttpFailure(BROKEN, self._cut_off(f", and gave HTTP {response.status} for the rest of it"))
+        raise HttpFailure(BROKEN, self._cut_off())
+
+    def _cut_off(self, more: str = "") -> str:
+        where, method = self._line.web.where, self._message.method
+        return f"{where} ended the stream before the reply to {method}{more}: nobody knows whether it was carried out"
+
+
+async def _drain(response: ClientResponse) -> None:
+    """Read the rest of a stream after its reply."""
+    try:
+        async with asyncio.timeout(_LINGER):
+            while await response.content.readany():
+                pass
+    except (TimeoutError, ClientError, OSError):
+        response.close()

@@ -1,0 +1,58 @@
+"""What a server sent, in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.failures import Failed
+from antiphon.cli.output.files import Part, parts_of, save
+from antiphon.wire.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+)
+
+
+def test_what_holds_data_can_be_saved():
+    """A link holds none."""
+    blocks = [
+        TextContent(text="text"),
+        ImageContent.of(b"\x89PNG", "image/png"),
+        AudioContent.of(b"RIFF", "audio/wav"),
+        EmbeddedResource(resource=ResourceContents(uri="x://y", text="inner", mime_type="text/html")),
+        ResourceLink(uri="x://z", name="z"),
+    ]
+    assert parts_of(blocks) == [
+        Part(b"text", "text/plain"),
+        Part(b"\x89PNG", "image/png"),
+        Part(b"RIFF", "audio/wav"),
+        Part(b"inner", "text/html"),
+    ]
+
+
+def test_files_in_a_folder_have_names_of_ours(tmp_path: Path):
+    """A number and what the kind is called; never anything of the server's."""
+    kinds = ("image/png", "text/x-../../odd", None, "../../etc/passwd", "text/plain; charset=utf-8")
+    files = save([Part(b"x", kind) for kind in kinds], tmp_path)
+    assert [file.name for file in files] == ["1.png", "2.txt", "3.bin", "4.bin", "5.txt"]
+    assert all(file.parent == tmp_path for file in files)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_one_file_holds_one_part(count: int, tmp_path: Path):
+    """Nothing is written otherwise."""
+    with pytest.raises(Failed) as failed:
+        save([Part(b"x", None)] * count, tmp_path / "one")
+    assert failed.value.code == 2
+    assert not (tmp_path / "one").exists()
+
+
+def test_data_that_is_none_is_told():
+    """By its kind, or by where it is."""
+    with pytest.raises(Failed, match="image/png: "):
+        parts_of([ImageContent(data="?", mime_type="image/png")])

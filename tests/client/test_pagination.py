@@ -1,0 +1,65 @@
+"""Iteration over pages, also those of a server that means harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.client import pagination as pages
+from antiphon.client.pagination import iterate
+from antiphon.errors import RemoteProtocolError
+from antiphon.wire.tools import ListToolsResult, Tool
+
+
+class Source:
+    """A list in pages of two, that counts how often it is asked."""
+
+    def __init__(self, count: int) -> None:
+        self.names = [f"t{number}" for number in range(count)]
+        self.fetched = 0
+
+    async def fetch(self, cursor: str | None) -> tuple[ListToolsResult, int]:
+        self.fetched += 1
+        start = int(cursor or 0)
+        after = str(start + 2) if start + 2 < len(self.names) else None
+        tools = [Tool(name=name, input_schema={"type": "object"}) for name in self.names[start : start + 2]]
+        return ListToolsResult(tools=tools, next_cursor=after), 100
+
+
+async def test_every_item_comes_once_and_in_order() -> None:
+    """Over all pages."""
+    source = Source(5)
+    found = [tool.name async for tool in iterate(source.fetch, lambda page: page.tools)]
+    assert found == source.names
+    assert source.fetched == 3
+
+
+async def test_a_page_is_fetched_when_it_is_reached() -> None:
+    """Whoever stops early asks for no more."""
+    source = Source(100)
+    async for _ in iterate(source.fetch, lambda page: page.tools):
+        break
+    assert source.fetched == 1
+
+
+async def test_a_repeated_cursor_ends_the_iteration() -> None:
+    """A list without an end is an error, not a hang."""
+
+    async def endless(_cursor: str | None) -> tuple[ListToolsResult, int]:
+        return ListToolsResult(tools=[], next_cursor="again"), 100
+
+    with pytest.raises(RemoteProtocolError, match="repeats the cursor 'again'"):
+        _ = [tool async for tool in iterate(endless, lambda page: page.tools)]
+
+
+async def test_the_number_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New cursors for ever are no better."""
+    monkeypatch.setattr(pages, "MAX_PAGES", 3)
+    with pytest.raises(RemoteProtocolError, match="more than 3 pages"):
+        _ = [tool async for tool in iterate(Source(100).fetch, lambda page: page.tools)]
+
+
+async def test_the_bytes_of_all_pages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few pages of megabytes are no better than many."""
+    monkeypatch.setattr(pages, "MAX_BYTES", 250)
+    with pytest.raises(RemoteProtocolError, match="more than 250 bytes"):
+        _ = [tool async for tool in iterate(Source(100).fetch, lambda page: page.tools)]

@@ -1,0 +1,251 @@
+"""A request is shown whole, in order, and inert."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import msgspec
+import pytest
+
+from antiphon.host.checks.risk import assess
+from antiphon.host.review.review import Figures, ReviewItem, Rival
+from antiphon.host.review.texts import texts
+from antiphon.host.terminal.layout import Layout
+from antiphon.host.terminal.request_text import show_address, show_request, show_result
+from antiphon.wire.common import Implementation
+from antiphon.wire.content import (
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+from antiphon.wire.origin import Round
+from antiphon.wire.sampling import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ModelHint,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
+)
+from antiphon.wire.tools import Tool
+from tests.host.asks import CHOICES, origin, request, says
+
+PAYLOADS = [
+    "\x1b]52;c;ZWNobyBwd25lZA==\x07",
+    "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "\x1b[2J\x1b[H",
+    "\x9b2J",
+    "\r[a] approve",
+    "\u202egnihtyna",
+    "\u2066hidden\u2069",
+    "a\u200bb\u2060c",
+    "".join(chr(0xE0000 + ord(char)) for char in "obey"),
+]
+
+
+def shown(params: CreateMessageRequestParams, columns: int = 100, **more) -> str:
+    """Show a request."""
+    who = origin(**more)
+    item = ReviewItem(
+        origin=who,
+        params=params,
+        received=params,
+        provider="echo",
+        choices=CHOICES,
+        risks=tuple(assess(params, who)),
+        expires_in=600,
+    )
+    return "\n".join(show_request(item, Layout(columns=columns)))
+
+
+def test_who_asks_is_shown_first():
+    """What the user configured, what the server calls itself, the call and the round."""
+    text = shown(request(), server=Implementation(name="catalogue", version="2"), round=Round(n=2, max=64))
+    assert "python catalogue.py  (command " in text
+    assert 'calls itself "catalogue" 2' in text
+    assert 'tools/call describe {"sku":7}' in text
+    assert "2 of at most 64" in text
+    assert text.index("catalogue.py") < text.index("Describe a sweater")
+
+
+def test_secrets_in_a_command_line_are_masked():
+    """The person knows them; a screenshot need not."""
+    assert "hunter22" not in shown(request(), command=["server", "--password=hunter22"])
+
+
+def everything() -> CreateMessageRequestParams:
+    """Make a request that has all a request can have."""
+    result = ToolResultContent(
+        tool_use_id="t1",
+        content=[
+            TextContent(text="forty-two"),
+            ResourceLink(uri="file:///link", name="l"),
+            EmbeddedResource(resource=ResourceContents(uri="file:///text", text="inside")),
+            EmbeddedResource(resource=ResourceContents(uri="file:///blob", blob="AAAA")),
+        ],
+        structured_content={"answer": "structured"},
+        is_error=True,
+    )
+    return request(
+        max_tokens=77,
+        messages=[
+            says("question"),
+            SamplingMessage(role="assistant", content=ToolUseContent(id="t1", name="lookup", input={"q": "deep"})),
+            SamplingMessage(role="user", content=[result]),
+            SamplingMessage(role="user", content=ImageContent(data="AAAA", mime_type="image/png")),
+        ],
+        system_prompt="be kind",
+        temperature=0.5,
+        stop_sequences=["STOP"],
+        tools=[Tool(name="lookup", description="looks up", input_schema={"type": "object", "title": "schema"})],
+        tool_choice=ToolChoice(mode="auto"),
+        model_preferences=ModelPreferences(hints=[ModelHint(name="claude")], cost_priority=0.25),
+        metadata={"trace": "meta"},
+    )
+
+
+PARTS = [
+    "be kind",
+    "1. user",
+    "question",
+    "2. assistant",
+    'tool use "t1" of "lookup"',
+    "deep",
+    'failure of tool use "t1"',
+    "forty-two",
+    "file:///link",
+    "inside",
+    "file:///blob",
+    "3 bytes",
+    "structured",
+    "image, image/png, 3 bytes",
+    "looks up",
+    "schema",
+    "at most 77 tokens",
+    "temperature 0.5",
+    '["STOP"]',
+    "tool choice auto",
+    '["claude"]',
+    "cost 0.25",
+    "meta",
+    "10:00",
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_all_parts_of_a_request_are_shown(part: str):
+    """System prompt, every message with its role, tools with their schemas, parameters, metadata."""
+    assert part in shown(everything())
+
+
+def test_long_text_is_shown_to_its_end():
+    """No "more"."""
+    words = [f"word{number}" for number in range(5000)]
+    text = shown(request(" ".join(words)))
+    assert all(word in text for word in words)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_payloads_are_inert_wherever_they_stand(payload: str):
+    """In the prompt, a role's text, a tool, an id, a hint, the name of the server, the arguments."""
+    tool = Tool(name=payload, description=payload, input_schema={"title": payload})
+    use = ToolUseContent(id=payload, name=payload, input={payload: payload})
+    asked = request(
+        messages=[
+            says(payload),
+            SamplingMessage(role="assistant", content=[use]),
+            SamplingMessage(role="user", content=[ToolResultContent(tool_use_id=payload, content=[])]),
+        ],
+        system_prompt=payload,
+        tools=[tool],
+        stop_sequences=[payload],
+        model_preferences=ModelPreferences(hints=[ModelHint(name=payload)]),
+        metadata={payload: payload},
+    )
+    text = shown(asked, server=Implementation(name=payload, version=payload), command=["run", payload])
+    assert not [char for char in text if unicodedata.category(char) in ("Cc", "Cf", "Co") and char != "\n"]
+
+
+def test_what_differs_from_the_request_is_shown():
+    """A wish for context that is not passed on is named."""
+    sent, received = request(), request(include_context="allServers")
+    item = ReviewItem(origin=origin(), params=sent, received=received, provider="echo", choices=CHOICES)
+    text = "\n".join(show_request(item, Layout(columns=100)))
+    assert 'includeContext was "allServers" and is left out' in text
+
+
+def test_an_answer_is_shown_whole():
+    """With where it comes from and what is suspicious about it."""
+    result = CreateMessageResult(role="assistant", content=TextContent(text="An\u200bswer"), model="m1")
+    item = ReviewItem(
+        origin=origin(),
+        params=request(),
+        received=request(),
+        provider="echo",
+        choices=CHOICES,
+        result=result,
+        risks=tuple(assess(request(), origin(), result)),
+    )
+    text = "\n".join(show_result(item, result, Layout(columns=100)))
+    assert "An⟦U+200B⟧swer" in text
+    assert "model m1" in text
+    assert "cannot be seen" in text
+
+
+def test_a_second_answer_is_shown_below_the_first():
+    """Whole, with what it took; where there is none, why."""
+    answer = CreateMessageResult(role="assistant", content=TextContent(text="first"), model="m", stop_reason="endTurn")
+    took = Figures(model="dear", money=100_000_000, seconds=2.04)
+    other = msgspec.structs.replace(answer, content=TextContent(text="A\u202e second"))
+    asked = request()
+    for rival, wanted in (
+        (
+            Rival(figures=took, result=other),
+            ["The second answer", "dear · $0.10 · 2.0 s", "A\u27e6U+202E\u27e7 second"],
+        ),
+        (Rival(figures=took, why="budget"), ["There is no second answer: the budget is used up."]),
+    ):
+        item = ReviewItem(
+            origin=origin(),
+            params=asked,
+            received=asked,
+            provider="p",
+            choices=CHOICES,
+            result=answer,
+            figures=took,
+            rival=rival,
+        )
+        shown = "\n".join(show_result(item, answer, Layout(columns=100)))
+        assert all(text in shown for text in ["first", *wanted]), shown
+
+
+def test_an_address_is_shown_whole():
+    """However long, and inert."""
+    url = "https://shop.example/" + "x" * 500 + "/end\u202e"
+    text = "".join(show_address(url, Layout(columns=60, fold=3)))
+    assert text.count("x") >= 500
+    assert "shop.example" in text.partition("│")[0]
+    assert "/end⟦U+202E⟧" in text.replace("│ ", "").replace(" ", "")
+
+
+def test_what_is_ours_is_in_the_language_of_the_person():
+    """Labels and remarks, wherever a request has them; their column is as wide as in English."""
+    params = request(
+        system_prompt="S",
+        tools=[Tool(name="t", input_schema={})],
+        metadata={"a": 1},
+        temperature=0.5,
+        model_preferences=ModelPreferences(cost_priority=1, hints=[ModelHint(name="h")]),
+    )
+    who = origin(server=Implementation(name="catalogue", version="2"), round=Round(n=2, max=64))
+    item = ReviewItem(origin=who, params=params, received=request(), provider="echo", choices=CHOICES, expires_in=600)
+    rows = list(show_request(item, Layout(columns=100), texts("zh")))
+    ours = [row for row in rows if "│" not in row]
+    words = ("server", "calls itself", "for ", "asks for", "at most", "changed", "answers", "prompt", "metadata for")
+    assert [row for row in ours for word in words if word in row] == []
+    [server] = [row for row in rows if "python catalogue.py  (" in row]
+    assert server.startswith(" 服务器    python")

@@ -1,0 +1,206 @@
+"""One HTTP request: redirects, TLS, proxies, addresses."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import ssl
+
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from yarl import URL
+
+from antiphon.errors import ConfigError
+from antiphon.transports.http.client.channel import HttpClientChannel
+from antiphon.transports.http.client.failures import UNREACHABLE, UNUSABLE
+from antiphon.transports.http.client.http_request import checked_url, client_tls, same_origin, shown
+from tests.support.web import ask, receive, result, serving
+
+
+async def reply_from(url, **options):
+    """Send one request and return the reply."""
+    channel = await HttpClientChannel.open(url, **options)
+    try:
+        channel.send(ask(1))
+        (reply,) = await receive(channel)
+        return reply
+    finally:
+        await channel.close()
+
+
+@pytest.mark.parametrize("status", [307, 308])
+async def test_a_redirect_within_the_origin_is_followed_once(status):
+    """With body and method; later requests go there at once."""
+
+    async def answers(request, seen):
+        if seen.path == "/mcp":
+            return web.Response(status=status, headers={"Location": "/mcp/"})
+        return result(seen.body["id"])
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(site.url)
+        for id in (1, 2):
+            channel.send(ask(id))
+            assert (await receive(channel))[0]["id"] == id
+        await channel.close()
+    assert [seen.path for seen in site.seen] == ["/mcp", "/mcp/", "/mcp/"]
+
+
+@pytest.mark.parametrize(
+    "target", ["http://localhost:1/mcp", "https://127.0.0.1/mcp", "http://127.0.0.1:1/mcp", "//other/mcp"]
+)
+async def test_a_redirect_to_another_origin_is_refused(target):
+    """Who we are and what we ask is meant for nobody else; the message says where it wanted to lead."""
+
+    async def answers(request, seen):
+        return web.Response(status=307, headers={"Location": target})
+
+    async with serving(answers) as site:
+        error = (await reply_from(site.url))["error"]
+    assert error["code"] == UNUSABLE
+    assert "another origin" in error["message"]
+
+
+@pytest.mark.parametrize(("status", "target"), [(302, "/x"), (301, "/x"), (307, ""), (308, "http://[")])
+async def test_a_redirect_that_cannot_be_followed_is_said(status, target):
+    """One that forgets the body, one to nowhere."""
+
+    async def answers(request, seen):
+        return web.Response(status=status, headers={"Location": target})
+
+    async with serving(answers) as site:
+        assert "cannot be followed" in (await reply_from(site.url))["error"]["message"]
+
+
+async def test_redirects_without_end_are_refused():
+    """There is a bound."""
+    count = iter(range(100))
+
+    async def answers(request, seen):
+        return web.Response(status=307, headers={"Location": f"/{next(count)}"})
+
+    async with serving(answers) as site:
+        assert "more than" in (await reply_from(site.url))["error"]["message"]
+    assert len(site.seen) < 10
+
+
+async def test_credentials_in_the_address_become_basic_authentication():
+    """Unless a header says otherwise."""
+
+    async def answers(request, seen):
+        return result(1, {"was": seen.headers.get("Authorization")})
+
+    async with serving(answers) as site:
+        url = site.url.replace("//", "//me:secret@")
+        assert (await reply_from(url))["result"]["was"] == "Basic bWU6c2VjcmV0"
+        assert (await reply_from(url, headers={"authorization": "Bearer t"}))["result"]["was"] == "Bearer t"
+
+
+async def test_cookies_are_not_kept():
+    """A server has its session header; nothing else accumulates."""
+
+    async def answers(request, seen):
+        return result(1, {"cookie": seen.headers.get("Cookie")}, **{"Set-Cookie": "a=b"})
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(site.url.replace("127.0.0.1", "localhost"))
+        for _ in range(2):
+            channel.send(ask(1))
+            assert (await receive(channel))[0]["result"]["cookie"] is None
+        await channel.close()
+
+
+async def test_a_proxy_gets_the_request():
+    """The whole address is in what it sees."""
+
+    async def answers(request, seen):
+        return result(1, {"asked": request.raw_path})
+
+    async with serving(answers) as site:
+        proxy = str(URL(site.url).origin())
+        reply = await reply_from("http://nowhere.invalid/mcp", proxy=proxy)
+    assert reply["result"]["asked"] == "http://nowhere.invalid/mcp"
+
+
+async def test_a_proxy_from_the_environment_is_used_only_if_wanted(monkeypatch):
+    """``trust_env`` says so."""
+
+    async def answers(request, seen):
+        return result(1)
+
+    async with serving(answers) as site:
+        monkeypatch.setenv("HTTP_PROXY", str(URL(site.url).origin()))
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert "result" in await reply_from("http://nowhere.invalid/mcp", trust_env=True)
+        assert (await reply_from("http://nowhere.invalid/mcp"))["error"]["code"] == UNREACHABLE
+
+
+async def test_too_many_headers_are_refused():
+    """What a server says about itself is bounded, too."""
+
+    async def answers(request, seen):
+        return result(1, {}, **{f"X-{n}": "x" for n in range(500)})
+
+    async with serving(answers) as site:
+        assert "error" in await reply_from(site.url)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """The files of a certificate for 127.0.0.1 that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    start = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, start, start + dt.timedelta(days=36500))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return str(folder / "cert.pem"), str(folder / "key.pem")
+
+
+async def test_tls_is_checked_and_its_authorities_can_be_named(certificate):
+    """A stranger's certificate is refused before anything is sent; a trusted one is fine."""
+    cert, key = certificate
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    async def answers(request, seen):
+        return result(1)
+
+    async with serving(answers, ssl=context) as site:
+        error = (await reply_from(site.url))["error"]
+        assert error["code"] == UNREACHABLE
+        assert "certificate" in error["message"].lower()
+        assert site.seen == []
+        assert "result" in await reply_from(site.url, ssl=client_tls(ca_file=cert))
+        assert "result" in await reply_from(site.url, ssl=client_tls(ca_file=cert, cert_file=cert, key_file=key))
+        assert "result" in await reply_from(site.url, ssl=False)
+
+
+def test_tls_files_that_cannot_be_used_are_said(tmp_path):
+    """By name."""
+    with pytest.raises(ConfigError, match=r"none\.pem"):
+        client_tls(ca_file=str(tmp_path / "none.pem"))
+
+
+def test_an_address_is_shown_without_secrets():
+    """Neither user, password nor query."""
+    assert shown(checked_url("https://me:secret@host:8443/mcp?key=1#x")) == "https://host:8443/mcp"
+
+
+def test_an_origin_is_scheme_host_and_port():
+    """With the default port of the scheme."""
+    assert same_origin(URL("https://a/x"), URL("https://a:443/y"))
+    assert not same_origin(URL("https://a"), URL("http://a"))

@@ -1,0 +1,65 @@
+"""Plans find unknown content and whole numbers where they may stand, and nowhere else."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from antiphon.wire.common import PaginatedParams
+from antiphon.wire.content import ContentBlock, UnknownContent
+from antiphon.wire.envelope import decode
+from antiphon.wire.repair import MAX_UNKNOWN, mend
+from antiphon.wire.sampling import CreateMessageRequestParams
+from antiphon.wire.tools import CallToolResult
+
+ODD = {"type": "odd", "n": 1.0}
+STAND_IN = {"type": "text", "text": ""}
+
+
+def test_unknown_content_is_taken_out_and_its_place_told():
+    """By attributes and indices of the decoded value."""
+    message = {"role": "user", "content": {"type": "tool_result", "toolUseId": "1", "content": [STAND_IN, ODD]}}
+    document, found = mend({"maxTokens": 1, "messages": [message]}, CreateMessageRequestParams)
+    assert document["messages"][0]["content"]["content"] == [STAND_IN, STAND_IN]
+    assert found == [(("messages", 0, "content", "content", 1), UnknownContent("odd", {"n": 1.0}))]
+
+
+def test_a_block_alone_is_replaced():
+    """The place is then the value itself."""
+    assert mend(dict(ODD), ContentBlock) == (STAND_IN, [((), UnknownContent("odd", {"n": 1.0}))])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, [], "x", None, {"content": None}, {"content": {"type": ["x"]}}, {"content": [[ODD]]}, {"cursor": ODD}],
+)
+@pytest.mark.parametrize("kind", [CallToolResult, PaginatedParams])
+def test_the_rest_is_left_alone(document, kind):
+    """Whatever shape it has."""
+    before = msgspec.json.encode(document)
+    after, found = mend(document, kind)
+    assert found == []
+    assert msgspec.json.encode(after) == before
+
+
+def test_open_data_is_left_alone():
+    """Nothing in ``structuredContent`` or ``_meta`` is content or a number of ours."""
+    document = {"content": [], "structuredContent": {"content": [ODD], "n": 1.0}, "_meta": {"content": [ODD]}}
+    assert mend(document, CallToolResult)[1] == []
+    assert document["structuredContent"] == {"content": [ODD], "n": 1.0}
+
+
+@pytest.mark.parametrize(("number", "mended"), [(3.0, int), (3.5, float), (True, bool), (1e300, int)])
+def test_whole_numbers(number, mended):
+    """Only where an integer is meant, and only if it is one."""
+    document, _ = mend({"maxTokens": number, "temperature": 1.0, "messages": []}, CreateMessageRequestParams)
+    assert type(document["maxTokens"]) is mended
+    assert type(document["temperature"]) is float
+
+
+def test_there_is_a_limit():
+    """A message of nothing but unknown blocks is refused, for what it would cost."""
+    most = msgspec.json.encode({"content": [ODD] * MAX_UNKNOWN})
+    assert len(decode(most, CallToolResult).content) == MAX_UNKNOWN
+    with pytest.raises(msgspec.ValidationError, match="odd"):
+        decode(msgspec.json.encode({"content": [ODD] * (MAX_UNKNOWN + 1)}), CallToolResult)
