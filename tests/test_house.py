@@ -12,18 +12,130 @@ import pytest
 
 from tests.support import house
 
-MAX_ENTRIES = 24
+MAX_ENTRIES = 22
 """Most names side by side in a folder: as many as are taken in at a glance."""
+
+MEANINGS = {
+    "access": "who is let in, and by what token",
+    "actions": "what a person can do about a question that waits",
+    "app": "the application that a server is, and what HTTP makes of it",
+    "arguments": "the arguments of a tool: as they are typed, as a function takes them",
+    "asks": "what a server wants from its client",
+    "audit": "the record of what was asked and decided: its log, its tables, its command",
+    "base": "what all of a folder's kind have in common, as a Protocol",
+    "call": "a call of a tool, made by the command and served by the server",
+    "calls": "calls of tools and the like while they are open: ours, and those that are served",
+    "catalogue": "all there is of a kind: models with their prices, what servers behind a gateway offer",
+    "channel": "where frames come from and go to",
+    "child": "a child process of ours",
+    "client": "the client's side",
+    "command": "one command with its options, where it has a folder",
+    "completion": "values suggested for an argument while it is typed",
+    "connection": "a connection to a peer: how it is made, the loop around its session",
+    "contents": "blocks of content",
+    "documents": "what others read of ours: for whoever signs in, for other hosts",
+    "editor": "a person's editor on a text",
+    "elicitation": "a server's question to the user",
+    "exchange": "one request over HTTP with its answer",
+    "export": "the record as a file",
+    "failures": "what goes wrong in this folder, and how it is told",
+    "forms": "the fields of an elicitation",
+    "gateway": "one server in front of many",
+    "grants": "remembered permissions",
+    "guards": "what an HTTP request has to pass before it is served",
+    "history": "questions that were decided",
+    "host": "the application that owns clients, consent and models",
+    "http": "Streamable HTTP: its rules, its transport",
+    "limits": "how often and how many at once",
+    "list": "the command that lists",
+    "location": "where a database is",
+    "logins": "what was signed in to, and is kept",
+    "memory": "the kind that lives in this process only",
+    "metadata": "what a server publishes about signing in",
+    "models": "what completes: those that are configured, one that is chosen, commands about them",
+    "partials": "answers as far as they have come",
+    "policy": "rules written in advance",
+    "progress": "what is told of a call while it runs",
+    "prompts": "templates of messages that a user picks",
+    "queue_rows": "the queue as rows, for one surface",
+    "reader": "what reads frames from the other end",
+    "records": "what was decided, allowed and spent, to look at",
+    "requests": "requests of ours",
+    "resources": "what can be read at a URI",
+    "review": "a person's decision",
+    "rounds": "ask-and-retry of revision 2026-07-28",
+    "rows": "the queue of a review, row by row",
+    "sampling": "a server's request for a completion",
+    "scopes": "what a token allows",
+    "serve": "listening on this machine",
+    "server": "the server's side",
+    "session": "one peer over time: its rules, its place in a transport",
+    "settings": "what can be set, and what holds otherwise",
+    "sql": "SQLite and PostgreSQL",
+    "sse": "server-sent events",
+    "store": "what outlives a host",
+    "stream": "one stream of server-sent events",
+    "subscriptions": "who is told of changes",
+    "targets": "what a client can be connected to",
+    "telemetry": "operations, told to OpenTelemetry",
+    "texts": "what a review says, in every language",
+    "tools": "functions that a model may call",
+    "trust": "configuration files that a person has looked at",
+    "views": "what is drawn of the queue and of one question",
+    "web": "the review page",
+}
+"""Names that more than one module has, because all of them are about the same thing: this."""
+
+NOUNS = {
+    "listing",
+    "logging",
+    "lowering",
+    "pending",
+    "recording",
+    "sampling",
+    "spending",
+    "testing",
+}
+"""Names that end like a gerund and are words of the field."""
 
 WALKS = {"tools/call": 27, "ctx.sample": 39}
 """Most files that one call leads through, both sides together."""
 
 PAGE = Path(__file__).parents[1] / "docs" / "design" / "layers.md"
+GLOSSARY = Path(__file__).parents[1] / "docs" / "glossary.md"
 
 
 def test_no_folder_holds_more_names_than_are_taken_in_at_a_glance():
     """Past that, some of them belong together in a folder of their own."""
     assert {name: count for name, count in house.entries().items() if count > MAX_ENTRIES} == {}
+
+
+def test_a_name_that_modules_share_means_the_same_in_all_of_them():
+    """Otherwise one of them wants another name."""
+    assert {name: places for name, places in house.twice().items() if name not in MEANINGS} == {}
+
+
+def test_modules_are_named_by_nouns():
+    """What happens in a room is a verb's business; the room has a name."""
+    gerunds = {path.stem for path in house.SRC.rglob("*.py") if path.stem.endswith("ing")}
+    assert gerunds <= NOUNS
+
+
+def test_no_name_uses_a_word_that_the_glossary_replaces():
+    """One word has one meaning, and one meaning one word: modules, classes, functions, variables."""
+    words = {word for line in GLOSSARY.read_text(encoding="utf-8").splitlines() for word in _replaced(line)}
+    assert len(words) > 20
+    assert {name: place for name, place in house.names().items() if words & set(_words(name))} == {}
+
+
+def _replaced(line: str) -> list[str]:
+    """Return the words in the third column of the glossary's first table."""
+    cells = [cell.strip() for cell in line.split("|")]
+    return [] if len(cells) != 5 or cells[1] in {"word", "---"} else cells[3].replace(",", " ").split()
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
 
 
 @pytest.mark.parametrize("with_types", [False, True])

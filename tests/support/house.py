@@ -46,6 +46,23 @@ def twice() -> dict[str, list[str]]:
     return {name: folders for name, folders in sorted(places.items()) if len(folders) > 1}
 
 
+def names() -> dict[str, str]:
+    """Collect the names that ``src`` gives to modules, classes, functions, parameters and variables, with a place."""
+    found: dict[str, str] = {}
+    for path in sorted(SRC.rglob("*.py")):
+        place = path.relative_to(SRC).as_posix()
+        found.setdefault(path.stem, place)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    found.setdefault(name, place)
+                case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                    found.setdefault(name, place)
+                case _:
+                    pass
+    return found
+
+
 def largest_circle(*, with_types: bool) -> list[str]:
     """Find the largest set of modules that all import each other, directly or not.
 
