@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from antiphon.auth.client.browser import has_browser
 from antiphon.auth.client.store import Login
@@ -80,13 +81,25 @@ async def test_logout_has_the_tokens_revoked_where_they_were_obtained(cli: Cli, 
     """Both, and the command says so."""
     async with protected() as resource:
         authority = resource.authority
-        authority.changes["revocation_endpoint"] = f"{authority.url}/authorize-not"
+        authority.changes["revocation_endpoint"] = f"{authority.url}/revoke"
         await run(cli, "login", resource.url)
         tokens = {*authority.tokens, *authority.refresh}
-        authority._revoke = lambda what, request: None
-        done = await run(cli, "logout", resource.url)
-        assert "could not be revoked" in done.out
-        assert authority.seen("/authorize-not")[0]["token"] in tokens
+        authority.answers["/revoke"] = lambda what, request: web.Response()
+        assert "were revoked" in (await run(cli, "logout", resource.url)).out
+        assert {what["token"] for what in authority.seen("/revoke")} == tokens
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [("unsupported_token_type", "were revoked"), ("server_error", "could not be revoked")]
+)
+async def test_a_login_is_forgotten_whatever_its_issuer_says(cli: Cli, home, error, said):
+    """Some tokens cannot be revoked (RFC 7009, section 2.2.1): they end by themselves."""
+    async with protected() as resource:
+        authority = resource.authority
+        authority.changes["revocation_endpoint"] = f"{authority.url}/revoke"
+        authority.answers["/revoke"] = lambda what, request: web.json_response({"error": error}, status=400)
+        await run(cli, "login", resource.url)
+        assert said in (await run(cli, "logout", resource.url)).out
         assert (await usual_logins().read()).logins == []
 
 

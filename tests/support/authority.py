@@ -34,6 +34,8 @@ class Authority:
         self.lasts = 3600
         self.grants = None
         """What ``scope`` a token gets instead of what was asked for."""
+        self.answers = {}
+        """Functions that answer requests for further paths."""
         self.answer = None
         """A function that answers a token request instead."""
         self.redirect = {}
@@ -68,7 +70,7 @@ class Authority:
         self.requests.append((path, what, request.headers))
         if path == "/.well-known/oauth-authorization-server":
             return web.json_response(self.metadata())
-        known = {"/register": self._register, "/authorize": self._authorize, "/token": self._token}
+        known = {"/register": self._register, "/authorize": self._authorize, "/token": self._token, **self.answers}
         return known[path](what, request) if path in known else web.Response(status=404)
 
     def _register(self, what, request):

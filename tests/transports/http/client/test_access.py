@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import pytest
 from aiohttp import web
 
-from antiphon.errors import Unauthorized
+from antiphon.errors import ConfigError, Unauthorized
 from antiphon.transports.http.client.channel import HttpClientChannel
+from antiphon.transports.http.client.failures import UNUSABLE
 from tests.support.web import ask, receive, result, serving, tell
 
 
@@ -105,6 +107,31 @@ async def test_an_error_of_the_sign_in_is_the_reply():
     reply, _ = await one(9, Access(error=Unauthorized("the person said no")))
     assert reply["error"]["code"] == 401
     assert "the person said no" in reply["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Unauthorized("the login is over"), 401), (ConfigError("x/logins: is damaged"), UNUSABLE)]
+)
+async def test_a_login_that_cannot_be_read_is_the_reply(error, code):
+    """Nothing was sent, and the caller is told why."""
+
+    class Broken(Entry):
+        async def headers(self, method, url):
+            raise error
+
+    access = Access()
+    access.begin = lambda: Broken([])
+    reply, site = await one(1, access)
+    assert reply["error"]["code"] == code
+    assert error.args[0] in reply["error"]["message"]
+    assert site.seen == []
+
+
+async def test_what_is_wrong_with_kept_logins_is_said_after_a_refusal_too():
+    """A file that is damaged is no failure of the server's."""
+    reply, _ = await one(9, Access(error=ConfigError("x/logins: is damaged")))
+    assert reply["error"]["code"] == UNUSABLE
+    assert "x/logins: is damaged" in reply["error"]["message"]
 
 
 async def test_deadlines_stand_still_only_while_it_takes_its_time():

@@ -30,7 +30,7 @@ from aiohttp import (
 )
 from yarl import URL
 
-from antiphon.errors import ConfigError, Unauthorized
+from antiphon.errors import AntiphonError, ConfigError, Unauthorized
 from antiphon.transports.http.client.access import REFUSING, Access, Entry, Pause
 from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, first_line
 from antiphon.transports.http.client.open_files import PATIENCE, PAUSE, are_used_up
@@ -228,6 +228,11 @@ class Web:
             why = None if again else entry.why(status)
         except Unauthorized as error:
             again, why = False, error.message
+        except AntiphonError as error:
+            response.release()
+            raise HttpFailure(
+                UNUSABLE, f"{self.where} answered HTTP {status}, and no login was possible: {error}"
+            ) from None
         except BaseException:
             response.release()
             raise
@@ -235,6 +240,15 @@ class Web:
             response.release()
             raise HttpFailure.not_let_in(self.where, status, why)
         return again
+
+    async def _credentials(self, entry: Entry, method: str, target: URL) -> Mapping[str, str]:
+        try:
+            return await entry.headers(method, str(target.with_user(None)))
+        except Unauthorized as error:
+            raise HttpFailure.not_let_in(self.where, 401, error.message) from None
+        except AntiphonError as error:
+            # Stored logins that cannot be read, say: nothing was sent.
+            raise HttpFailure(UNUSABLE, f"no request was sent to {self.where}: {error}") from None
 
     async def _followed(
         self, method: str, headers: Mapping[str, str], data: bytes | None, url: URL | None, entry: Entry | None = None
@@ -244,7 +258,7 @@ class Web:
             sent = {**self._headers, **headers}
             if entry is not None:
                 # Made anew for each address: a proof is for one.
-                sent.update(await entry.headers(method, str(target.with_user(None))))
+                sent.update(await self._credentials(entry, method, target))
             response = await self._once(method, target, sent, data)
             if response.status not in (301, 302, 303, 307, 308):
                 return response
