@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.server_offer import Offer
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
@@ -203,16 +204,26 @@ class Server(Features):
         return server_app(self._service, "http", options)
 
     async def serve(
-        self, channel: Channel, *, principal: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        channel: Channel,
+        *,
+        principal: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        caller: Caller | None = None,
     ) -> None:
         """Serve one client over a channel of your own until it ends.
+
+        Scopes are checked unless the client is local, that is, none of the arguments is given.
 
         Args:
             channel: where its frames come from and go to.
             principal: who the client has proven to be, if it has.
             headers: headers of the transport's request by lower-case name, if it has any.
+            caller: what the client has proven to be, with its scopes; in place of ``principal``.
         """
-        await self._service.serve(channel, principal=principal, headers=headers)
+        if caller is not None:
+            principal = caller.principal
+        await self._service.serve(channel, principal=principal, headers=headers, caller=caller)
 
     def _offer(self) -> Offer:
         """Return what the server offers. It is the same object for all sessions until something in it changes."""

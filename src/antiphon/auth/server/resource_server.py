@@ -33,6 +33,10 @@ _UNAVAILABLE = Denied(
 )
 
 
+_WARNING_PAUSE = 60.0
+"""Seconds between two warnings that tokens cannot be checked."""
+
+
 class ResourceServer:
     """Checks the access tokens of a server (OAuth 2.1), and tells clients where to get them.
 
@@ -129,6 +133,7 @@ class Entrance:
         self._verifier = auth.verifier
         self._proofs = auth.proofs
         self._scopes = auth.scopes
+        self._warned: float | None = None
         self._wants_token = Denied(_UNAUTHORIZED, self._challenges())
 
     def documents(self) -> Mapping[str, bytes]:
@@ -196,12 +201,20 @@ class Entrance:
         if isinstance(error, NonceWanted):
             return self._dpop_refused("use_dpop_nonce", "the proof needs a nonce", self._proofs.nonce())
         if isinstance(error, Unavailable | TooMany):
-            log.warning("a token cannot be checked now: %s", error)
+            self._warn(error)
             return _UNAVAILABLE
         log.info("a request was refused: %s", error)
         if verified is None:
             return Denied(_UNAUTHORIZED, self._challenges(error="invalid_token", error_description=_told(str(error))))
         return self._dpop_refused("invalid_dpop_proof" if verified.thumbprint else "invalid_token", str(error))
+
+    def _warn(self, error: Exception) -> None:
+        """Say that tokens cannot be checked: aloud once a minute, however many requests it concerns."""
+        now = time.monotonic()
+        is_new = self._warned is None or now - self._warned >= _WARNING_PAUSE
+        if is_new:
+            self._warned = now
+        log.log(logging.WARNING if is_new else logging.DEBUG, "a token cannot be checked now: %s", error)
 
     def _dpop_refused(self, error: str, why: str, nonce: str | None = None) -> Denied:
         header = self._header("DPoP", None, error=error, error_description=_told(why))
