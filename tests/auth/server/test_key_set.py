@@ -103,14 +103,15 @@ async def test_unknown_keys_are_asked_for_once_a_minute():
         assert server.issuer.paths.count("/jwks") == 4
 
 
-async def test_an_issuer_that_is_down_from_the_start_is_no_fault_of_the_token():
-    """503 with a time to come again, not 401, for which clients throw tokens away; and soon it works."""
+async def test_an_issuer_that_is_down_from_the_start_is_no_fault_of_the_token(caplog):
+    """503 with a time to come again, not 401, for which clients throw tokens away; the log says it once; it ends."""
     async with protected() as server:
         keys, clock = keys_of(server)
         server.issuer.down = True
         token = server.issuer.token()
         answers = [await server.tool(token=token) for _ in range(5)]
         assert {answer.status for answer in answers} == {503}
+        assert caplog.text.count("cannot be checked now") == 1
         assert answers[0].headers["retry-after"] == "5"
         assert len(server.issuer.asked) == 2
         server.issuer.down = False

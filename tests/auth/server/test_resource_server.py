@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -413,16 +412,6 @@ async def test_our_client_with_a_token():
 
 
 # --- streams and sockets ----------------------------------------------------------------------------------------------
-
-
-async def test_a_stream_ends_with_its_token():
-    """What was opened with it does not go on when it has expired."""
-    async with protected(leeway=0) as server:
-        bearer = {"authorization": f"Bearer {server.issuer.token(exp=time.time() + 1.2)}"}
-        params = {"notifications": {"toolsListChanged": True}}
-        answer = await server.modern("subscriptions/listen", None, params, **bearer)
-        assert answer.status == 200
-        assert b"acknowledged" in answer.body
 
 
 @pytest.mark.parametrize("transport", ["websocket", "sse"])

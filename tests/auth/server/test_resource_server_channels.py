@@ -10,8 +10,12 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from antiphon import Frame
+from antiphon.auth import Caller
+from antiphon.transports.http.server.entrance import expiry
+from antiphon.transports.memory import memory_pair
 from tests.auth.server.protected import protected, shop
-from tests.support.network import INITIALIZE, call
+from tests.support.network import INITIALIZE, INITIALIZED, call, until
 
 READ = "orders:read"
 
@@ -25,9 +29,10 @@ async def test_each_message_of_an_event_stream_goes_by_its_own_token():
             await events.next()
             for id, token in ((1, narrow), (2, wide), (3, narrow)):
                 assert (await post_to(server, place, token, call("orders", id))).status == 202
-            answers = [await events.next() for _ in range(3)]
-            assert [("result" in each, each["id"]) for each in answers] == [(False, 1), (True, 2), (False, 3)]
-            assert answers[0]["error"] == {
+            # In any order: what runs in a thread is answered when it has run.
+            answers = {each["id"]: each for each in [await events.next() for _ in range(3)]}
+            assert {id: "result" in each for id, each in answers.items()} == {1: False, 2: True, 3: False}
+            assert answers[1]["error"] == {
                 "code": 403,
                 "message": "Insufficient scope",
                 "data": {"requiredScopes": [READ]},
@@ -36,25 +41,73 @@ async def test_each_message_of_an_event_stream_goes_by_its_own_token():
             assert (await post_to(server, place, "nonsense", call("whoami"))).status == 401
 
 
-async def test_an_event_stream_ends_with_its_newest_token():
-    """It lives as long as messages come with tokens that do, and no longer."""
-    async with protected(transport="sse", leeway=0) as server:
+class Ends:
+    """Notes what is to be called when tokens end."""
+
+    def __init__(self, monkeypatch, place):
+        self.timers = []
+        self.calls = []
+        monkeypatch.setattr(f"antiphon.transports.{place}.expiry", self)
+
+    def __call__(self, caller, expire):
+        timer = expiry(caller, expire)
+        self.timers.append(timer)
+        self.calls.append(expire)
+        return timer
+
+
+async def test_an_event_stream_ends_with_its_newest_token(monkeypatch):
+    """It lives as long as messages come with tokens that do, and an older one does not shorten that."""
+    ends = Ends(monkeypatch, "sse.server")
+    async with protected(transport="sse") as server:
         now = time.time()
-        async with open_stream(server, server.issuer.token(exp=now + 1.2)) as (place, events):
-            await post_to(server, place, server.issuer.token(exp=now + 2.2), INITIALIZE)
+        async with open_stream(server, server.issuer.token(exp=now + 600)) as (place, events):
+            await post_to(server, place, server.issuer.token(exp=now + 900), INITIALIZE)
             assert "result" in await events.next()
-            async with asyncio.timeout(30):
-                assert [event async for event in events.rest()] == []
-            assert time.time() >= now + 2.1
+            await post_to(server, place, server.issuer.token(exp=now + 700), INITIALIZED)
+            assert [timer.cancelled() for timer in ends.timers] == [True, False, True]
+            ends.calls[1]()
+            assert [event async for event in events.rest()] == []
 
 
-async def test_a_web_socket_ends_with_its_token():
+async def test_a_listening_stream_ends_with_its_token(monkeypatch):
+    """What was opened with it does not go on when it has expired."""
+    ends = Ends(monkeypatch, "http.server.stateless")
+    async with protected() as server:
+        bearer = {"authorization": f"Bearer {server.issuer.token()}"}
+        params = {"notifications": {"toolsListChanged": True}}
+        opened = asyncio.create_task(server.modern("subscriptions/listen", None, params, **bearer))
+        await until(lambda: ends.calls)
+        ends.calls[0]()
+        answer = await opened
+    assert answer.status == 200
+    assert b"acknowledged" in answer.body
+
+
+async def test_the_stream_of_a_session_ends_with_its_token(monkeypatch):
+    """The one that a legacy client opens with GET."""
+    ends = Ends(monkeypatch, "http.server.session")
+    async with protected() as server:
+        token = server.issuer.token()
+        session = await server.session(token)
+        headers = {**session, "authorization": f"Bearer {token}", "accept": "text/event-stream", "host": "localhost"}
+        opened = asyncio.create_task(server.send("GET", server.url, headers))
+        await until(lambda: ends.calls)
+        ends.calls[0]()
+        assert (await opened).status == 200
+        assert (await server.legacy(session, token)).status == 200
+
+
+async def test_a_web_socket_ends_with_its_token(monkeypatch):
     """With a code that says why, and without a token it is not opened."""
-    async with protected(transport="websocket", leeway=0) as server:
+    ends = Ends(monkeypatch, "websocket.server")
+    async with protected(transport="websocket") as server:
         url = server.url.replace("http", "ws", 1)
         async with aiohttp.ClientSession() as web:
-            headers = {"authorization": f"Bearer {server.issuer.token(exp=time.time() + 1.2)}"}
-            async with web.ws_connect(url, headers=headers, protocols=["mcp"]) as socket, asyncio.timeout(30):
+            headers = {"authorization": f"Bearer {server.issuer.token()}"}
+            async with web.ws_connect(url, headers=headers, protocols=["mcp"]) as socket:
+                await until(lambda: ends.calls)
+                ends.calls[0]()
                 assert (await socket.receive()).type == aiohttp.WSMsgType.CLOSE
                 assert socket.close_code == 3000
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -128,3 +181,31 @@ async def test_middleware_opens_nothing(revision):
     assert [answer.status for answer in answers] == [403, 403, 200, 200]
     assert answers[1].challenge[1]["scope"] == READ
     assert answers[3].text == "two"
+
+
+# --- channels of one's own --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        ({}, True),
+        ({"caller": Caller("ann", frozenset({READ}))}, True),
+        ({"caller": Caller("ann")}, False),
+        ({"principal": "ann"}, False),
+        ({"headers": {}}, False),
+    ],
+    ids=["local", "wide", "narrow", "without scopes", "of a network"],
+)
+async def test_whoever_brings_a_channel_says_whose_it_is(given, allowed):
+    """Only a client about whom nothing is said is local, and may all."""
+    theirs, ours = memory_pair()
+    serving = asyncio.create_task(shop().serve(ours, **given))
+    answers = []
+    for message in (INITIALIZE, INITIALIZED, call("orders", 7)):
+        theirs.send(Frame(json.dumps(message).encode()))
+        if "id" in message:
+            answers += [json.loads(frame) for frame in await theirs.receive()]
+    await theirs.close()
+    await serving
+    assert ("result" in answers[-1]) is allowed

@@ -15,6 +15,8 @@ from tests.support.issuer import AUDIENCE, EC, ED, OTHER_RSA, RSA, Issuer, b64, 
 
 SECOND_RSA = RSAKey.generate_key(2048, {"kid": "second"}, private=True)
 NOW = int(time.time())
+LATE = NOW + 10_000_000
+"""Far from now, however long the tests before these take."""
 
 
 async def refused(made, **options):
@@ -42,7 +44,7 @@ def unsigned(issuer, algorithm):
 
 def confused(issuer):
     """Sign with the public key, which everybody can read, as if it were a shared secret."""
-    claims = {"iss": issuer.url, "aud": AUDIENCE, "sub": "ann", "exp": NOW + 600}
+    claims = {"iss": issuer.url, "aud": AUDIENCE, "sub": "ann", "exp": LATE}
     header = {"alg": "HS256", "typ": "at+jwt", "kid": "rsa"}
     text = f"{b64(json.dumps(header).encode())}.{b64(json.dumps(claims).encode())}"
     return f"{text}.{b64(hmac.digest(RSA.as_pem(private=False), text.encode(), 'sha256'))}"
@@ -51,24 +53,24 @@ def confused(issuer):
 def forged(issuer):
     """Change who a token is for."""
     header, _, signature = issuer.token().split(".")
-    claims = {"iss": issuer.url, "aud": AUDIENCE, "sub": "root", "exp": NOW + 600}
+    claims = {"iss": issuer.url, "aud": AUDIENCE, "sub": "root", "exp": LATE}
     return f"{header}.{b64(json.dumps(claims).encode())}.{signature}"
 
 
 def nested(issuer):
     """Nest lists."""
-    claims = json.dumps({"iss": issuer.url, "aud": AUDIENCE, "sub": "ann", "exp": NOW + 600, "more": 0})
+    claims = json.dumps({"iss": issuer.url, "aud": AUDIENCE, "sub": "ann", "exp": LATE, "more": 0})
     deep = claims.replace('"more": 0', '"more": ' + "[" * 5_000 + "]" * 5_000)
     return signed({"alg": "RS256", "typ": "at+jwt", "kid": "rsa"}, deep.encode(), RSA)
 
 
 BAD = {
     "expired": lambda i: i.token(exp=NOW - 120),
-    "expired, and its end is a text": lambda i: i.token(exp=str(NOW + 600)),
+    "expired, and its end is a text": lambda i: i.token(exp=str(LATE)),
     "without an end": lambda i: i.token(without=["exp"]),
     "an end that is no time": lambda i: i.token(exp=1e300),
-    "not good yet": lambda i: i.token(nbf=NOW + 300),
-    "from the future": lambda i: i.token(iat=NOW + 300),
+    "not good yet": lambda i: i.token(nbf=LATE),
+    "from the future": lambda i: i.token(iat=LATE),
     "for another audience": lambda i: i.token(aud="https://mcp.example.com/other"),
     "for an audience that begins like ours": lambda i: i.token(aud=AUDIENCE + "/more"),
     "for an audience that ours begins with": lambda i: i.token(aud="https://mcp.example.com"),
@@ -157,10 +159,10 @@ async def test_the_only_key_needs_no_name():
 
 async def test_the_clocks_may_differ_a_little():
     """By as much as the operator says, both ways."""
-    async with protected(leeway=30) as server:
-        late, early = server.issuer.token(exp=int(time.time()) - 5), server.issuer.token(nbf=int(time.time()) + 20)
+    async with protected(leeway=300) as server:
+        late, early = server.issuer.token(exp=int(time.time()) - 50), server.issuer.token(nbf=int(time.time()) + 200)
         assert [(await server.tool(token=each)).status for each in (late, early)] == [200, 200]
-        assert (await server.tool(token=server.issuer.token(exp=int(time.time()) - 40))).status == 401
+        assert (await server.tool(token=server.issuer.token(exp=int(time.time()) - 400))).status == 401
 
 
 async def test_a_token_that_was_remembered_ends_as_well():
