@@ -61,6 +61,7 @@ def _visible(value: object) -> object:
 
 
 _RISKY = Markup('<mark class="risky">{}</mark>')
+_BEFORE, _BEHIND = Markup('<mark class="risky">'), Markup("</mark>")
 
 
 def _marked(value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, last: int | None = None) -> Markup:
@@ -80,8 +81,9 @@ def _marked(value: str, spots: Sequence[tuple[int, int]] = (), first: int = 0, l
 
 
 def _apart(value: str) -> Markup:
-    pieces = _MARKS.split(inert(value))
-    return Markup("").join(_RISKY.format(each) if at % 2 else escape(each) for at, each in enumerate(pieces))
+    # One join for all of them: there may be thousands, and a template for each takes ten times as long.
+    pieces = enumerate(_MARKS.split(inert(value)))
+    return Markup("").join(each for at, piece in pieces for each in ((_BEFORE, piece, _BEHIND) if at % 2 else (piece,)))
 
 
 def _line(value: object) -> Markup:

@@ -70,7 +70,7 @@ def test_a_risk_is_told_in_both_languages():
     """In English as the host says it; in Chinese with the same figures."""
     risk = Risk(kind="hidden", level="warning", text="characters that cannot be seen (2 bidi, 1 tag), shown as marks")
     assert texts("en", PAGE_WORDS).risk(risk) == risk.text
-    assert texts("zh", PAGE_WORDS).risk(risk) == "含有不可见字符（2 bidi, 1 tag），已用标记显示"
+    assert texts("zh", PAGE_WORDS).risk(risk) == "含有不可见字符（2 个改变方向的字符、1 个标签字符），已用标记显示"
     tokens = Risk(kind="tokens", level="warning", text="an answer of up to 9000 tokens")
     assert "9000" in texts("zh", PAGE_WORDS).risk(tokens)
 

@@ -22,6 +22,8 @@ LANGUAGES = {"en": "English", "zh": "简体中文"}
 """Each language by the name of its catalogue, with its name for itself."""
 _FOLDER = Path(__file__).parent / "languages"
 _FACTS = re.compile(r"\((?P<list>[^()]*)\)|: (?P<kind>[^:(]+)|(?P<number>\d+)")
+_KIND = re.compile(r"(?P<number>\d+) (?P<kind>[a-z-]+)")
+"""One of a list, such as ``2 bidi``."""
 
 
 class Texts:
@@ -55,7 +57,13 @@ class Texts:
         for found in _FACTS.finditer(risk.text):
             name = found.lastgroup or "number"
             facts[name] = facts[name] or found[name].strip()
+        facts["list"] = _KIND.sub(self._counted, facts["list"]).replace(", ", "、")
         return self(f"risk.{risk.kind}", **facts)
+
+    def _counted(self, found: re.Match[str]) -> str:
+        """Return the text for a number of characters of one kind."""
+        key = f"hidden.{found['kind']}"
+        return self(key, n=found["number"]) if self.has(key) else found[0]
 
 
 @cache
