@@ -81,3 +81,41 @@ def test_a_version_is_taken_from_a_package_only():
     assert without_version("@scope/pkg@1.2.3") == "@scope/pkg"
     assert without_version("pkg[extra]>=1.0") == "pkg[extra]"
     assert without_version("--port") == "--port"
+
+
+DIGEST = "ghcr.io/who/what@sha256:" + "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"docker run {DIGEST}",
+        f"docker run -i --rm -e KEY -v /a:/b --network=none {DIGEST} --verbose",
+        f"podman container run -it --name x {DIGEST}",
+    ],
+)
+def test_an_image_is_pinned_by_its_digest(line: str):
+    """It is the same for ever."""
+    assert is_pinned(line.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "docker run -i --rm mcp/fetch",
+        "docker run -i --rm mcp/fetch:latest",
+        "docker run -i --rm mcp/fetch:1.2.3",
+        f"docker run -e IMAGE={DIGEST} mcp/fetch",
+        f"docker run -e {DIGEST} mcp/fetch",
+        f"docker run mcp/fetch {DIGEST}",
+        "docker run what@sha256:0123",
+        "docker exec -i running server",
+        "docker compose run server",
+        f"docker run --unknown {DIGEST}",
+        "docker run",
+        "docker",
+    ],
+)
+def test_an_image_without_a_digest_is_not(line: str):
+    """A tag moves, even one that looks like a version; a running container may be any."""
+    assert not is_pinned(line.split())

@@ -1,6 +1,7 @@
 """Whether the command line of a package runner states the exact version of the package it runs.
 
-Owns the syntax of ``npx``, ``uvx`` and similar programs; ``command_lines`` reads all other command lines.
+Owns the syntax of ``npx``, ``uvx`` and similar programs, and of those that run images of containers; ``command_lines``
+reads all other command lines.
 """
 
 from __future__ import annotations
@@ -73,6 +74,18 @@ _LOCAL = re.compile(r"(?:\.{0,2}[/\\]|~|[A-Za-z]:[/\\]|file:).*")
 _VERSIONED = re.compile(r"(?P<name>(?:@[\w.~-]+/)?[\w.~-]+(?:\[[\w,.-]*\])?)(?:@|==|>=|<=|~=|>|<|!=)[^/]*")
 
 
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+"""Programs that run images."""
+_RUN = (("run",), ("create",), ("container", "run"), ("container", "create"))
+"""What begins a run of an image that may first be downloaded."""
+_IMAGE_ALONE = re.compile(
+    r"-[itdPq]+|--(?:interactive|tty|detach|rm|init|privileged|read-only|publish-all|quiet|no-healthcheck)"
+)
+"""Options of theirs that take no further word."""
+_DIGEST = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
+"""An image that is the same for ever; a tag may be moved."""
+
+
 def runner_of(words: Sequence[str]) -> str | None:
     """Return whose syntax a package runner follows (npx, uvx or pipx), or ``None`` if these words start none."""
     for beginning, kind in _RUNNERS.items():
@@ -86,6 +99,8 @@ def is_pinned(words: Sequence[str]) -> bool:
 
     An unknown option may hide what is downloaded, so it counts as not pinned.
     """
+    if words and words[0] in _CONTAINERS:
+        return _is_digest(words[1:])
     kind = runner_of(words)
     if kind is None:
         return True
@@ -109,6 +124,19 @@ def is_pinned(words: Sequence[str]) -> bool:
             break
         at += 1
     return bool(packages) and all(_EXACT[kind].fullmatch(one) or _LOCAL.fullmatch(one) for one in packages)
+
+
+def _is_digest(words: Sequence[str]) -> bool:
+    """Tell whether these words run an image that is named by its digest, and nothing else that could change."""
+    start = next((len(run) for run in _RUN if tuple(words[: len(run)]) == run), None)
+    if start is None:
+        # A container that is there already, or what a file of compose says.
+        return False
+    at = start
+    while at < len(words) and words[at].startswith("-"):
+        # What is not known to stand alone takes the next word: at worst an image is taken for one, and is not pinned.
+        at += 1 if "=" in words[at] or _IMAGE_ALONE.fullmatch(words[at]) else 2
+    return at < len(words) and _DIGEST.fullmatch(words[at]) is not None
 
 
 def without_version(word: str) -> str:
