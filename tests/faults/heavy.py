@@ -44,5 +44,11 @@ def memory() -> str:
     return str(pages * resource.getpagesize())
 
 
+@server.tool(structured=False, inline=True)
+def peak() -> str:
+    """Return the most resident memory that this process ever had, in bytes."""
+    return str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
 if __name__ == "__main__":
     server.run("http", port=int(sys.argv[1]))

@@ -10,7 +10,11 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, d
 from antiphon.host.store.base import BlockRow, GrantRow
 from antiphon.host.store.tables import blocks, grants
 
-__all__ = ["add", "block", "blocked", "in_force", "revoke", "unblock", "use"]
+__all__ = ["MAX_LISTED", "add", "block", "blocked", "in_force", "revoke", "unblock", "use"]
+
+MAX_LISTED = 10_000
+"""Most grants, blocks, accounts and reservations that one read returns. Without a grant a person is asked; one block is
+enough to refuse."""
 
 
 def _valid() -> ColumnElement[bool]:
@@ -18,7 +22,7 @@ def _valid() -> ColumnElement[bool]:
     return and_(unused, or_(grants.c.until.is_(None), grants.c.until > bindparam("now")))
 
 
-_ALL = select(grants).where(_valid()).order_by(grants.c.given, grants.c.id)
+_ALL = select(grants).where(_valid()).order_by(grants.c.given, grants.c.id).limit(bindparam("most"))
 _OF = _ALL.where(grants.c.identity == bindparam("server"))
 _USE = update(grants).where(grants.c.id == bindparam("grant"), _valid()).values(used=grants.c.used + 1)
 
@@ -31,9 +35,10 @@ def add(connection: Connection, row: GrantRow) -> None:
 
 def in_force(connection: Connection, identity: str | None, now: float) -> list[GrantRow]:
     """Return the grants in force, of one server or of all."""
+    bounds = {"now": now, "most": MAX_LISTED}
     if identity is None:
-        return [_grant(row) for row in connection.execute(_ALL, {"now": now}).mappings()]
-    return [_grant(row) for row in connection.execute(_OF, {"now": now, "server": identity}).mappings()]
+        return [_grant(row) for row in connection.execute(_ALL, bounds).mappings()]
+    return [_grant(row) for row in connection.execute(_OF, {**bounds, "server": identity}).mappings()]
 
 
 def use(connection: Connection, id: str, now: float) -> bool:
@@ -63,7 +68,7 @@ def unblock(connection: Connection, identity: str) -> bool:
 
 def blocked(connection: Connection, identities: Sequence[str]) -> list[BlockRow]:
     """Return all blocks, or those that cover a server with one of these identities."""
-    chosen = select(blocks).order_by(blocks.c.since, blocks.c.identity)
+    chosen = select(blocks).order_by(blocks.c.since, blocks.c.identity).limit(MAX_LISTED)
     covering = or_(blocks.c.identity.in_(identities), blocks.c.coarse.in_(identities))
     found = chosen.where(covering) if identities else chosen
     return [BlockRow(**dict(row)) for row in connection.execute(found).mappings()]

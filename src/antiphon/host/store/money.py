@@ -31,10 +31,22 @@ from sqlalchemy import (
 
 from antiphon.host.budget import Account, Amount, Cap
 from antiphon.host.store.base import Balance, Hold, HoldRow
-from antiphon.host.store.tables import accounts, blocks, holds, swept
+from antiphon.host.store.grants import MAX_LISTED
+from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept
 from antiphon.sql.prepared import Prepared
 
-__all__ = ["Refused", "balances", "balances_of", "find_holds", "send", "settle", "settle_late", "sweep", "take"]
+__all__ = [
+    "Refused",
+    "balances",
+    "balances_of",
+    "find_holds",
+    "find_left",
+    "send",
+    "settle",
+    "settle_late",
+    "sweep",
+    "take",
+]
 
 
 def _is(name: str) -> ColumnElement[bool]:
@@ -146,7 +158,7 @@ def settle_late(connection: Connection, id: str, amount: Amount) -> Amount | Non
 def balances(connection: Connection, prefix: str) -> list[Balance]:
     """Return the accounts whose key starts with ``prefix``."""
     chosen = select(accounts).where(accounts.c.key.startswith(prefix, autoescape=True)).order_by(accounts.c.key)
-    return [_balance(row) for row in connection.execute(chosen)]
+    return [_balance(row) for row in connection.execute(chosen.limit(MAX_LISTED))]
 
 
 def balances_of(connection: Connection, keys: Sequence[str]) -> list[Balance]:
@@ -163,8 +175,14 @@ def balances_of(connection: Connection, keys: Sequence[str]) -> list[Balance]:
 
 
 def find_holds(connection: Connection) -> list[HoldRow]:
-    """Return all reservations."""
-    return [_hold(row) for row in connection.execute(select(holds).order_by(holds.c.id))]
+    """Return the reservations."""
+    return [_hold(row) for row in connection.execute(select(holds).order_by(holds.c.id).limit(MAX_LISTED))]
+
+
+def find_left(connection: Connection, most: int) -> list[HoldRow]:
+    """Return reservations of processes that are not there any more."""
+    left = select(holds).where(holds.c.host.not_in(select(hosts.c.id))).order_by(holds.c.id).limit(most)
+    return [_hold(row) for row in connection.execute(left)]
 
 
 def _shift(connection: Connection, keys: Sequence[str], held: Amount, spent: Amount) -> None:
