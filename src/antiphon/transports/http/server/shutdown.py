@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import selectors
 import socket
 from collections.abc import Awaitable, Callable, Generator
 
@@ -21,6 +22,9 @@ __all__ = ["GracefulServer"]
 _LEAVE = 0.5
 """Seconds in which an idle connection may still bring a request, whose response then closes it. Far longer than a
 request is in flight, short compared with the time for open requests. Connections idle after that are closed."""
+
+_LOOKS = 10
+"""How often idle connections are looked at on which something has come: the event loop reads it in its next pass."""
 
 _TICKS = 10
 """Ticks of uvicorn's clock between two checks of the connections: a second."""
@@ -62,6 +66,14 @@ class GracefulServer(uvicorn.Server):
             each.take_leave()
         if self._resting():
             await asyncio.sleep(_LEAVE)
+        for _ in range(_LOOKS):
+            for each in self._resting():
+                # On a busy machine the event loop may not have seen yet what has come: closing would lose it.
+                if not _has_come(each.transport):
+                    each.transport.close()
+            if not self._resting():
+                return
+            await asyncio.sleep(0)
         for each in self._resting():
             each.transport.close()
 
@@ -77,3 +89,13 @@ class GracefulServer(uvicorn.Server):
         with super().capture_signals():
             yield
             self._captured_signals.clear()
+
+
+def _has_come(transport: asyncio.BaseTransport) -> bool:
+    """Tell whether something can be read from a connection, its end included, whatever the event loop knows of it."""
+    held: socket.socket | None = transport.get_extra_info("socket")
+    if held is None or held.fileno() < 0:
+        return False
+    with selectors.DefaultSelector() as look:
+        look.register(held.fileno(), selectors.EVENT_READ)
+        return bool(look.select(0))
