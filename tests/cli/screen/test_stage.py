@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import threading
 import time
 
 import pytest
 from rich.cells import cell_len
 from sqlalchemy.exc import OperationalError
 
+from antiphon.cli.screen import stage
 from antiphon.cli.screen.sheet import now
 from antiphon.cli.screen.views import QueueView, RowsView
-from antiphon.host import Approve, digest
+from antiphon.host import Approve, Question, digest
+from antiphon.wire.common import RequestMeta
 from antiphon.wire.origin import Round
 from tests.cli.screen.reviewing import asking, lines, reviewing
 from tests.host.asks import origin, request
@@ -190,6 +193,38 @@ async def test_the_next_risk_is_marked():
             await review.press("n", sees="Risk 2 of 2 is marked.")
             assert any(line.startswith("\u25b6") and "\u27e6U+202E\u27e7" in line for line in lines(review.app))
             await review.press("n", sees="Risk 1 of 2 is marked.")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+async def test_the_next_risk_is_also_beside_the_messages(size: tuple[int, int]):
+    """In stop sequences, metadata and ``_meta``."""
+    secret = "AKIAIOSFODNN7EXAMPLE"
+    async with asking() as desk:
+        more = {"stop_sequences": [secret], "metadata": {"key": secret}, "meta": RequestMeta(baggage=secret)}
+        await desk.ask("Plain", **more)
+        async with reviewing(desk.store, size=size) as review:
+            for number in (1, 2, 3, 1):
+                await review.press("n", sees=f"Risk {number} of 3 is marked.")
+                [marked] = [line for line in lines(review.app) if "\u25b6" in line]
+                assert secret in marked
+
+
+async def test_a_long_request_is_drawn_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    """Keys are taken and clocks go on meanwhile."""
+    threads: list[str] = []
+    shown = stage.show
+
+    def noted(question: Question):
+        threads.append(threading.current_thread().name)
+        return shown(question)
+
+    monkeypatch.setattr(stage, "show", noted)
+    async with asking() as desk:
+        await desk.ask("word " * 100_000)
+        async with reviewing(desk.store) as review:
+            await review.sees("word word")
+    assert threads
+    assert "MainThread" not in threads
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.host.checks.visible import blank_runs, hidden, inert, inert_line, replace_hidden
+from antiphon.host.checks.visible import blank_runs, hidden, inert, inert_line, inert_parts, replace_hidden
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,26 @@ def test_ordinary_room_stays(text: str):
     assert blank_runs(text) == 0
     assert hidden(text) == {}
     assert "⟦" not in inert(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 50_000, "字符" * 100_000, "a\n" * 100_000, "x" * 100_000 + "\u202e" + "y" * 100]
+)
+def test_a_long_text_is_made_inert_in_parts(text: str):
+    """Each of some milliseconds; together they are the whole."""
+    parts = list(inert_parts(text))
+    assert len(parts) > 1
+    assert max(map(len, parts)) < 40_000
+    assert "".join(parts) == inert(text)
+
+
+def test_no_part_brings_to_light_what_the_whole_folds():
+    """Room is folded in each part, and what joins nothing is marked."""
+    for text in ("\n" * 200_000, "\u3000" * 200_000, "\u200d" * 200_000, "a" + "\u0301" * 200_000):
+        made = "".join(inert_parts(text))
+        assert len(made) < 2_000 or "⟦" in made
+        assert not hidden(made)
+        assert blank_runs(made) == 0
 
 
 def test_tag_characters_are_read_out():

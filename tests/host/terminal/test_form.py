@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from typing import Any
 
 import pytest
+from antiphon.host.terminal.screen import ENGLISH
 
+from antiphon.host.review.texts import Texts, texts
 from antiphon.host.terminal.console import PROMPT, Console
 from antiphon.host.terminal.form import fill_in, may_open, open_address, read_address
 from antiphon.host.terminal.tty import Tty
@@ -29,10 +32,10 @@ FORM = ElicitRequestParams.form(
 )
 
 
-async def played(asking, *moves: tuple[str, str]) -> tuple[Any, str]:
+async def played(asking, *moves: tuple[str, str], words: Texts = ENGLISH) -> tuple[Any, str]:
     """Sit at a terminal and type each text when its prompt appears."""
     with screenful() as person, contextlib.closing(Tty(person.path)) as terminal:
-        task = asyncio.create_task(asking(Console(terminal, color=False, pause=0)))
+        task = asyncio.create_task(asking(Console(terminal, color=False, pause=0, words=words)))
         for prompt, typed in moves:
             await person.expect(prompt)
             person.type(typed)
@@ -58,6 +61,24 @@ async def test_fields_are_asked_one_after_another():
     assert "takes what the server suggests: 30" in seen
     assert "Blue (b)" in seen
     assert seen.index("This will be sent:") > seen.index("Blue (b)")
+
+
+async def test_a_form_is_asked_in_the_person_s_language():
+    """Only what the server wrote stays as it is."""
+    chinese = texts("zh")
+    result, seen = await played(
+        lambda at: fill_in(at, FORM, chinese),
+        ("值> ", "x\n"),
+        ("值> ", "Ada\n"),
+        ("值> ", "\n"),
+        ("值> ", "-\n"),
+        ("值> ", "2\n"),
+        ("决定> ", "a\n"),
+        words=chinese,
+    )
+    assert result == ElicitResult(action="accept", content={"name": "Ada", "age": 30, "color": "b"})
+    words = re.sub("name|age|ok|color|Name|Ada|Red|Blue|As|on paper|Enter|U|B|J|r|b", "", seen)
+    assert not re.search("[A-Za-z]{4,}", words), words
 
 
 @pytest.mark.parametrize("moves", [[("value> ", "\x04")], [("value> ", "Ada\n"), ("value> ", "\x04")]])

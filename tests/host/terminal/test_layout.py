@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +46,28 @@ def test_no_row_begins_with_a_text_of_the_server(columns: int):
     first, *rest = layout.labelled("label", text)
     assert first.startswith(" label")
     assert all(row.lstrip().startswith("┊ ") for row in rest)
+
+
+def test_a_long_text_is_drawn_as_it_is_read(monkeypatch: pytest.MonkeyPatch):
+    """Its first rows are there before the rest was made inert; where it was cut cannot be seen."""
+
+    def parts(text: str) -> Iterator[str]:
+        yield text[:50]
+        raise AssertionError
+
+    text = "one two three " * 20_000
+    whole = [f" │ {row}" for row in wrap(text, 35)]
+    assert list(Layout(columns=40).quoted(text)) == whole
+    monkeypatch.setattr(layout, "inert_parts", parts)
+    rows = Layout(columns=40).quoted(text)
+    assert next(rows) == whole[0]
+    with pytest.raises(AssertionError):
+        list(rows)
+
+
+def test_a_line_is_whole_in_a_pipe():
+    """However long: whoever reads it there looks for it."""
+    assert list(Layout(columns=0).quoted("word " * 20_000)) == [f" │ {'word ' * 20_000}"]
 
 
 def test_colour_is_ours_alone():

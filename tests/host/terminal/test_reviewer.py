@@ -440,9 +440,12 @@ def test_the_terminal_speaks_the_language_of_its_locale(start: Spawn, monkeypatc
     """Keys and what is asked, by the shared words."""
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     child = start(ask())
-    child.expect(PROMPT)
+    child.expect("决定> ")
     assert "服务器想使用您的模型" in child.before
     assert "[a] 批准" in child.before
+    child.sendline("?!")
+    child.expect("请输入 a, ")
+    child.expect("决定> ")
     child.sendline("d")
     assert outcome(child)["data"] == {"reason": "user"}
 

@@ -261,7 +261,7 @@ class HistoryList(_List):
             return
         full = await told(self.records.store, row)
         title = f"{self.words('nav.history')} {row.seq}"
-        pieces = past.record(full, self._names, self.words)
+        pieces = await asyncio.to_thread(lambda: list(past.record(full, self._names, self.words)))
         await self.ask(Sheet(title, pieces, [], back=self.words("record.back"), dead=0.0))
 
     async def _search(self) -> None:

@@ -18,7 +18,7 @@ from textual.screen import Screen
 
 from antiphon.cli.screen.actions import Acting
 from antiphon.cli.screen.decision_guard import DEAD, Arming
-from antiphon.cli.screen.drawn.pieces import fact, ours
+from antiphon.cli.screen.drawn.pieces import Piece, fact, ours
 from antiphon.cli.screen.drawn.request import draw, kept_only
 from antiphon.cli.screen.editor import Editor, in_editor
 from antiphon.cli.screen.forms import filtering
@@ -384,20 +384,21 @@ class ReviewStage(Screen[None]):
             self.run_worker(readable(self.look, self._trouble), group="tick", exclusive=True)
 
     async def _draw(self, *, keep_place: bool = False) -> None:
-        question = self.question
-        shown = None if question is None else show(question)
-        if shown is not None:
-            pieces = draw(shown, self.words, raw=self._raw, model=self.models.get(shown.id), whole=self._whole)
-        elif question is not None:
-            pieces = kept_only(question, self.words)
-        elif self.looked:
-            pieces = iter([ours(self.words("queue.empty_long"), "dim")])
-        else:
-            pieces = iter(())
+        # Beside the event loop: a request may be megabytes.
+        shown, pieces = await asyncio.to_thread(self._drawn, self.question)
         await self.panes.rows.show(pieces, keep_place=keep_place)
         self.shown = shown
         self._draw_head()
         self._arm()
+
+    def _drawn(self, question: Question | None) -> tuple[Shown | None, list[Piece]]:
+        if question is None:
+            return None, [ours(self.words("queue.empty_long"), "dim")] if self.looked else []
+        shown = show(question)
+        if shown is None:
+            return None, list(kept_only(question, self.words))
+        model = self.models.get(shown.id)
+        return shown, list(draw(shown, self.words, raw=self._raw, model=model, whole=self._whole))
 
     def _arm(self) -> None:
         """Allow approval of what is shown, a moment after it has become visible."""

@@ -17,7 +17,17 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Literal
 
-__all__ = ["Hidden", "bare", "blank_runs", "first_hidden", "hidden", "inert", "inert_line", "replace_hidden"]
+__all__ = [
+    "Hidden",
+    "bare",
+    "blank_runs",
+    "first_hidden",
+    "hidden",
+    "inert",
+    "inert_line",
+    "inert_parts",
+    "replace_hidden",
+]
 
 Hidden = Literal["control", "bidi", "zero-width", "tag", "variation", "filler", "private", "stacked"]
 """Why a character is marked."""
@@ -47,6 +57,10 @@ _CATEGORIES: dict[str, Hidden] = {
 }
 _BLANK = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 """Characters that are blank space and nothing else."""
+_PART = 32_768
+"""Characters that are made inert at once: some milliseconds, whatever they are."""
+_LOOKED_BACK = 1_000
+"""Characters in which a place is sought to cut a long text: a paragraph or two."""
 _ROOM = 80
 """Most cells of blank space within a line that are not folded: the width of a terminal."""
 _EMPTY_LINES = re.compile(rf"\n(?:[{_BLANK}]*+\n){{5,}}+")
@@ -67,6 +81,26 @@ def inert(text: str) -> str:
     text = replace_hidden(text.replace("\r\n", "\n"), _mark)
     # A line end is put in front, so that empty lines at the beginning are found like all others.
     return _one_line(_EMPTY_LINES.sub(_count_lines, f"\n{text}")[1:])
+
+
+def inert_parts(text: str) -> Iterator[str]:
+    """Yield the text as ``inert`` makes it, a part after the other: a long one then holds nobody up.
+
+    It is cut behind a line end where there is one, else between two letters. Where there is neither, a run of what is
+    counted as one is counted as two.
+    """
+    start = 0
+    while len(text) - start > _PART:
+        end = _cut(text, start + _PART)
+        yield inert(text[start:end])
+        start = end
+    yield inert(text[start:])
+
+
+def _cut(text: str, at: int) -> int:
+    line = text.rfind("\n", at - _LOOKED_BACK, at) + 1
+    plain = (place for place in range(at, at - _LOOKED_BACK, -1) if text[place - 1 : place + 1].isalnum())
+    return line or next(plain, at)
 
 
 def inert_line(text: str) -> str:

@@ -9,13 +9,16 @@ from itertools import islice
 
 import msgspec
 
+from antiphon.host.checks.cells import cells_of
+from antiphon.host.review.texts import Texts, texts
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.tty import EndOfInput, Tty
 
 __all__ = ["PROMPT", "Console", "folded"]
 
-PROMPT = "decision> "
-"""Shown only when a decision is expected."""
+_ENGLISH = texts("en")
+PROMPT = _ENGLISH("inline.prompt")
+"""The prompt, in English, shown only when a decision is expected."""
 
 _ROWS_AT_ONCE = 200
 """Rows shown before other tasks run."""
@@ -30,12 +33,21 @@ _MAX_TYPED = 200_000
 class Console:
     """One dialogue with the person at a terminal."""
 
-    def __init__(self, tty: Tty, *, color: bool | None, pause: float, waiting: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        tty: Tty,
+        *,
+        color: bool | None,
+        pause: float,
+        waiting: Callable[[], int] = lambda: 0,
+        words: Texts = _ENGLISH,
+    ) -> None:
         """``color=None``: if the terminal and ``NO_COLOR`` allow it. ``pause``: see ``arm``.
 
-        ``waiting`` counts the questions behind this one.
+        ``waiting`` counts the questions behind this one. ``words``: what it says, in the person's language.
         """
         self.tty = tty
+        self._words = words
         self._waiting = waiting
         self._pause = pause
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in (None, "", "dumb")
@@ -99,16 +111,16 @@ class Console:
         """Ask for one of the keys (key: what it does); ``None`` if the person pressed Ctrl-D."""
         await self._offer(keys)
         while True:
-            typed = await self.line(PROMPT)
+            typed = await self.line(self._words("inline.prompt"))
             if typed is None or typed in keys:
                 return typed
-            await self.say("Type one of " + ", ".join(keys) + " and Enter.")
+            await self.say(self._words("inline.type_one", keys=", ".join(keys)))
 
     async def _offer(self, keys: Mapping[str, str]) -> None:
         waiting = self._waiting()
-        rows = ["", f" {waiting} more waiting behind this one", ""] if waiting else ["", ""]
+        rows = ["", f" {self._words('inline.waiting', n=waiting)}", ""] if waiting else ["", ""]
         for entry in (f" [{key}] {meaning} " for key, meaning in keys.items()):
-            if len(rows[-1]) + len(entry) > self.tty.columns:
+            if cells_of(rows[-1]) + cells_of(entry) > self.tty.columns:
                 rows.append("")
             rows[-1] += entry
         await self.show(rows)
@@ -124,7 +136,7 @@ class Console:
 
     async def text(self, instruction: str) -> str:
         """Ask for a text of several lines, ended by a line with a single dot or by Ctrl-D; empty for none."""
-        await self.say(instruction + " End with a line of a single dot, or Ctrl-D.")
+        await self.say(f"{instruction} {self._words('inline.text_end')}")
         lines: list[str] = []
         size = 0
         while (line := await self._line_of_text()) is not None:
@@ -132,7 +144,7 @@ class Console:
             size += len(line) + 1
             if size > _MAX_TYPED:
                 self.tty.discard_typed()
-                await self.say(f"That is more than {_MAX_TYPED} characters: nothing was taken.")
+                await self.say(self._words("inline.too_long", n=_MAX_TYPED))
                 return ""
         return "\n".join(lines).strip("\n")
 
@@ -142,7 +154,7 @@ class Console:
         except EndOfInput:
             return None
         if self.tty.line_was_cut:
-            await self.say("That line was so long that the terminal may have cut it. Break it into several.")
+            await self.say(self._words("inline.cut"))
         return None if line == "." else line
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 
 from antiphon.host.checks.forms import Field, fields_of, parse_value
+from antiphon.host.review.decisions import rule
 from antiphon.host.review.texts import Texts
 from antiphon.host.terminal.console import Console
 from antiphon.host.terminal.layout import Layout
@@ -26,11 +27,11 @@ async def fill_in(console: Console, params: ElicitRequestParams, words: Texts = 
     """Ask for each field, then whether to send it; ``None`` if the person breaks off without a decision."""
     fields = fields_of(params)
     while True:
-        content = await _ask_all(console, fields)
+        content = await _ask_all(console, fields, words)
         if content is None:
             return None
         if fields:
-            await console.show(_summary(content, console.layout))
+            await console.show(_summary(content, console.layout, words))
         key = await console.choose({"a": words("key.send"), "e": words("key.edit"), "c": words("edit.back")})
         if key == "a":
             return ElicitResult(action="accept", content=content)
@@ -54,19 +55,21 @@ def may_open(url: str) -> bool:
     return url.lower().startswith(("https://", "http://"))
 
 
-async def _ask_all(console: Console, fields: list[Field]) -> dict[str, ElicitValue] | None:
+async def _ask_all(console: Console, fields: list[Field], words: Texts) -> dict[str, ElicitValue] | None:
     """Ask field by field; ``None`` if the person broke off with Ctrl-D."""
     content: dict[str, ElicitValue] = {}
     for number, field in enumerate(fields, 1):
-        await console.show(_about(field, number, len(fields), console.layout))
+        await console.show(_about(field, number, len(fields), console.layout, words))
         while True:
-            typed = await console.line("value> ")
+            typed = await console.line(words("inline.value"))
             if typed is None:
                 return None
             try:
                 value = None if typed == _LEAVE_OUT and not field.required else parse_value(field, typed)
             except ValueError as error:
-                await console.say(f"Not taken: {error}.")
+                # What does not fit is said in English; in another language it is said what would.
+                why = str(error) if words.language == "en" else _expected(field, words)
+                await console.say(words("inline.not_taken", why=why))
                 continue
             break
         if value is not None:
@@ -74,47 +77,36 @@ async def _ask_all(console: Console, fields: list[Field]) -> dict[str, ElicitVal
     return content
 
 
-def _about(field: Field, number: int, count: int, layout: Layout) -> Iterator[str]:
-    need = "required" if field.required else f"may be left out ({_LEAVE_OUT})"
+def _about(field: Field, number: int, count: int, layout: Layout, words: Texts) -> Iterator[str]:
+    need = words("inline.needed") if field.required else words("inline.left_out", press=_LEAVE_OUT)
+    rules = f"{_expected(field, words)}, {need}"
     yield ""
-    yield from layout.remark(f"{number} of {count} ({_expected(field)}, {need}): {field.title}")
+    yield from layout.remark(words("inline.field", n=number, total=count, rule=rules, title=field.title))
     if field.description:
         yield from layout.quoted(field.description, 2)
     for at, option in enumerate(field.options, 1):
         same = option.title == option.value
         yield from layout.labelled(f"  {at}", option.title if same else f"{option.title} ({option.value})")
     if field.default is not None:
-        yield from layout.labelled("  Enter", f"takes what the server suggests: {_readable(field.default)}")
+        yield from layout.labelled("  Enter", words("inline.suggested", value=_readable(field.default, words)))
 
 
-_KINDS = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "yes or no",
-    "choice": "one of the choices, by number",
-    "choices": "choices by number, with commas between",
-}
+def _expected(field: Field, words: Texts) -> str:
+    """Say which values fit a field."""
+    said = rule(field, words)
+    if field.kind in ("integer", "number"):
+        return said
+    return ", ".join(filter(None, (words(f"inline.kind.{field.kind}"), said)))
 
 
-def _expected(field: Field) -> str:
-    unit = {"string": " characters", "choices": " choices"}.get(field.kind, "")
-    bounds = [
-        f"{word} {bound:g}{unit}"
-        for word, bound in (("from", field.minimum), ("up to", field.maximum))
-        if bound is not None
-    ]
-    return " ".join([_KINDS[field.kind], *([f"({field.format})"] if field.format else []), *bounds])
-
-
-def _summary(content: dict[str, ElicitValue], layout: Layout) -> Iterator[str]:
+def _summary(content: dict[str, ElicitValue], layout: Layout, words: Texts) -> Iterator[str]:
     yield ""
-    yield from layout.remark("This will be sent:")
+    yield from layout.remark(words("inline.will_send"))
     for name, value in content.items():
-        yield from layout.quoted(f"{name} = {_readable(value)}", 2)
+        yield from layout.quoted(f"{name} = {_readable(value, words)}", 2)
 
 
-def _readable(value: ElicitValue) -> str:
+def _readable(value: ElicitValue, words: Texts) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return words("form.yes" if value else "form.no")
     return ", ".join(value) if isinstance(value, list) else str(value)

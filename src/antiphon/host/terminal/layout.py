@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from antiphon.host.checks.cells import cells, cells_of, gutter_of
-from antiphon.host.checks.visible import inert, inert_line
+from antiphon.host.checks.visible import inert, inert_line, inert_parts
 
 __all__ = ["Layout", "wrap"]
 
@@ -59,20 +59,42 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     def quoted(self, text: str, indent: int = 0) -> Iterator[str]:
         """Show a server's text completely, each row behind a gutter."""
+        if not self.fold:
+            yield from (self._behind(row, indent) for row in self._rows(text, indent + 5))
+            return
         shown = at = 0
-        most = self.fold * (self.columns or _RULE) * _PER_CELL if self.fold else len(text)
+        most = self.fold * (self.columns or _RULE) * _PER_CELL
         made = inert(text[:most])
         unseen = max(0, len(text) - most)
         for line in made.split("\n"):
             for row in self.wrapped(line, indent + 5):
-                if self.fold and shown == self.fold:
+                if shown == self.fold:
                     yield self._folded(len(made) - at + unseen, indent)
                     return
-                yield " " * (indent + 1) + self.paint("2", gutter_of(row)) + row
+                yield self._behind(row, indent)
                 shown, at = shown + 1, at + len(row)
             at += 1
         if unseen:
             yield self._folded(unseen, indent)
+
+    def _behind(self, row: str, indent: int) -> str:
+        return " " * (indent + 1) + self.paint("2", gutter_of(row)) + row
+
+    def _rows(self, text: str, taken: int) -> Iterator[str]:
+        """Make a text inert and wrap it, a part at a time as its rows are drawn."""
+        # Into a pipe a line is whole, however long.
+        parts = inert_parts(text) if self.columns else iter((inert(text),))
+        open_line = next(parts)
+        for part in parts:
+            *lines, last = open_line.split("\n")
+            for line in lines:
+                yield from self.wrapped(line, taken)
+            *rows, rest = self.wrapped(last, taken)
+            yield from rows
+            # The row in which the text was cut goes on.
+            open_line = rest + part
+        for line in open_line.split("\n"):
+            yield from self.wrapped(line, taken)
 
     def _folded(self, characters: int, indent: int) -> str:
         return " " * (indent + 1) + self.paint("33", "┆ " + self.more.format(characters=characters))

@@ -41,7 +41,7 @@ from antiphon.host.review.review import (
     name_of,
     usual_terms,
 )
-from antiphon.host.review.shown import show_item
+from antiphon.host.review.shown import Shown, show_item
 from antiphon.host.review.summary import outcome_text
 from antiphon.host.review.texts import Texts, terminal_language, texts
 from antiphon.host.review.who import headline_of, who_of
@@ -53,6 +53,7 @@ from antiphon.host.terminal.form import Opener, fill_in, may_open, open_address,
 from antiphon.host.terminal.layout import Layout
 from antiphon.host.terminal.request_text import show_elicitation, show_request, show_result, show_tool
 from antiphon.host.terminal.tty import Tty, find_terminal
+from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -62,6 +63,8 @@ __all__ = ["TerminalReviewer"]
 PAUSE = 0.4
 """Seconds during which a request that was just shown cannot be decided."""
 
+_LONG = 200_000
+"""Characters of what is asked: that many are shown in some milliseconds."""
 _FOLLOWED = 100
 """Most answers whose end is not known yet and will be reported; the oldest are dropped."""
 _YES = frozenset({"y", "yes", "\u662f"})
@@ -153,7 +156,8 @@ class TerminalReviewer:
     async def _talk(self, item: AnyItem, kind: ReviewKind) -> AnyDecision | Filled:
         undone: list[str] = []
         async with self._conversation(item.expires_in) as console:
-            talk = _Talk(console, item, kind, self._words, editor=self._editor, opener=self._opener)
+            shown = await asyncio.to_thread(show_item, item, kind) if _is_long(item) else show_item(item, kind)
+            talk = _Talk(console, item, shown, self._words, editor=self._editor, opener=self._opener)
             while True:
                 made = await talk.decision()
                 seconds = self._undo if item.expires_in is None else min(self._undo, item.expires_in / 4)
@@ -188,7 +192,13 @@ class TerminalReviewer:
                 with contextlib.closing(Tty(path)) as tty:
                     try:
                         await tty.write("\n")
-                        yield Console(tty, color=self._color, pause=self._pause, waiting=lambda: self._waiting - 1)
+                        yield Console(
+                            tty,
+                            color=self._color,
+                            pause=self._pause,
+                            waiting=lambda: self._waiting - 1,
+                            words=self._words,
+                        )
                     except asyncio.CancelledError:
                         expired = deadline is not None and loop.time() >= deadline
                         over = self._words("inline.expired" if expired else "inline.withdrawn")
@@ -204,11 +214,11 @@ class _Talk:
     """The dialogue about one question."""
 
     def __init__(
-        self, console: Console, item: AnyItem, kind: ReviewKind, words: Texts, *, editor: str | None, opener: Opener
+        self, console: Console, item: AnyItem, shown: Shown, words: Texts, *, editor: str | None, opener: Opener
     ) -> None:
         self._console = console
         self._item = item
-        self._shown = show_item(item, kind)
+        self._shown = shown
         self._words = words
         self._editor = editor
         self._opener = opener
@@ -441,6 +451,14 @@ def _after(undone: Sequence[str], made: AnyDecision) -> AnyDecision | Filled:
     if isinstance(made, ElicitResult):
         return Filled(result=made, undone=tuple(undone))
     return msgspec.structs.replace(made, undone=tuple(undone))
+
+
+def _is_long(item: AnyItem) -> bool:
+    """Tell whether an item takes so long to show that it is done beside the event loop."""
+    if isinstance(item, ReviewItem):
+        blocks = (block for message in item.params.messages for block in message.blocks)
+        return sum(len(block.text) for block in blocks if isinstance(block, TextContent)) > _LONG
+    return isinstance(item, ToolItem) and len(bytes(item.params.arguments)) > _LONG
 
 
 def _refuses(made: AnyDecision) -> bool:

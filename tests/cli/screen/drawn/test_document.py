@@ -7,7 +7,7 @@ import time
 from rich.cells import cell_len
 
 from antiphon.cli.screen.drawn.document import Document
-from antiphon.cli.screen.drawn.pieces import blank, fact, ours, quoted, title
+from antiphon.cli.screen.drawn.pieces import blank, fact, ours, quoted, theirs, title
 
 
 def rows(document: Document) -> list[str]:
@@ -34,6 +34,13 @@ def test_a_title_is_found():
     document = Document([quoted("── Model ──"), title("Model"), ours("x")], 40)
     assert document.find("Model") == 1
     assert document.find("Nothing") == 0
+
+
+def test_what_needs_a_closer_look_is_found_in_facts_too():
+    """Words of the server's stand beside labels of ours as well: stop sequences, metadata, names."""
+    secret = "AKIAIOSFODNN7EXAMPLE"
+    document = Document([quoted("a"), fact("Ours", secret), theirs(fact("Stop", secret)), theirs(ours("b\u200b"))], 80)
+    assert document.places() == [2, 3]
 
 
 def test_no_document_has_no_rows():

@@ -117,7 +117,7 @@ class Document:
         found: list[int] = []
         for at, wrapped in enumerate(self._pieces):
             start = self._ends[at - 1] if at else 0
-            if GUTTER in wrapped.piece.first:
+            if GUTTER in wrapped.piece.first or wrapped.piece.theirs:
                 found += [start + row for row in wrapped.remarkable()]
         return found
 

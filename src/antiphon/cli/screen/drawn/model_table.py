@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antiphon.cli.screen.drawn.pieces import Piece, fact, ours, table, title
+from antiphon.cli.screen.drawn.pieces import Piece, fact, ours, table, theirs, title
 from antiphon.cli.screen.words import Words
 from antiphon.host.budget import Amount, Costs
 from antiphon.host.models.selection.record import Candidate, Selection
@@ -32,7 +32,7 @@ def figures(shown: Shown, words: Words, model: str | None) -> Iterator[Piece]:
     if shown.selection is not None:
         yield from _selection(shown.selection, words)
     for label, value in shown.facts:
-        yield fact(words(label), value)
+        yield theirs(fact(words(label), value))
     if item.costs is not None:
         yield from _costs(item.costs, words)
 

@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from antiphon.host.checks.cells import GUTTER
-from antiphon.host.checks.visible import inert, inert_line
+from antiphon.host.checks.visible import inert_line, inert_parts
 from antiphon.host.review.keymap import key_for, printed
 from antiphon.host.review.texts import Texts
 
-__all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "folded", "kept", "ours", "quoted", "table", "title"]
+__all__ = ["GUTTER", "Piece", "Style", "blank", "fact", "folded", "kept", "ours", "quoted", "table", "theirs", "title"]
 
 Style = Literal["", "title", "strong", "dim", "warning", "added", "removed", "chosen", "state"]
 """The kind of a piece; ``views`` knows how it looks."""
@@ -41,6 +41,8 @@ class Piece(NamedTuple):
     """Whether its row is extended to the edge."""
     kept: bool = False
     """Whether it is never folded, because whoever decides must have seen all of it."""
+    theirs: bool = False
+    """Whether it holds words of the server's without a gutter before them: one fact beside its label, a name."""
     rows: int = 8
     """Number of rows of a usual terminal that are shown of it when it is folded."""
 
@@ -64,7 +66,7 @@ def fact(label: str, text: str, style: Style = "") -> Piece:
 def quoted(text: str, style: Style = "", indent: int = 0) -> Piece:
     """Show a server's text completely, each row behind a gutter."""
     lead = f"{' ' * (indent + 1)}{GUTTER}"
-    return Piece(inert(text), style, lead, lead)
+    return Piece("".join(inert_parts(text)), style, lead, lead)
 
 
 def kept(piece: Piece) -> Piece:
@@ -89,6 +91,11 @@ def folded(piece: Piece, words: Texts) -> Iterator[Piece]:
     indent = " " * (cell_len(piece.first) - cell_len(GUTTER))
     key = printed(key_for("fold", "screen").keys[0])
     yield Piece(words("fold.more", press=key, characters=more, lines=lines), "warning", f"{indent}┆ ", f"{indent}┆ ")
+
+
+def theirs(piece: Piece) -> Piece:
+    """Say that the words of a piece are the server's: what is hidden in them is pointed out."""
+    return piece._replace(theirs=True)
 
 
 def blank() -> Piece:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from antiphon.cli.screen.drawn.model_table import figures
-from antiphon.cli.screen.drawn.pieces import Piece, Style, blank, fact, folded, kept, ours, quoted, title
+from antiphon.cli.screen.drawn.pieces import Piece, Style, blank, fact, folded, kept, ours, quoted, theirs, title
 from antiphon.cli.screen.words import Words
 from antiphon.host.checks.forms import Field
 from antiphon.host.checks.risk import Risk
@@ -82,7 +82,7 @@ def _who(who: Who, id: str, words: Words) -> Iterator[Piece]:
     kind = words(f"who.kind.{'url' if who.kind == 'url' else 'command'}")
     yield fact(words("who.server"), f"{who.target}  ({kind} {who.short})", "strong")
     if who.claims:
-        yield fact(words("who.claims"), f'"{who.claims}"')
+        yield theirs(fact(words("who.claims"), f'"{who.claims}"'))
     turn = f" · {words('who.round', n=who.round[0], max=who.round[1])}" if who.round else ""
     yield fact(words("who.call"), f"{who.call or words('who.background')}{turn}")
     if who.arguments:
@@ -147,10 +147,10 @@ def _parts(parts: Iterable[Part], words: Words) -> Iterator[Piece]:
         indent = 2 if part.nested else 0
         lead = f"{' ' * (indent + 1)}▪ "
         if part.kind in ("image", "audio"):
-            yield ours(f"{words(f'part.{part.kind}')} {part.name}", "strong", lead)
+            yield theirs(ours(f"{words(f'part.{part.kind}')} {part.name}", "strong", lead))
             continue
         if part.label:
-            yield ours(f"{words(part.label)} {part.name}", "strong", lead)
+            yield theirs(ours(f"{words(part.label)} {part.name}", "strong", lead))
         if part.kind != "note":
             yield quoted(part.text, indent=indent)
 
@@ -161,7 +161,7 @@ def _tools(tools: Sequence[Tool], words: Words) -> Iterator[Piece]:
     yield title(words("request.tools", n=len(tools)))
     yield ours(words("request.tools_note"), "dim")
     for tool in tools:
-        yield ours(tool.name, "strong", " ▪ ")
+        yield theirs(ours(tool.name, "strong", " ▪ "))
         yield quoted(pretty(tool), indent=2)
 
 
