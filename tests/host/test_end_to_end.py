@@ -76,12 +76,14 @@ async def test_a_client_with_a_host_reaches_a_real_model(vendor, revision: str, 
     assert [form.params.message for form in person.forms] == ["For whom?"]
     records = [entry.record async for entry in Audit(store).entries()]
     ends = Counter((record.method, record.step) for record in records if record.step in ("answered", "settled"))
+    # Each answer twice: it was made, and it was handed over.
     assert ends == {
-        ("tools/call", "answered"): 1,
-        ("elicitation/create", "answered"): 1,
+        ("tools/call", "answered"): 2,
+        ("elicitation/create", "answered"): 2,
         ("sampling/createMessage", "settled"): 2,
-        ("sampling/createMessage", "answered"): 2,
+        ("sampling/createMessage", "answered"): 4,
     }
+    assert sum(record.outcome == "handed-over" for record in records) == 4
     assert sum(record.money or 0 for record in records) == 2 * (11 + 7) * 10**9
     assert ((await Audit(store).verify()).whole, await store.holds()) == (True, [])
     await store.aclose()

@@ -224,11 +224,20 @@ async def test_what_no_person_gave_is_recorded_only_if_it_was_too_late():
     assert ends(host)[-1] == ("withdrawn", "late:closed")
 
 
+@every_era
+async def test_what_a_person_gave_inline_is_recorded(revision: str):
+    """As in a queue: no store keeps such a review, and the record tells the end of it."""
+    host = Host(Scripted(["Warm"]), reviewer=Person(approve))
+    async with Client(shop(), sampling=host, revision=revision) as client:
+        await client.call_tool("describe")
+    assert ends(host) == [("answered", ""), ("answered", "handed-over")]
+
+
 def test_answers_that_nobody_reports_are_forgotten():
     """A program that asks a host without a client never says what became of an answer."""
     released = Released()
     for number in range(MAX_RELEASED + 5):
-        released.add(origin(str(number)), "sampling/createMessage", ("r",))
+        released.add(origin(str(number)), "sampling/createMessage", ("r",), by_person=True)
     host = Host()
     assert released.record(host.audit, host.store, origin("4"), None) is None
     recording = released.record(host.audit, host.store, origin("5"), None)

@@ -80,6 +80,7 @@ async def decided(case: Case, item: ReviewItem | ToolItem, admitted: Pass) -> Ap
         await _reached(case, decision, by)
         raise _denied(case, step, item, decision)
     case.note(step, name_of(decision), by=by)
+    case.by_person = True
     # Meanwhile somebody may have blocked the server in another process, where this wait could not be ended.
     await refuse_blocked(case)
     return decision
@@ -132,6 +133,7 @@ async def filled_in(case: Case, item: ElicitItem, admitted: Pass) -> ElicitResul
         return await _declined(case, item, result, by)
     if await case.desk.store.blocks(*case.origin.identities):
         return case.declined("policy")
+    case.by_person = True
     case.note("answered", result.action, digest(result), by=by, content=await case.content(result))
     return result
 

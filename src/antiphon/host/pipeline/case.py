@@ -120,6 +120,8 @@ class Case:
         """The model whose answer a person chose of two."""
         self.is_own = False
         """Whether it is a request of the person's own."""
+        self.by_person = False
+        """Whether a person has let it pass."""
         self.reviews: list[str] = []
         """The reviews that contributed to the outcome."""
         self._unsaved: list[Record] = []

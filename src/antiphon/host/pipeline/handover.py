@@ -25,6 +25,7 @@ MAX_RELEASED = 1_000
 class _Answer(NamedTuple):
     method: str
     reviews: tuple[str, ...]
+    by_person: bool
 
 
 class Released:
@@ -33,20 +34,20 @@ class Released:
     def __init__(self) -> None:
         self._answers: OrderedDict[str, _Answer] = OrderedDict()
 
-    def add(self, origin: Origin, method: str, reviews: tuple[str, ...]) -> None:
+    def add(self, origin: Origin, method: str, reviews: tuple[str, ...], *, by_person: bool) -> None:
         """Add an answer that leaves."""
-        self._answers[origin.id] = _Answer(method, reviews)
+        self._answers[origin.id] = _Answer(method, reviews, by_person)
         if len(self._answers) > MAX_RELEASED:
             self._answers.popitem(last=False)
 
     def record(self, audit: Audit, store: Store, origin: Origin, why: str | None) -> Awaitable[None] | None:
         """Record what became of an answer; ``why`` it came too late, or ``None`` if it was handed over.
 
-        Returns an awaitable, or nothing if there is nothing to record: the record of an answer without a review already
-        says that it was sent.
+        Returns an awaitable, or nothing if there is nothing to record: the record of an answer that no person gave
+        already says that it was sent.
         """
         answer = self._answers.pop(origin.id, None)
-        if answer is None or (why is None and not answer.reviews):
+        if answer is None or (why is None and not answer.by_person):
             return None
         return _recorded(audit, store, origin, answer, why)
 

@@ -60,7 +60,7 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
         await _closed(case)
         raise failure from None
     await _closed(case)
-    case.desk.released.add(case.origin, case.method, tuple(case.reviews))
+    case.desk.released.add(case.origin, case.method, tuple(case.reviews), by_person=case.by_person)
     return outcome
 
 
