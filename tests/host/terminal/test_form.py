@@ -8,11 +8,11 @@ import re
 from typing import Any
 
 import pytest
-from antiphon.host.terminal.screen import ENGLISH
 
 from antiphon.host.review.texts import Texts, texts
 from antiphon.host.terminal.console import PROMPT, Console
 from antiphon.host.terminal.form import fill_in, may_open, open_address, read_address
+from antiphon.host.terminal.request_text import ENGLISH
 from antiphon.host.terminal.tty import Tty
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from tests.host.terminal.screenful import screenful
