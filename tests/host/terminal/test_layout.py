@@ -52,7 +52,7 @@ def test_a_long_text_is_drawn_as_it_is_read(monkeypatch: pytest.MonkeyPatch):
     """Its first rows are there before the rest was made inert; where it was cut cannot be seen."""
 
     def parts(text: str) -> Iterator[str]:
-        yield text[:50]
+        yield from (text[:50], text[50:100])
         raise AssertionError
 
     text = "one two three " * 20_000
