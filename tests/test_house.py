@@ -98,7 +98,7 @@ NOUNS = {
 }
 """Names that end like a gerund and are words of the field."""
 
-WALKS = {"tools/call": 27, "ctx.sample": 39}
+WALKS = {"tools/call": 27, "ctx.sample": 38}
 """Most files that one call leads through, both sides together."""
 
 PAGE = Path(__file__).parents[1] / "docs" / "design" / "layers.md"
@@ -159,6 +159,16 @@ def test_one_call_leads_through_few_files():
     """Whoever follows it has to open each of them."""
     walked = {name: len(files) for name, files in house.walks().items()}
     assert {name: count for name, count in walked.items() if count > WALKS[name]} == {}
+
+
+def test_each_answer_to_where_do_i_put_names_a_place_that_is_there():
+    """CONTRIBUTING.md answers ten questions by folder names."""
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## Where do I put...?")[2].partition("\n## ")[0]
+    answers = [line.split("|")[2] for line in table.splitlines() if line.startswith("| ") and "| where |" not in line]
+    places = [place for answer in answers for place in re.findall(r"`([a-z_/]+(?:\.py)?)`", answer) if "/" in place]
+    assert len(answers) >= 10
+    assert [place for place in places if not (house.SRC / place).exists()] == []
 
 
 def test_the_page_quotes_the_bounds():

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from antiphon.wire.envelope import decode, encode
-from antiphon.wire.rounds import InputRequest, InputRequiredResult, result_type_of
+from antiphon.wire.rounds import InputRequest, InputRequiredResult
 
 
 def test_a_result_that_asks_says_so():
@@ -28,26 +28,3 @@ def test_another_result_is_not_taken_for_one_that_asks():
     """``complete`` is an error here."""
     with pytest.raises(msgspec.ValidationError, match="resultType"):
         decode(b'{"resultType":"complete"}', InputRequiredResult)
-
-
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        (b'{"resultType":"input_required","x":[1]}', "input_required"),
-        (b'{"content":[],"resultType":"complete"}', "complete"),
-        (b'{"resultType":"odd"}', "odd"),
-        (b'{"content":[{"resultType":"input_required"}]}', None),
-        (b"{}", None),
-    ],
-)
-def test_the_type_of_an_undecoded_result(data, found):
-    """Only the member of the result itself counts."""
-    assert result_type_of(data) == found
-    assert result_type_of(Raw(data)) == found
-
-
-@pytest.mark.parametrize("data", [b"[]", b'{"resultType":1}', b"null"])
-def test_a_result_that_is_no_result(data):
-    """It has to be an object whose type is text."""
-    with pytest.raises(msgspec.ValidationError):
-        result_type_of(data)

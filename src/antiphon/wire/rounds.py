@@ -6,12 +6,11 @@ Owns the result that asks; ``common.RoundParams`` has the members of a retry. As
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, field
 
 from antiphon.wire.common import ABSENT, Meta, Wire
 
-__all__ = ["INPUT_REQUIRED", "InputRequest", "InputRequiredResult", "InputResponses", "result_type_of"]
+__all__ = ["INPUT_REQUIRED", "InputRequest", "InputRequiredResult", "InputResponses"]
 
 INPUT_REQUIRED = "input_required"
 
@@ -37,19 +36,3 @@ class InputRequiredResult(Wire, frozen=True, kw_only=True, tag_field="resultType
     def result_type(self) -> str:
         """Always "input_required"."""
         return INPUT_REQUIRED
-
-
-class _Peek(Struct, frozen=True, rename="camel"):
-    result_type: str | None = None
-
-
-_peek = msgspec.json.Decoder(_Peek).decode
-
-
-def result_type_of(result: Raw | bytes) -> str | None:
-    """Return ``resultType`` of an undecoded result without decoding the rest; ``None`` if it is absent.
-
-    Raises:
-        msgspec.ValidationError: the result is no object, or its ``resultType`` is no string.
-    """
-    return _peek(result).result_type

@@ -61,3 +61,23 @@ def test_an_error_of_reading_lets_go_of_the_message() -> None:
     beneath = caught.value.__context__
     assert beneath is not None
     assert (beneath.__traceback__, beneath.__context__) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "unknown"),
+    [
+        (b'{"content":[],"resultType":"odd"}', "'odd'"),
+        (b'{"content":[{"type":"text","text":"input_required"}],"resultType":"odd"}', "'odd'"),
+    ],
+)
+def test_only_the_type_of_the_result_itself_counts(raw: bytes, unknown: str) -> None:
+    """Words within its content make no round of it, and a type that nobody knows is refused."""
+    with pytest.raises(RemoteProtocolError, match=f"unknown resultType {unknown}"):
+        read_modern(Raw(raw), "tools/call", CallToolResult)
+
+
+@pytest.mark.parametrize("raw", [b'["input_required"]', b'{"resultType":1,"x":"input_required"}'])
+def test_a_result_without_a_type_that_is_text_is_no_round(raw: bytes) -> None:
+    """It has to be an object whose type is text."""
+    with pytest.raises(RemoteProtocolError, match="cannot be read"):
+        read_modern(Raw(raw), "tools/call", CallToolResult)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from msgspec import DecodeError, Raw
+from msgspec import DecodeError, Raw, Struct, json
 
 from antiphon.call_time import TimeLeft
 from antiphon.client.answers.ownership import OpenCall
@@ -28,7 +28,7 @@ from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
 from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import LATEST
-from antiphon.wire.rounds import INPUT_REQUIRED, InputRequiredResult, result_type_of
+from antiphon.wire.rounds import INPUT_REQUIRED, InputRequiredResult
 
 __all__ = ["Sending", "lifted", "read_legacy", "read_modern"]
 
@@ -177,8 +177,16 @@ def _unreadable(method: str, error: Exception) -> RemoteProtocolError:
     return RemoteProtocolError(f"The server's answer to {method} cannot be read: {problem_of(error)}")
 
 
+class _Peek(Struct, frozen=True, rename="camel"):
+    result_type: str | None = None
+
+
+_peek = json.Decoder(_Peek).decode
+
+
 def _result_type(raw: Raw) -> str | None:
+    """Return ``resultType`` of an undecoded result without decoding the rest; ``None`` if it has none."""
     try:
-        return result_type_of(raw)
+        return _peek(raw).result_type
     except DecodeError:
         return None

@@ -29,6 +29,7 @@ from antiphon.transports.http.server.asgi import (
     RequestHeaders,
     Scope,
     Send,
+    follow_lifespan,
     local_path,
     refuse,
     send_empty,
@@ -103,7 +104,7 @@ class SseApp:
         if scope["type"] == "http":
             await self._answer(Http(scope, receive, send, at_once))
         elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await follow_lifespan(receive, send, self._open, self.close)
         else:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -113,16 +114,8 @@ class SseApp:
         self._closed = True
         await asyncio.gather(*(session.close() for session in self._sessions.values()))
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                self._closed = False
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                await self.close()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+    def _open(self) -> None:
+        self._closed = False
 
     async def _answer(self, http: Http) -> None:
         refusal = self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)

@@ -18,7 +18,16 @@ from antiphon.protocol.caller import Caller
 from antiphon.protocol.http.gate import Denied, Gate
 from antiphon.protocol.http.rules import Refusal, check_unambiguous
 from antiphon.transports.backpressure import Room
-from antiphon.transports.http.server.asgi import AtOnce, Http, Receive, RequestHeaders, Scope, Send, local_path
+from antiphon.transports.http.server.asgi import (
+    AtOnce,
+    Http,
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    follow_lifespan,
+    local_path,
+)
 from antiphon.transports.http.server.entrance import document_at, expiry, send_document
 from antiphon.transports.http.server.guards import CheckToken, Guard, TokenCheck
 from antiphon.transports.inbox import Frames, Inbox
@@ -71,7 +80,7 @@ class WebSocketApp:
         if scope["type"] == "websocket":
             await self._meet(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await follow_lifespan(receive, send, self._open, self.close)
         elif scope["type"] == "http":
             document = None if self._gate is None else document_at(self._gate, scope)
             if document is not None and not self._guard.check(dict(scope["headers"])):
@@ -86,16 +95,8 @@ class WebSocketApp:
         self._closed = True
         await asyncio.gather(*(channel.close() for channel in self._channels))
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                self._closed = False
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                await self.close()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+    def _open(self) -> None:
+        self._closed = False
 
     async def _meet(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()

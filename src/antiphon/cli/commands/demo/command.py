@@ -1,6 +1,6 @@
 """``antiphon demo``: shows sampling in one minute, with a server in a process of its own.
 
-Owns the options; ``run`` has the run itself.
+Owns the options; ``demonstration`` has the run itself.
 """
 
 from __future__ import annotations

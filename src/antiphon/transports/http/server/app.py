@@ -22,6 +22,7 @@ from antiphon.transports.http.server.asgi import (
     Receive,
     Scope,
     Send,
+    follow_lifespan,
     local_path,
     refuse,
     send_empty,
@@ -147,7 +148,7 @@ class HttpApp:
 
     async def _other_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await follow_lifespan(receive, send, self._reopen, self.close)
         else:
             # A WebSocket: refused before it is accepted.
             await receive()
@@ -166,16 +167,8 @@ class HttpApp:
         await self._stateless.close()
         await self._sessions.close()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                self._draining = self._closed = False
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                await self.close()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+    def _reopen(self) -> None:
+        self._draining = self._closed = False
 
     # --- every request ------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ __all__ = [
     "Scope",
     "Send",
     "deny",
+    "follow_lifespan",
     "json_at_once",
     "local_path",
     "refuse",
@@ -181,3 +182,18 @@ async def unavailable(http: Http, why: str) -> None:
     Only for requests that no handler has seen, so that they may be repeated.
     """
     await refuse(http, Refusal(503, InvalidRequest(why)), None, (b"retry-after", b"5"), (NOT_ACCEPTED, b"1"))
+
+
+async def follow_lifespan(
+    receive: Receive, send: Send, begin: Callable[[], object], end: Callable[[], Awaitable[object]]
+) -> None:
+    """Follow the lifespan protocol: ``begin`` at the start of the application, ``end`` at its shutdown."""
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            begin()
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            await end()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
