@@ -16,6 +16,7 @@ from antiphon.gateway import Gateway
 from antiphon.host import Approve, Host, Policy, Scripted
 from antiphon.testing import Recorder
 from antiphon.types import ElicitResult
+from tests.support.authority import protected
 
 ERAS = ["2025-11-25", "2026-07-28"]
 CELLS = list(itertools.product(ERAS, ERAS))
@@ -343,3 +344,32 @@ async def test_of_many_calls_at_once_each_gets_its_own_answers(client_era: str, 
         clients = [one, two] * 8
         calls = [client.call_tool("shop__describe", {"product": str(n)}) for n, client in enumerate(clients)]
         assert [result.text for result in await asyncio.gather(*calls)] == [f"[One line about {n}]" for n in range(16)]
+
+
+async def test_each_server_is_signed_in_to_by_itself() -> None:
+    """With what is said for its name; no token of the client goes there, and the others are reached without one."""
+    names: list[str] = []
+
+    async def sign_in(name: str) -> str | None:
+        names.append(name)
+        return "mine" if name == "remote" else None
+
+    async with protected() as resource:
+        resource.authority.tokens["mine"] = set()
+        gateway = Gateway({"remote": resource.url, "shop": shop(ERAS[1])}, host(), sign_in=sign_in)
+        async with Client(gateway.server) as client:
+            assert (await client.call_tool("remote__echo")).text == "done"
+            assert (await client.call_tool("shop__count")).structured_content == {"n": 3}
+        assert set(resource.seen()) == {"Bearer mine"}
+    assert sorted(names) == ["remote", "shop"]
+
+
+async def test_a_server_that_wants_a_login_says_so() -> None:
+    """To whoever lists or calls, as its state."""
+    async with protected() as resource:
+        gateway = Gateway({"remote": resource.url}, host())
+        async with Client(gateway.server) as client:
+            assert [tool async for tool in client.tools()] == []
+            [remote] = gateway.upstreams
+            assert remote.state == "failed"
+            assert "antiphon login" in str(remote.error)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from antiphon.gateway.gateway import Gateway
-from antiphon.gateway.upstream import Offer, Upstream
+from antiphon.gateway.upstream import Offer, SignIn, Upstream
 
-__all__ = ["Gateway", "Offer", "Upstream"]
+__all__ = ["Gateway", "Offer", "SignIn", "Upstream"]

@@ -23,7 +23,7 @@ from antiphon.gateway.asks import Answered, Answerers, Relay, by_host
 from antiphon.gateway.group import Group
 from antiphon.gateway.names import Style
 from antiphon.gateway.progress import reporting
-from antiphon.gateway.upstream import Unavailable, Upstream
+from antiphon.gateway.upstream import SignIn, Unavailable, Upstream
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.server.app import Server
@@ -58,6 +58,8 @@ class Gateway:
         timeout: seconds for each request to a server, without the time a person takes; ``None``, the default, waits
             as long as the client does.
         start_timeout: seconds in which a server must open its session and list what it has.
+        sign_in: called with the name of a server before it is connected to; returns what ``Client(auth=)`` takes, or
+            ``None``. By default nobody is signed in.
         closes_host: close the host with the gateway; by default its maker does.
 
     Raises:
@@ -73,6 +75,7 @@ class Gateway:
         names: Style = "prefix",
         timeout: float | None = None,
         start_timeout: float = 30.0,
+        sign_in: SignIn | None = None,
         closes_host: bool = False,
     ) -> None:
         if not servers:
@@ -97,6 +100,7 @@ class Gateway:
             timeout=timeout,
             start_timeout=start_timeout,
             changed=self.server.list_changed,
+            sign_in=sign_in,
         )
 
     @property

@@ -14,7 +14,7 @@ from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.asks import Answerers
 from antiphon.gateway.catalogue import Catalogue, Noun, Owned
 from antiphon.gateway.names import Style
-from antiphon.gateway.upstream import Kind, Unavailable, Upstream
+from antiphon.gateway.upstream import Kind, SignIn, Unavailable, Upstream
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 
@@ -32,6 +32,7 @@ class Group:
         timeout: seconds for each request to a server; ``None`` for no limit.
         start_timeout: seconds in which a server must start.
         changed: called with the kind of list that has changed.
+        sign_in: see ``Upstream``.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Group:
         timeout: float | None,
         start_timeout: float,
         changed: Callable[[Kind], object],
+        sign_in: SignIn | None = None,
     ) -> None:
         self.upstreams = {
             name: Upstream(
@@ -54,6 +56,7 @@ class Group:
                 timeout=timeout,
                 start_timeout=start_timeout,
                 changed=self._changed,
+                sign_in=sign_in,
             )
             for name, target in servers.items()
         }

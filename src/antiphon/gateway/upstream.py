@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from antiphon.auth.client.oauth import Auth
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Target
 from antiphon.errors import AntiphonError, ConnectionClosed
@@ -24,12 +25,15 @@ from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
 
-__all__ = ["Kind", "Offer", "State", "Unavailable", "Upstream"]
+__all__ = ["Kind", "Offer", "SignIn", "State", "Unavailable", "Upstream"]
 
 log = logging.getLogger("antiphon.gateway")
 
 Kind = Literal["tools", "prompts", "resources"]
 State = Literal["stopped", "starting", "running", "failed"]
+
+SignIn = Callable[[str], Awaitable[Auth | None]]
+"""Called with the name of a server; returns what ``Client(auth=)`` takes, ``None`` for a server without a login."""
 
 MAX_ITEMS = 10_000
 """Most tools, prompts, resources or templates that are listed of one server."""
@@ -65,6 +69,7 @@ class Upstream:
         timeout: seconds for each request to it, without the time a person takes; ``None`` for no limit.
         start_timeout: seconds in which it must open its session and list what it has.
         changed: called with the kind of list that has changed.
+        sign_in: called before it is connected to; returns what ``Client(auth=)`` takes.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Upstream:
         timeout: float | None,
         start_timeout: float,
         changed: Callable[[Kind], object],
+        sign_in: SignIn | None = None,
     ) -> None:
         self.name = name
         self.offer = Offer()
@@ -89,6 +95,7 @@ class Upstream:
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._changed = changed
+        self._sign_in = sign_in
         self._client: Client | None = None
         self._starting: asyncio.Task[Client] | None = None
         self._following: asyncio.Task[None] | None = None
@@ -161,6 +168,7 @@ class Upstream:
         self.state = "starting"
         client = Client(
             self._target,
+            auth=await self._sign_in(self.name) if self._sign_in is not None else None,
             sampling=self._answerers.sampling,
             elicitation=self._answerers.elicitation,
             roots=self._answerers.roots,

@@ -10,11 +10,14 @@ from typing import Annotated
 
 import typer
 
+from antiphon.auth.client.oauth import Auth
 from antiphon.cli.commands.serve import address_of
 from antiphon.cli.config_files import config_paths, find_entries
 from antiphon.cli.host_options import choose_host
+from antiphon.cli.logins import auth_for
 from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
 from antiphon.cli.targets import target_of
+from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.asks import Answered
 from antiphon.gateway.gateway import Gateway
@@ -108,7 +111,12 @@ def command(
     host = choose_host(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
-    gateway = Gateway(targets, host, asks=asks, names=names, closes_host=True)
+
+    async def sign_in(name: str) -> Auth | None:
+        where = resolve(targets[name])
+        return await auth_for(where, None) if isinstance(where, Address) else None
+
+    gateway = Gateway(targets, host, asks=asks, names=names, sign_in=sign_in, closes_host=True)
     where = "stdio" if listens is None else f"http://{listens[0]}:{listens[1]}/mcp"
     print(f"Serving {', '.join(targets)} over {where}. Ctrl-C ends it.", file=sys.stderr)
     if listens is None:
