@@ -1,8 +1,8 @@
-"""The time that a call of ours has left, for all that is done for it.
+"""The time that a call of ours has left, including everything that is done for it.
 
-One deadline covers what a call needs: listings, its requests, the checks of its result. While an ask is answered its
-clock stands still, because a person may be thinking. What a machine takes meanwhile counts all the same: whoever waits
-for one looks at the time that ``counting`` has set, waits no longer, and takes off it what it was.
+One deadline covers listings, requests and the checks of the result. The clock is stopped while a person answers a
+request of the server, because people need time to think. Time that a program needs to answer counts: code that waits
+for one reads the time set by ``counting``, waits no longer than that, and subtracts what it used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["TimeLeft", "counting", "current"]
 
 
 class TimeLeft:
-    """``seconds`` that are left of those ``given``; ``None``: there is no limit."""
+    """The ``seconds`` that are left of those ``given``; ``None``: no limit."""
 
     __slots__ = ("given", "seconds")
 
@@ -28,29 +28,29 @@ class TimeLeft:
 
     @classmethod
     def of(cls, timeout: float | TimeLeft | None) -> TimeLeft:
-        """Return what is left of a call, or begin with its timeout."""
+        """Return the given time, or start one with a timeout."""
         return timeout if isinstance(timeout, TimeLeft) else cls(timeout)
 
     def spend(self, seconds: float) -> None:
-        """Take note that so much has passed."""
+        """Subtract time that was used."""
         if self.seconds is not None:
             self.seconds = max(0.0, self.seconds - seconds)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no time is left."""
         return self.seconds is not None and self.seconds <= 0
 
     def too_late(self, what: str) -> CallTimeout:
-        """Make the error that says so. ``what``: the method of the call."""
+        """Make the error for an exceeded timeout. ``what``: the method of the call."""
         return CallTimeout(f"{what} was not answered within {self.given:g} s")
 
     @asynccontextmanager
     async def limit(self, what: str) -> AsyncGenerator[None]:
-        """Let something take what is left, and no more.
+        """Run a block with the time that is left as its timeout.
 
         Raises:
-            CallTimeout: it would have taken longer.
+            CallTimeout: the block was not finished in time.
         """
         if self.is_over:
             raise self.too_late(what)
@@ -72,13 +72,13 @@ _current: ContextVar[TimeLeft | None] = ContextVar("antiphon-call-time", default
 
 
 def current() -> TimeLeft | None:
-    """Return the time of the call that is worked for here; ``None`` where none is known, or a person decides."""
+    """Return the time of the current call; ``None`` if there is none, or a person decides."""
     return _current.get()
 
 
 @contextmanager
 def counting(time: TimeLeft | None) -> Generator[None]:
-    """Work for a call that has this time; with ``None`` for a person, whose time does not count."""
+    """Set the time of the current call; ``None`` while a person decides, whose time does not count."""
     token = _current.set(time)
     try:
         yield

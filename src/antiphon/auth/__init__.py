@@ -1,10 +1,9 @@
-"""Signing in: OAuth 2.1 as the specification asks for it (basic/authorization).
+"""Authorization with OAuth 2.1 (2026-07-28 basic/authorization).
 
-``challenge`` reads what a server says when it lets nobody in, ``dpop`` makes proofs that a token is the sender's own,
-``metadata`` reads how servers describe themselves. ``client`` obtains, keeps and sends tokens, ``server`` checks those
-that clients send. The libraries are those of the extra ``antiphon[auth]``, each imported when it is first needed;
-transports know none of this, and are given what a request carries. Lists what users may name; each is loaded when it is
-first used.
+``challenge`` parses ``WWW-Authenticate`` headers, ``dpop`` makes DPoP proofs, ``metadata`` has the types of the
+metadata documents. ``client`` obtains, stores and sends access tokens; ``server`` verifies them. The libraries of the
+extra ``antiphon[auth]`` are imported only when they are needed. Transports do not depend on this package: they are
+given the headers of each request. This module lists the public names; each is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name when it is first used, and keep it."""
+    """Load a public name when it is first used, and cache it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'antiphon.auth' has no attribute {name!r}")
     from importlib import import_module

@@ -1,7 +1,7 @@
-"""``WWW-Authenticate``: what a server wants of whoever it did not let in (RFC 9110, section 11.6.1).
+"""Parses ``WWW-Authenticate``: what a server requires after it rejected a request (RFC 9110, section 11.6.1).
 
-Owns the reading of that header. A server may send it several times, several challenges may share one line, and commas
-stand both between challenges and between the parameters of one.
+A response may have the header several times, one header may contain several challenges, and commas separate both
+challenges and the parameters of one challenge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 __all__ = ["Challenge", "oauth_challenge", "read_challenges"]
 
 MAX_CHARACTERS = 16 * 1024
-"""Characters of all these headers of one response that are looked at; the usual one has 200."""
+"""Characters of all these headers of one response that are parsed; usual are 200."""
 
 MAX_CHALLENGES = 16
 """Challenges of one response that are kept."""
@@ -32,33 +32,34 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class Challenge(Struct, frozen=True, kw_only=True):
-    """One way in that a server offers."""
+    """One challenge: an authentication scheme that the server accepts."""
 
     scheme: str
-    """In lower case: ``bearer``, ``dpop``, ``basic`` ..."""
+    """Authentication scheme in lower case: ``bearer``, ``dpop``, ``basic`` ..."""
     parameters: Mapping[str, str] = {}
-    """By their names in lower case; of two with one name the first."""
+    """By name in lower case; if a name occurs twice, the first value counts."""
 
     @property
     def error(self) -> str | None:
-        """What was wrong with the token: ``invalid_token``, ``insufficient_scope``, ``use_dpop_nonce`` ..."""
+        """Error code of the token: ``invalid_token``, ``insufficient_scope``, ``use_dpop_nonce`` ..."""
         return self.parameters.get("error")
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that the operation needs, in the server's order; empty if it names none."""
+        """The scopes that the operation requires, in the server's order; empty if the challenge names none."""
         return tuple(dict.fromkeys(self.parameters.get("scope", "").split()))
 
     @property
     def resource_metadata(self) -> str | None:
-        """Where the server describes itself (RFC 9728, section 5.1)."""
+        """URL of the server's protected resource metadata (RFC 9728, section 5.1)."""
         return self.parameters.get("resource_metadata")
 
 
 def read_challenges(lines: Iterable[str]) -> list[Challenge]:
-    """Read all ``WWW-Authenticate`` headers of a response. What cannot be read is passed over.
+    """Parse all ``WWW-Authenticate`` headers of a response; malformed parts are skipped.
 
-    ``lines``: the value of each.
+    Args:
+        lines: the value of each header.
     """
     found: list[Challenge] = []
     left = MAX_CHARACTERS
@@ -71,7 +72,7 @@ def read_challenges(lines: Iterable[str]) -> list[Challenge]:
 
 
 def oauth_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
-    """Return the challenge that asks for an access token; one that says what is wrong, or where to look, first."""
+    """Return the challenge for an access token; one with an error or a metadata URL is preferred."""
     asking = [one for one in challenges if one.scheme in ("bearer", "dpop")]
     telling = [one for one in asking if one.error is not None or one.resource_metadata is not None]
     return next(iter(telling or asking), None)
@@ -95,9 +96,9 @@ def _read(line: str) -> list[Challenge]:
 
 
 def _parameters(line: str, at: int, into: dict[str, str]) -> int:
-    """Read the parameters of a challenge from ``at``; return where the next challenge begins."""
+    """Parse the parameters of a challenge from position ``at``; return where the next challenge begins."""
     if (token68 := _TOKEN68.match(line, at)) is not None and "=" not in token68[0].rstrip(" \t=,"):
-        # Basic realms and the like may carry one opaque word instead; a scheme without parameters is none.
+        # Basic and other schemes may have one opaque token (token68) instead of parameters.
         return token68.end() if token68[0] else at
     while at < len(line):
         if between := _BETWEEN.match(line, at):
@@ -117,6 +118,6 @@ def _parameters(line: str, at: int, into: dict[str, str]) -> int:
 
 
 def _behind(line: str, at: int) -> int:
-    """Return where to go on after what cannot be read: behind the next comma."""
+    """Return where to continue after a malformed part: behind the next comma."""
     found = _NEXT.search(line, at)
     return len(line) if found is None else max(found.end(), at + 1)

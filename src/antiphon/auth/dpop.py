@@ -1,7 +1,7 @@
-"""DPoP: proofs that whoever sends a token also holds the key it was issued for (RFC 9449).
+"""DPoP: proofs that the sender of a token holds the key it was issued for (RFC 9449).
 
-Owns the key of a client and the making of its proofs. Where proofs are sent, and which nonces servers want in them,
-is ``client``'s business; how a server checks them ``server``'s. The specification's part of it (SEP-1932) is a draft.
+Owns a client's key and makes its proofs. ``client`` sends them and stores nonces; ``server`` verifies them. In the
+specification this is a draft (SEP-1932).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 __all__ = ["ALGORITHM", "TYPE", "ProofKey", "hash_of", "proof_target"]
 
 ALGORITHM = "ES256"
-"""What our keys sign with: every server that knows DPoP has to know it (RFC 9449 names no other in its examples)."""
+"""Signature algorithm of our keys; every server with DPoP supports it."""
 
 TYPE = "dpop+jwt"
 """The ``typ`` of a proof (RFC 9449, section 4.2)."""
@@ -28,13 +28,13 @@ def hash_of(token: str) -> str:
 
 
 def proof_target(url: str) -> str:
-    """Return the ``htu`` of a request: its address without query and fragment, and without credentials."""
+    """Return the ``htu`` of a request: its address without query, fragment and credentials."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path or "/", "", ""))
 
 
 class ProofKey:
-    """The key pair of one client. It stays what it is for as long as its tokens live."""
+    """The key pair of one client, constant for the life of its tokens."""
 
     def __init__(self, jwk: dict[str, Any] | None = None) -> None:
         from joserfc.jwk import ECKey
@@ -48,17 +48,21 @@ class ProofKey:
 
     @property
     def thumbprint(self) -> str:
-        """The ``jkt`` that tokens for this key carry (RFC 7638)."""
+        """The ``jkt`` of tokens bound to this key (RFC 7638)."""
         return self._key.thumbprint()
 
     def exported(self) -> dict[str, Any]:
-        """Return the key as a JWK, private part included, for a store."""
+        """Return the key as a JWK with its private part, to be stored."""
         return cast("dict[str, Any]", self._key.as_dict(private=True))
 
     def proof(self, method: str, url: str, *, token: str | None = None, nonce: str | None = None) -> str:
-        """Make a proof for one request; each is used once.
+        """Make a proof for one request; each may be used once.
 
-        ``token``: the access token sent with it. ``nonce``: what the server wants to find in it.
+        Args:
+            method: the HTTP method.
+            url: the address of the request.
+            token: the access token sent with the request, if any.
+            nonce: the server's nonce, if it requires one.
         """
         from joserfc import jwt
 

@@ -1,7 +1,7 @@
-"""The documents in which servers describe how to sign in, as far as we use them.
+"""Metadata documents of servers, as far as they are used here.
 
-Owns their types and their reading: RFC 9728 (a protected resource), RFC 8414 and OpenID Connect Discovery (an
-authorization server). What of them may be believed is ``client.discovery``'s business.
+Their types and parsing: RFC 9728 (protected resource), RFC 8414 and OpenID Connect Discovery (authorization server).
+``client.discovery`` validates the content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Names = Annotated[list[Annotated[str, Meta(max_length=512)]], Meta(max_length=10
 
 
 class ResourceMetadata(Struct, frozen=True, kw_only=True):
-    """What a protected resource says of itself (RFC 9728, section 2)."""
+    """Metadata of a protected resource (RFC 9728, section 2)."""
 
     resource: Text
     authorization_servers: Annotated[list[Text], Meta(max_length=64)] = []
@@ -30,7 +30,7 @@ class ResourceMetadata(Struct, frozen=True, kw_only=True):
 
 
 class ServerMetadata(Struct, frozen=True, kw_only=True):
-    """What an authorization server says of itself (RFC 8414, section 2)."""
+    """Metadata of an authorization server (RFC 8414, section 2)."""
 
     issuer: Text
     token_endpoint: Text = ""
@@ -52,10 +52,10 @@ D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
 
 def read_document(data: bytes, kind: type[D], where: str) -> D:
-    """Decode a document.
+    """Decode a metadata document.
 
     Raises:
-        RemoteProtocolError: it is not one; the message says ``where`` it was.
+        RemoteProtocolError: it cannot be decoded; the message names ``where`` it was.
     """
     try:
         return msgspec.json.decode(data, type=kind)

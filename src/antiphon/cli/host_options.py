@@ -107,7 +107,7 @@ def choose_host(
 
 
 def _reviewer(store: Store | None, kept: Store, review: ReviewAt | None, config: Config) -> Reviewer:
-    """Choose who is asked: whoever reads the store, if that is wanted or nobody is at this terminal.
+    """Choose who is asked: reviewers of the store if that is requested or nobody is at this terminal.
 
     ``store``: the one that was named; ``kept``: the one that is used.
     """

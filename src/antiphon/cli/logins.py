@@ -1,7 +1,6 @@
-"""Logins as commands use them: where they are kept, which one is for a server, and how a person signs in.
+"""The logins of commands: where they are stored, which one belongs to a server, and how a person signs in.
 
-Owns the choice between a browser that comes back by itself and an address that is pasted. Signing in itself is
-``antiphon.auth``'s business.
+Chooses between a browser on this machine and an address that is pasted. ``antiphon.auth`` does the rest.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ __all__ = ["auth_for", "chosen_page", "of_server", "server_of", "settings_of", "
 
 
 def usual_logins() -> LoginStore:
-    """Return the logins of this user."""
+    """Return this user's stored logins."""
     return FileLogins(state_folder(os.environ) / "logins")
 
 
 def server_of(address: Address) -> str:
-    """Return the address of a server as logins have it."""
+    """Return the address of a server as it is in ``Login.server``."""
     access = access_to(address.url, OAuth(), ssl=address.ssl, proxy=address.proxy)
     return str(getattr(access, "server", ""))
 
 
 async def of_server(store: LoginStore, server: str) -> Login | None:
-    """Return the login to a server that was obtained last."""
+    """Return the latest login to a server."""
     found = [one for one in (await store.read()).logins if one.server == server]
     return max(found, key=lambda one: one.obtained_at, default=None)
 
@@ -56,16 +55,16 @@ def settings_of(login: Login | None, store: LoginStore, page: OpenPage | None) -
 
 
 async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth | None:
-    """Return what lets a command into a server: the login there is, or a person at this terminal.
+    """Return the authorization of a command: the stored login, or a sign-in by the person at this terminal.
 
-    ``None``: the headers say who we are, or nobody is there to sign in.
+    Returns ``None`` if the headers contain credentials, or nobody is there to sign in.
     """
     if any(name.lower() == "authorization" for name in (*(address.headers or ()), *(headers or ()))):
         return None
     try:
         server = server_of(address)
     except ConfigError:
-        # Plain http to another machine: nothing of a login is sent there.
+        # Over plain http to another machine no token is sent.
         return None
     store = usual_logins()
     login = await of_server(store, server)
@@ -76,7 +75,7 @@ async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth
 
 
 async def wanted_by(address: Address) -> str:
-    """Say what a server wants of whoever signs in.
+    """Return what a server requires from a client that signs in.
 
     Raises:
         Unauthorized: it does not say, or what it says cannot be used; the message says why.
@@ -94,7 +93,7 @@ async def wanted_by(address: Address) -> str:
 
 
 def chosen_page(*, paste: bool = False) -> OpenPage:
-    """Choose how a person is shown a page: by a browser of this machine, or by pasting where there is none."""
+    """Choose how a page is shown: in this machine's browser, or by pasting the address if there is none."""
     return _paste if paste or not has_browser(os.environ) else _browse
 
 
@@ -124,7 +123,7 @@ async def _nobody(address: str) -> str | None:
 
 
 def until(login: Login) -> str:
-    """Say how long a login lasts, as far as is known."""
+    """Say how long a login is valid, as far as known."""
     if login.refresh_token is not None:
         return "renewed by itself"
     if login.expires_at is None:

@@ -111,7 +111,7 @@ async def _auth(target: Target, headers: Mapping[str, str] | None) -> OAuth | No
     address = address_of(target)
     if address is None:
         return None
-    # Imported here: whoever stays on this machine does not pay for the HTTP library.
+    # Imported here, so that a local server does not load the HTTP library.
     from antiphon.cli.logins import auth_for
 
     return await auth_for(address, headers)

@@ -96,7 +96,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request may cost, for whoever decides; ``left`` is the smallest remainder of its accounts."""
+    """What a request may cost, for the reviewer; ``left`` is the smallest remainder of its accounts."""
 
     low: Amount
     """The cost of its input alone."""

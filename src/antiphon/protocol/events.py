@@ -47,7 +47,7 @@ class Request(Struct, eq=False):
     """The capabilities the client declared: in the handshake or, at 2026-07-28, in this request."""
     cancelled: bool = False
     on_cancel: Callable[[str | None], object] | None = None
-    """Set by whoever runs the request; called with the reason to stop it when the peer cancels it or is gone."""
+    """Set by the code that runs the request; called with the reason to stop it when the peer cancels it or is gone."""
     on_wait: Callable[[], object] | None = None
     """Called once, when the handler first has to wait."""
     on_end: Callable[[Request, object], object] | None = None

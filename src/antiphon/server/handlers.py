@@ -229,7 +229,7 @@ class Handlers:
         return await self._core.completions.complete(params, Context(Call(self._core, peer, request)))
 
     def subscribe(self, request: Request, peer: Peer) -> EmptyResult:
-        """Serve ``resources/subscribe``: whoever may not read a resource does not hear of it."""
+        """Serve ``resources/subscribe``; a caller that may not read a resource gets no updates of it."""
         params: SubscribeRequestParams = request.params
         demand(self._core.scopes_of_resource(params.uri), request, peer)
         return self._subscriptions.subscribe(request, peer)

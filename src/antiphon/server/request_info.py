@@ -67,7 +67,7 @@ class RequestFacts:
 
     @property
     def scopes(self) -> frozenset[str]:
-        """What the client's token allows, by the words of whoever issued it; empty without tokens."""
+        """The scopes of the client's token, as its issuer names them; empty without tokens."""
         caller = self._call.facts.caller
         return caller.scopes if caller is not None else frozenset()
 

@@ -143,7 +143,7 @@ class Service:
         headers: Mapping[str, str] | None = None,
         caller: Caller | None = None,
     ) -> Connection[ServerSession]:
-        """Open a connection to one client; whoever calls this starts, awaits and closes it, inside ``serving``.
+        """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``.
 
         ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any;
         ``caller``: what the token says with which it was opened, where one stands for all its messages.
@@ -157,7 +157,7 @@ class Service:
         peer.on_close = partial(self.subscriptions.close, peer)
         peer.on_end = partial(self._left, peer)
         peer.principal, peer.caller = principal, caller
-        # Standard input and memory have no requests with headers: whoever is there has started us, or runs in us.
+        # Standard input and memory have no headers: the client has started this process, or runs in it.
         peer.is_local = headers is None and principal is None
         peer.headers = headers or {}
         self.subscriptions.join(peer)

@@ -1,7 +1,7 @@
 """Who may use the page: addresses that work once, and the sessions they are exchanged for.
 
-Owns tokens and sessions, and the proof that the page gives of itself. Tokens are of one run; sessions are kept in the
-store by their digest, so that a restart lets nobody out. How they travel is ``guards``.
+Owns tokens and sessions, and the proof that the page is genuine. Tokens are valid for one run; sessions are in the
+store by their digest, so that they outlive a restart. ``guards`` transports them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proof_key(self) -> str:
-        """What only the page and this browser's own tabs know: by it a tab that lost the page knows it again."""
+        """Known only to the page and this browser's tabs: a tab uses it to verify the page after a lost connection."""
         return _proof_key(_digest(self.secret))
 
     def allows(self, token: str) -> bool:
@@ -129,7 +129,7 @@ class Access:
     def proof(self, number: int, words: str) -> str | None:
         """Sign words for the tabs of a session; ``None`` if there is none of this number.
 
-        Whoever has taken the port of the page cannot: what it is made with is in the store, and in no request.
+        A program that has taken over the page's port cannot do that: the key is derived from the store.
         """
         row = next((row for row in self._sessions.values() if row.number == number), None)
         if row is None or self._clock() - row.opened > SESSION_AGE:

@@ -107,7 +107,8 @@ class Guards:
         request.scope[_SESSION] = session
         path = request.url.path
         public = path in _PUBLIC or (request.method in _READING and path.startswith("/static/"))
-        # Where the session travels in a header, a browser that opens an address has none yet: it gets the script.
+        # Where the session is sent in a header, a browser that opens an address sends none: it gets the
+        # script.
         entering = plain and request.method in _READING and request.headers.get("sec-fetch-dest") == "document"
         if public or (session is None and entering):
             return await _read(request) if request.method == "POST" else None

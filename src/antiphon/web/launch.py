@@ -1,7 +1,7 @@
-"""Opening the page for the person at this machine: prints the address, and opens a browser if there is one.
+"""Opens the page for the person at this machine: prints the address, and opens a browser if there is one.
 
-Owns the words at the terminal, whether there is a browser to open, and that nobody else on the machine reads the
-address on its way there. Serving is ``serve``'s.
+Owns the messages at the terminal and the choice of a browser, and keeps the address from other accounts of the machine.
+``serve`` serves the page.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ async def opened_page(
         sys.stderr.flush()
         with ExitStack() as ended:
             if browse and has_browser(os.environ, sys.platform):
-                # Another address: the printed one stays good, for a browser of the person's own choice. Never waited
-                # for: some browsers end with their window.
+                # Another address, so that the printed one stays valid for a different browser. Not
+                # awaited: some browsers return only when their window is closed.
                 Thread(target=webbrowser.open, args=(_shown(running, ended),), daemon=True).start()
             yield running
 
 
 def _shown(running: RunningPage, ended: ExitStack) -> str:
-    """Return what a browser is started with: a file of ours that leads to an address, and is removed when it did.
+    """Return what the browser is started with: a temporary file that redirects to an address, removed once it has.
 
-    All accounts of a machine can read the command line of a browser, and would find the address there.
+    The command line of a browser is readable by all accounts of the machine, so the address must not be in it.
     """
     if not _reads_files(sys.platform, platform.release()):
         return running.address()
-    # A browser in a snap reads the home folder without what is hidden there, and nothing that is temporary.
+    # A browser in a snap can read only files in the home folder that are not hidden, and no temporary folder.
     file, name = mkstemp(".html", "antiphon-", Path.home() if Path("/snap").is_dir() else None)
     remove = partial(Path(name).unlink, missing_ok=True)
     ended.callback(remove)
@@ -77,7 +77,7 @@ def _shown(running: RunningPage, ended: ExitStack) -> str:
 
 
 def leading_to(address: str) -> str:
-    """Write a page that leads to an address, by itself or by its link."""
+    """Build a page that redirects to an address, with a link as well."""
     there = escape(address)
     return (
         '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Antiphon</title>'
@@ -86,9 +86,9 @@ def leading_to(address: str) -> str:
 
 
 def _reads_files(system: str, release: str) -> bool:
-    """Tell whether browsers find our files: not those of Windows from within its Linux.
+    """Tell whether browsers can open our files: those of Windows cannot from within WSL.
 
-    On Windows no other account reads a command line.
+    On Windows other accounts cannot read a command line.
     """
     return system != "win32" and "microsoft" not in release.lower()
 

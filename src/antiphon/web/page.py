@@ -140,7 +140,7 @@ class ReviewPage:
         return JSONResponse({"session": secret})
 
     async def _alive(self, request: Request) -> Response:
-        """Prove to a tab that this is the page it came from, before it sends anything to whoever has the port now."""
+        """Prove to a tab that this is its page and not another program on the port, before the tab sends anything."""
         asked = request.query_params
         number, challenge = asked.get("session", ""), asked.get("challenge", "")
         is_number = number.isascii() and number.isdecimal() and len(number) < 16

@@ -89,11 +89,11 @@ async def running_page(
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page in the background of a block. The store stays open.
 
-    ``port`` 0 is that of an earlier page over this store, if it is free, else any. Name, port and sessions are kept in
-    the store. ``remote`` allows a ``host`` that others can reach: whoever has the address may decide, over a connection
-    that is not encrypted. ``undo``: seconds for which a permission given here can be taken back, by default what
-    is configured. ``asker`` answers when a person asks from the page; by default the host that ``config`` describes,
-    which is opened in this process when it is first asked.
+    ``port`` 0 is that of an earlier page over this store, if it is free, otherwise any. Name, port and sessions are
+    kept in the store. ``remote`` allows a ``host`` that others can reach: everybody with the address may decide, over
+    an unencrypted connection. ``undo``: seconds for which a permission given here can be taken back, by default as
+    configured. ``asker`` answers when a person asks from the page; by default the host that ``config`` describes, which
+    is opened in this process on first use.
 
     Raises:
         ConfigError: other machines can reach the host and ``remote`` is not set, or the port is in use.

@@ -122,7 +122,7 @@ MAX_LIST = 256
 
 
 def check_counts(params: CreateMessageRequestParams) -> None:
-    """Check that a request holds something to answer, and no more of anything than whoever answers has to look at.
+    """Check that a request has something to answer, and that no part of it exceeds its maximum count.
 
     Raises:
         InvalidParams: it does not; the message begins with the place, which is also ``data.place``.

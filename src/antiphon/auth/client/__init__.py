@@ -1,9 +1,9 @@
-"""The client's side of signing in.
+"""The client side of authorization.
 
-``oauth`` is what a user sets. ``access`` decides what a request carries and what is done when it was refused;
-``sign_in`` obtains tokens, by one of the ``grants``; ``renewal`` renews them, once for all processes that share them.
-``discovery`` finds the authorization server, ``registration`` what we are called there, ``scopes`` what to ask for.
-``fetch`` makes the HTTP requests of all these, ``token_endpoint`` those for tokens. ``store`` keeps logins.
+``oauth`` has the user's settings. ``access`` adds tokens to requests and handles refusals; ``sign_in`` obtains tokens
+with one of the ``grants``; ``renewal`` refreshes them, once for all processes that share a store. ``discovery`` finds
+the authorization server, ``registration`` the client's identity there, ``scopes`` the scopes to request. ``fetch``
+makes HTTP requests, ``token_endpoint`` requests to the token endpoint. ``store`` keeps logins.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a request to one server carries to be let in, and what is done when it was refused.
+"""Authorization of the requests to one server, and what follows when the server refuses one.
 
-Owns the decisions: which token is sent, when it is renewed, when a person is asked, and when it is enough. Transports
-call it for each HTTP request (``transports.http.client.access``); nothing here is sent anywhere but to the origin of
-the server.
+Decides which token is sent, when it is refreshed, when a person is asked, and when to give up. Transports call this for
+each HTTP request (``transports.http.client.access``); tokens are sent only to the server's own origin.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from antiphon.errors import ConfigError, Unauthorized
 __all__ = ["GivenToken", "SignedIn", "access_to"]
 
 MAX_SIGN_INS = 3
-"""Sign-ins for one request: a server that is never content must not keep a person busy."""
+"""Sign-ins during one request, so that a server that refuses every token does not ask a person without end."""
 
 _MAX_TRIES = 8
-"""Times one request is sent in all: nonces, tokens that others renewed, and sign-ins together."""
+"""How often one request is sent at most, for new nonces, refreshed tokens and sign-ins together."""
 
 _SKEW = 30.0
-"""Seconds before its end at which a token is renewed: clocks differ, and requests take time."""
+"""Seconds before its expiry at which a token is refreshed: clocks differ, and requests take time."""
 
 
 def access_to(
     url: str, auth: Auth, *, ssl: tls.SSLContext | bool = True, proxy: str | None = None
 ) -> GivenToken | SignedIn:
-    """Return what lets requests into the server at ``url``.
+    """Return what authorizes requests to the server at ``url``.
 
     Raises:
-        ConfigError: a token would travel in plain text.
+        ConfigError: the token would be sent over plain http to another machine.
     """
     server = URL(url)
     if origin_of(server)[0] == "http" and not is_loopback(server.host or ""):
@@ -69,14 +68,14 @@ def _always(token: str) -> Callable[[], Awaitable[str]]:
 
 
 class GivenToken:
-    """Sends a token that the application gives."""
+    """Sends a token that the application provides."""
 
     def __init__(self, server: URL, give: Callable[[], Awaitable[str]]) -> None:
         self._origin = origin_of(server)
         self._give = give
 
     def begin(self) -> _Giving:
-        """Begin a request."""
+        """Begin the authorization of one request."""
         return _Giving(self._origin, self._give)
 
 
@@ -98,7 +97,7 @@ class _Giving:
         return {"Authorization": f"Bearer {self._sent}"}
 
     async def refused(self, status: int, headers: Mapping[str, str], lines: Sequence[str], *, ask: bool) -> bool:
-        """See ``Entry.refused``: once more if there is another token by now."""
+        """See ``Entry.refused``: repeats the request if the application now provides another token."""
         if status != 401 or self._asked_again:
             return False
         sent, self._asked_again = self._sent, True
@@ -114,38 +113,38 @@ class _Giving:
 
 
 class SignedIn:
-    """Signs in where a server wants it, and sends what came of it."""
+    """Signs in when the server requires it, and sends the resulting token."""
 
     def __init__(self, settings: OAuth, server: URL, *, ssl: tls.SSLContext | bool, proxy: str | None) -> None:
         self.settings = settings
         self.server = URL(shown(_as_http(server)))
         self.owner = os.urandom(16).hex()
         self.nonce: str | None = None
-        """What the server wants to find in the next proof (RFC 9449, section 9)."""
+        """The server's latest nonce, for the next proof (RFC 9449, section 9)."""
         self._ssl = ssl
         self._proxy = proxy
         self._key: tuple[str, ProofKey] | None = None
 
     def begin(self) -> _Entering:
-        """Begin a request."""
+        """Begin the authorization of one request."""
         return _Entering(self)
 
     async def login(self) -> Login | None:
-        """Return the login there is, without a request."""
+        """Return the stored login, without making a request."""
         return (await self.settings.store.read()).find(str(self.server), self.settings.label)
 
     async def fresh(self) -> Login | None:
-        """Return a login whose token is good for a while, as far as its issuer said; renew it if it is not."""
+        """Return a login whose token does not expire soon by its issuer's account; refresh it if necessary."""
         login = await self.login()
         if login is None or login.expires_at is None or login.expires_at - _SKEW > time.time():
             return login
         if login.refresh_token is None:
-            # It may be good for some seconds yet, or our clock be wrong: the server says.
+            # It may still be valid for some seconds, or our clock may be wrong: the server decides.
             return login
         return await self.renewed(login)
 
     async def renewed(self, login: Login) -> Login | None:
-        """Renew a login; together with all others who want it renewed."""
+        """Refresh a login; concurrent callers share one refresh."""
 
         async def work(fetch: Fetch) -> Login | None:
             return await renew(self.settings.store, fetch, login, self.owner)
@@ -153,7 +152,7 @@ class SignedIn:
         return await self._shared(work, ("renew", login.access_token))
 
     async def sign_in(self, challenge: Challenge | None, before: Login | None) -> Login:
-        """Sign in; together with all others who want the same."""
+        """Sign in; concurrent callers share one sign-in."""
 
         async def work(fetch: Fetch) -> Login:
             hint = challenge.resource_metadata if challenge is not None else None
@@ -165,7 +164,7 @@ class SignedIn:
         return login
 
     async def still_issued_by(self, issuer: str, challenge: Challenge | None) -> bool:
-        """Tell whether the server still takes the tokens of an issuer."""
+        """Tell whether the server still accepts the tokens of an issuer."""
         hint = challenge.resource_metadata if challenge is not None else None
         async with self._fetching() as fetch:
             found = await discover(fetch, self.server, hint, issuer=self.settings.issuer)
@@ -184,7 +183,7 @@ class SignedIn:
         return fetching(self.server, ssl=self._ssl, proxy=self._proxy, named=named)
 
     async def _shared(self, work: Callable[[Fetch], Awaitable[Login | None]], what: tuple[str, ...]) -> Login | None:
-        """Do something once for all that want it at the same time. Whoever is cancelled leaves the others to it."""
+        """Run something once for all concurrent callers; a cancelled caller does not cancel it for the others."""
         flights = _flights(self.settings)
         key = (str(self.server), *what)
         task = flights.get(key)
@@ -204,7 +203,7 @@ _in_flight: WeakKeyDictionary[OAuth, WeakKeyDictionary[asyncio.AbstractEventLoop
 
 
 def _flights(settings: OAuth) -> _Flights:
-    """Return what is under way for a set-up in this event loop."""
+    """Return what is in progress for these settings in this event loop."""
     loops = _in_flight.setdefault(settings, WeakKeyDictionary())
     return loops.setdefault(asyncio.get_running_loop(), {})
 
@@ -212,7 +211,7 @@ def _flights(settings: OAuth) -> _Flights:
 def _landed(flights: _Flights, key: tuple[str, ...], done: asyncio.Task[Login | None]) -> None:
     flights.pop(key, None)
     if not done.cancelled():
-        # Whoever waited may be gone: then nobody reads what went wrong.
+        # All waiting callers may have been cancelled: mark the exception as retrieved.
         done.exception()
 
 
@@ -222,7 +221,7 @@ def _as_http(server: URL) -> URL:
 
 
 class _Entering:
-    """One request of somebody who signs in."""
+    """The authorization of one request with a login."""
 
     def __init__(self, access: SignedIn) -> None:
         self._access = access
@@ -232,7 +231,7 @@ class _Entering:
         self._nonces = 0
         self._renewed = False
         self._met: frozenset[str] = frozenset()
-        """Scopes that a person was asked for in this request."""
+        """Scopes that a person was already asked for during this request."""
         self._why: str | None = None
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
@@ -242,7 +241,8 @@ class _Entering:
         try:
             self._sent = login = await self._access.fresh()
         except Unauthorized as error:
-            # Not now. What we have may still be good; if not, the server's refusal is told with this.
+            # The refresh failed for now. The token may still be valid; if not, the error is reported with
+            # the refusal.
             self._why = error.message
             self._sent = login = await self._access.login()
         if login is None:
@@ -254,7 +254,7 @@ class _Entering:
         return headers
 
     def answered(self, headers: Mapping[str, str]) -> None:
-        """See ``Entry.answered``: a server may hand out the next nonce with any answer."""
+        """See ``Entry.answered``: a server may send its next nonce with any response."""
         nonce = headers.get("DPoP-Nonce")
         if nonce is not None and len(nonce) <= 1024:
             self._access.nonce = nonce
@@ -279,12 +279,12 @@ class _Entering:
             return False
         current = await self._access.login()
         if current is not None and (self._sent is None or current.access_token != self._sent.access_token):
-            # Somebody else signed in, or renewed the login, while this request was on its way.
+            # Another request signed in or refreshed the login while this one was in progress.
             return True
         return await self._renew(challenge) or await self._sign_in(challenge, ask=ask)
 
     async def _renew(self, challenge: Challenge | None) -> bool:
-        """Renew the login that the server no longer takes, if its issuer is still the server's."""
+        """Refresh the login that the server no longer accepts, if the server still uses its issuer."""
         sent = self._sent
         if sent is None or sent.refresh_token is None or self._renewed:
             return False
@@ -294,7 +294,7 @@ class _Entering:
         return await self._access.renewed(sent) is not None
 
     async def _step_up(self, challenge: Challenge | None, *, ask: bool) -> bool:
-        """Ask for the scopes that are missing, with all that were asked for before; once for each challenge."""
+        """Request the missing scopes together with all earlier ones; once for each challenge."""
         if challenge is None or challenge.error != "insufficient_scope":
             return False
         missing = shown_scopes(challenge.scopes)

@@ -1,7 +1,7 @@
-"""Which addresses a sign-in may speak to: https, or this machine; and no local network for a public server.
+"""Which addresses a sign-in may contact: https, or this machine; for a public server, no local network.
 
-Every address here was named by some server. Owns the rules that keep a hostile one from reading plain traffic, from
-using us to reach what only we can reach, and from having anything opened that is no web page.
+All these addresses come from servers. The rules prevent a hostile server from making us send data unencrypted, send
+requests into a private network (SSRF), or open anything but a web page.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from antiphon.errors import Unauthorized
 __all__ = ["checked_address", "is_loopback", "is_public", "origin_of", "shown"]
 
 MAX_LENGTH = 4096
-"""Characters of an address."""
+"""Characters of an address at most."""
 
 
 def checked_address(text: str, what: str) -> URL:
-    """Read an address that a server named. ``what`` it is, for the message.
+    """Parse an address that a server named; ``what`` describes it in the error message.
 
     Raises:
-        Unauthorized: it is none, is neither https nor on this machine, or holds credentials.
+        Unauthorized: it is no address, is neither https nor on this machine, or contains credentials.
     """
     try:
         if len(text) > MAX_LENGTH or not text.isprintable():
             raise ValueError
-        # As it stands: what is sent must be what was named.
+        # Without normalization: what is sent must be exactly what the server named.
         url = URL(text, encoded=True)
         usable = url.scheme in ("http", "https") and bool(url.host) and (url.port or 0) > 0
     except ValueError:
@@ -43,7 +43,7 @@ def checked_address(text: str, what: str) -> URL:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine, by its name alone."""
+    """Tell whether a host name or address is this machine's, without a look-up."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -53,23 +53,23 @@ def is_loopback(host: str) -> bool:
 
 
 def is_public(addresses: Iterable[str]) -> bool:
-    """Tell whether all these IP addresses are of the public network; of none at all it says no."""
+    """Tell whether all these IP addresses are public; false for no address at all."""
     read = [ipaddress.ip_address(one.partition("%")[0]) for one in addresses]
     return bool(read) and all(_unmapped(one).is_global for one in read)
 
 
 def _unmapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     if isinstance(address, ipaddress.IPv6Address):
-        # The same IPv4 host in other clothes.
+        # IPv6 forms of an IPv4 address are judged by that address.
         return address.ipv4_mapped or address.sixtofour or address
     return address
 
 
 def origin_of(url: URL) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port; a WebSocket's scheme as that of the HTTP request it begins with."""
+    """Return scheme, host and port; ``ws`` and ``wss`` count as ``http`` and ``https``."""
     return ({"ws": "http", "wss": "https"}.get(url.scheme, url.scheme), url.host, url.port)
 
 
 def shown(url: URL) -> str:
-    """Return an address as it may be shown: without credentials, query and fragment."""
+    """Return an address without credentials, query and fragment, for messages."""
     return str(url.with_user(None).with_query(None).with_fragment(None))

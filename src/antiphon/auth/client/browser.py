@@ -1,6 +1,6 @@
-"""Shows a person the page at which they sign in: the system's browser.
+"""Opens the page at which a person signs in, in the system's browser.
 
-Owns what is said where there is none. The address is opened only if it is http(s), whatever a server named.
+Without a browser, it prints the address. Only http(s) addresses are opened, whatever a server names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["has_browser", "open_browser"]
 
 
 async def open_browser(address: str) -> None:
-    """Open a page in the system's browser; where there is none, say on standard error where to go."""
+    """Open a page in the system's browser; without one, print the address on standard error."""
     checked_address(address, "the authorization_endpoint")
     opened = await asyncio.to_thread(webbrowser.open, address)
     if not opened:
@@ -25,7 +25,7 @@ async def open_browser(address: str) -> None:
 
 
 def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Tell whether a browser of the person's is on this machine. Over ssh it is on another."""
+    """Tell whether this machine has a browser the person can see; over ssh it has none."""
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
         return False
     if platform in ("win32", "darwin"):

@@ -1,7 +1,7 @@
-"""Who signs us in: from a server that let nobody in to the metadata of its authorization server.
+"""Finds the authorization server of an MCP server, and its metadata.
 
-Owns the order of places (2026-07-28 basic/authorization, "Authorization Server Discovery"), and what must hold of what
-is found there. The functions are plain; ``Discovery`` fetches.
+Tries the locations in the order of 2026-07-28 basic/authorization, "Authorization Server Discovery", and validates what
+it finds. The functions make no requests; ``Discovery`` does.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ _ENDPOINTS = (
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """Who signs us in, and to what."""
+    """An authorization server, and the resource that tokens are requested for."""
 
     server: ServerMetadata
     """The authorization server."""
     resource: str | None
-    """What a token is for, exactly as the server names it; ``None`` for a server of 2025-03-26, which names none."""
+    """The resource identifier exactly as the server names it; ``None`` for a server of 2025-03-26, which has none."""
     scopes: tuple[str, ...] | None = None
-    """What the resource says it knows, for basic use."""
+    """The scopes in the resource's metadata, which cover basic use."""
     wants_dpop: bool = False
     is_described: bool = True
-    """Whether there was metadata; without, the endpoints are those that 2025-03-26 takes for granted."""
+    """Whether there is metadata; otherwise the endpoints are the default ones of 2025-03-26."""
 
 
 def resource_places(url: URL, hint: str | None) -> list[str]:
-    """List where the description of a protected resource may be, in order (RFC 9728, sections 3.1 and 5.1).
+    """List the possible locations of protected resource metadata, in order (RFC 9728, sections 3.1 and 5.1).
 
-    ``hint``: what the server's challenge named.
+    Args:
+        url: the MCP server.
+        hint: the location in the server's challenge, if any.
     """
     root = str(url.origin())
     path = url.raw_path.rstrip("/")
@@ -59,7 +61,7 @@ def resource_places(url: URL, hint: str | None) -> list[str]:
 
 
 def server_places(issuer: str) -> list[str]:
-    """List where the metadata of an authorization server may be, in order (RFC 8414, sections 3.1 and 5)."""
+    """List the possible locations of authorization server metadata, in order (RFC 8414, sections 3.1 and 5)."""
     url = URL(issuer, encoded=True)
     root, path = str(url.origin()), url.raw_path.rstrip("/")
     if not path:
@@ -68,7 +70,7 @@ def server_places(issuer: str) -> list[str]:
 
 
 def covers(resource: str, url: URL) -> bool:
-    """Tell whether a token for ``resource`` is meant for a server: the same origin, and its path or one above it."""
+    """Tell whether a token for ``resource`` applies to a server: same origin, and the same path or one above it."""
     try:
         read = URL(resource, encoded=True)
         same = origin_of(read) == origin_of(url)
@@ -82,10 +84,10 @@ def covers(resource: str, url: URL) -> bool:
 
 
 def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
-    """See that the metadata is the issuer's own (RFC 8414, section 3.3), and its endpoints can be spoken to.
+    """Check that the metadata belongs to the issuer (RFC 8414, section 3.3) and its endpoints may be contacted.
 
     Raises:
-        Unauthorized: it is not; the message says why.
+        Unauthorized: a check failed; the message says which.
     """
     if metadata.issuer != issuer:
         raise Unauthorized(
@@ -100,7 +102,7 @@ def check_server(metadata: ServerMetadata, issuer: str, where: str) -> None:
 
 
 def fallback(url: URL) -> ServerMetadata:
-    """Return the endpoints that 2025-03-26 takes for granted of a server without metadata."""
+    """Return the default endpoints of 2025-03-26 for a server without metadata."""
     root = str(url.origin())
     return ServerMetadata(
         issuer=root,
@@ -111,10 +113,10 @@ def fallback(url: URL) -> ServerMetadata:
 
 
 async def discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None = None) -> Found:
-    """Find out who signs us in to the server at ``url``. ``issuer``: the only one that is acceptable.
+    """Find the authorization server of the server at ``url``; with ``issuer``, accept only that one.
 
     Raises:
-        Unauthorized: nobody that may be trusted, and why.
+        Unauthorized: there is none that may be used; the message says why.
     """
     described = await _resource(fetch, url, hint)
     if described is None:
@@ -134,7 +136,7 @@ async def discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | No
 
 
 def _choose(described: ResourceMetadata, url: URL, issuer: str | None) -> str:
-    """Choose among the authorization servers of a resource: the one that was set, else its first."""
+    """Choose among the authorization servers of a resource: the configured issuer, otherwise the first."""
     offered = described.authorization_servers
     if issuer is not None:
         if issuer not in offered:
@@ -168,7 +170,7 @@ async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
 
 
 async def _undescribed(fetch: Fetch, url: URL, issuer: str | None) -> Found:
-    """Go by what was set, or else as 2025-03-26 has it: the server itself signs in, at the root of its origin."""
+    """Without resource metadata, use the configured issuer, otherwise the root of the server's origin (2025-03-26)."""
     if issuer is not None:
         return Found(server=await _server(fetch, issuer), resource=str(url.with_query(None)))
     root = str(url.origin())
@@ -178,7 +180,7 @@ async def _undescribed(fetch: Fetch, url: URL, issuer: str | None) -> Found:
         checked_address(root, "the server")
         return Found(server=fallback(url), resource=None, is_described=False)
     metadata = _read(data, ServerMetadata, place)
-    # It was found by the server's own origin: a slash at the end is all that it may add.
+    # It was found on the server's own origin, so an issuer with a slash at the end is accepted as well.
     check_server(metadata, metadata.issuer if metadata.issuer == f"{root}/" else root, place)
     return Found(server=metadata, resource=None)
 
@@ -191,5 +193,5 @@ def _read(data: bytes, kind: type[D], place: str) -> D:
 
 
 def _quoted(text: str) -> str:
-    """Return an address of a stranger's as it may be shown."""
+    """Return an address from a server, quoted for messages."""
     return "".join(one for one in text[:200] if one.isprintable())

@@ -1,6 +1,6 @@
-"""What goes to an authorization server, and what comes back: the values, and the endpoint as grants see it.
+"""Values exchanged with an authorization server, and the token endpoint as grants use it.
 
-Light to import: whoever only sets ``OAuth`` pays for no HTTP library.
+Imports no HTTP library, so that importing ``OAuth`` stays fast.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["Answer", "ClientIdentity", "Endpoint", "Refused", "TokenAnswer"]
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What came back."""
+    """The response to an HTTP request."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> dict[str, Any]:
-        """Return the object in the body; an empty one if there is none."""
+        """Return the JSON object in the body; an empty one if there is none."""
         try:
             read: object = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -34,17 +34,17 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class ClientIdentity(Struct, frozen=True, kw_only=True):
-    """What we are called at one authorization server, and how we prove it."""
+    """The client at one authorization server, and how it authenticates."""
 
     client_id: str
     secret: str | None = None
     method: str | None = None
-    """As the registration says; ``None``: whatever the server takes."""
+    """Authentication method of the registration; ``None``: one that the server supports."""
     private_key: str | None = None
-    """PEM, for ``private_key_jwt``."""
+    """PEM; for ``private_key_jwt``."""
     algorithm: str = "ES256"
     redirect_uri: str | None = None
-    """The one that was registered with it, if any was."""
+    """The redirect URI registered with it, if any."""
 
     def __repr__(self) -> str:
         return f"ClientIdentity({self.client_id!r})"
@@ -58,16 +58,16 @@ class TokenAnswer(Struct, frozen=True, kw_only=True):
     expires_in: float | None = None
     refresh_token: str | None = None
     scopes: tuple[str, ...] | None = None
-    """What was granted; ``None``: just what was asked for."""
+    """The granted scopes; ``None``: exactly the requested ones."""
     raw: Mapping[str, Any] = {}
-    """The whole answer."""
+    """The complete response."""
 
     def __repr__(self) -> str:
         return f"TokenAnswer({self.token_type}, expires_in={self.expires_in})"
 
 
 class Refused(Unauthorized):
-    """The authorization server says no. ``error`` is its code, such as ``invalid_grant``."""
+    """The authorization server refused. ``error`` is its code, such as ``invalid_grant``."""
 
     def __init__(self, message: str, *, error: str = "", code: int | None = None, data: Any = None) -> None:
         super().__init__(message, code=code, data=data)
@@ -81,14 +81,14 @@ class Endpoint(Protocol):
     identity: ClientIdentity
 
     async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
-        """Ask for a token.
+        """Request a token.
 
         Args:
             form: what to send; members without a value are left out.
 
         Raises:
-            Refused: the answer is no.
-            Unauthorized: there is none, or it cannot be used.
+            Refused: the authorization server refused.
+            Unauthorized: there is no response, or it cannot be used.
         """
         ...
 
@@ -102,10 +102,10 @@ class Endpoint(Protocol):
         ...
 
     def at(self, server: ServerMetadata, identity: ClientIdentity) -> Self:
-        """Return the token endpoint of another server, which knows us by another name.
+        """Return the token endpoint of another authorization server, for another client identity.
 
         Args:
             server: that server; only its ``token_endpoint`` is used.
-            identity: that name.
+            identity: the client there.
         """
         ...

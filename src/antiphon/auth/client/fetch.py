@@ -1,7 +1,7 @@
-"""The HTTP requests of a sign-in: small, bounded in size and time, never redirected with anything secret.
+"""The HTTP requests of a sign-in: limited in size and time; nothing secret follows a redirect.
 
-Owns the sockets. A public server must not have us ask around in the local network for it: where its own addresses are
-public, hosts it names are looked up, and refused if they are not.
+Owns the sockets. A public server must not make us send requests into a local network: if its own addresses are public,
+the addresses of the hosts it names have to be public as well.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from antiphon.errors import Unauthorized
 __all__ = ["Fetch", "Unreachable", "fetching"]
 
 MAX_BODY = 256 * 1024
-"""Bytes of an answer; metadata has a few thousand."""
+"""Bytes of a response at most; metadata has a few thousand."""
 
 PATIENCE = 30.0
-"""Seconds for one request, from the first byte to the last."""
+"""Seconds for one request, including the response."""
 
 _MAX_REDIRECTS = 3
 _MAX_HEADERS = 64
 
 
 class Unreachable(Unauthorized):
-    """No answer came: there is no network, or nobody there. What was sent may have arrived."""
+    """There was no response, because of the network or the server. The request may still have arrived."""
 
 
 class Fetch:
-    """Requests of one sign-in. Made by ``fetching``."""
+    """The HTTP requests of one sign-in; made by ``fetching``."""
 
     def __init__(self, session: ClientSession, proxy: str | None, local_hosts: frozenset[str] | None) -> None:
         self._session = session
@@ -54,8 +54,8 @@ class Fetch:
         """Fetch a public document; ``None`` if there is none at that address.
 
         Raises:
-            Unauthorized: the answer is too large, or leads elsewhere.
-            Unreachable: none came.
+            Unauthorized: the response is too large, or redirects elsewhere.
+            Unreachable: there was no response.
         """
         target = url
         for _ in range(_MAX_REDIRECTS):
@@ -70,7 +70,7 @@ class Fetch:
         return None
 
     async def post(self, url: URL, form: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
-        """Post a form; a redirect is an answer like any other."""
+        """Post a form; a redirect is returned like any other response."""
         body = urlencode(list(form.items())).encode()
         kind = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         return await self._request("POST", url, {**kind, **headers}, body)
@@ -99,11 +99,11 @@ class Fetch:
         except (ClientError, OSError, ValueError) as error:
             if isinstance(refused := _refused_in(error), _Local):
                 raise Unauthorized(str(refused)) from None
-            # The library's own words would show the whole address, and what is in its query.
+            # The library's message would contain the whole address with its query.
             raise Unreachable(f"signing in failed: {shown(url)} cannot be reached ({type(error).__name__})") from None
 
     def _check_host(self, url: URL) -> None:
-        """Refuse an address of the local network that stands there as digits, and is looked up by nobody."""
+        """Refuse a literal IP address of the local network, which no resolver checks."""
         host = url.host or ""
         if self._local_hosts is None or host in self._local_hosts:
             return
@@ -143,7 +143,7 @@ def _proxy_to(url: URL) -> str | None:
 
 
 class _Local(OSError):
-    """A host is of the local network, and must not be."""
+    """A host has an address of the local network, which is not allowed here."""
 
 
 def _local(host: str) -> str:
@@ -154,7 +154,7 @@ def _local(host: str) -> str:
 
 
 def _refused_in(error: BaseException) -> BaseException:
-    """Find our own refusal within what the library made of it."""
+    """Find our own exception among the causes of the library's."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, _Local):
         seen = getattr(seen, "os_error", None) or seen.__cause__
@@ -162,7 +162,7 @@ def _refused_in(error: BaseException) -> BaseException:
 
 
 class _PublicOnly(AbstractResolver):
-    """Looks hosts up, and refuses those that are not of the public network."""
+    """Resolver that refuses addresses that are not public."""
 
     def __init__(self, but: frozenset[str]) -> None:
         self._resolver = DefaultResolver()
@@ -184,7 +184,7 @@ async def _is_public_host(host: str) -> bool:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        # Reached by a proxy, perhaps: then nothing it names is looked up here either.
+        # The server may be reached by a proxy; then the hosts it names are not looked up here either.
         return not is_loopback(host)
     return is_public(str(one[4][0]) for one in found)
 
@@ -197,7 +197,7 @@ async def fetching(
     proxy: str | None = None,
     named: frozenset[str] = frozenset(),
 ) -> AsyncGenerator[Fetch]:
-    """Make what fetches for a sign-in to ``server``. ``named``: hosts that the user set, and so may be anywhere."""
+    """Make the ``Fetch`` of a sign-in to ``server``; ``named``: hosts from the settings, which may be anywhere."""
     local: frozenset[str] | None = None
     if await _is_public_host(server.host or ""):
         proxies = {URL(one).host or "" for one in (proxy, *getproxies().values()) if one and "://" in one}

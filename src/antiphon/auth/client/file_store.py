@@ -1,8 +1,8 @@
-"""Logins in a file, for all processes of a user: encrypted, mode 0600, changed by one process at a time.
+"""Logins in an encrypted file (mode 0600) that all processes of a user share.
 
-Owns the file, its lock and its key. The key is in the system's keyring where there is one, so that a copy of the file
-(in a backup, say) opens nothing; else beside it, and then the file says so. The lock is held for as long as it takes to
-read and write a few kilobytes, never while something is sent.
+Owns the file, its lock and its key. The key is in the system's keyring if there is one, so that a copy of the file (in
+a backup, for example) is unreadable; otherwise the key is next to the file, and the file says so. The lock is held only
+while the file is read and written, never during a request.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["FileLogins"]
 T = TypeVar("T")
 
 MAX_FILE = 16 * 1024 * 1024
-"""Bytes of such a file: a thousand logins have about four megabytes at most."""
+"""Bytes of the file at most; a thousand logins have about four megabytes."""
 
 LOCK_PATIENCE = 30.0
-"""Seconds to wait for other processes: each holds the lock for some milliseconds."""
+"""Seconds to wait for the lock; each process holds it for some milliseconds."""
 
 KEYRING_PATIENCE = 60.0
-"""Seconds the keyring has: it may ask the person to unlock it."""
+"""Seconds to wait for the keyring, which may ask the person to unlock it."""
 
 _SERVICE = "antiphon logins"
 _LOOK = 0.01
@@ -43,12 +43,12 @@ _IN_KEYRING = "in the system's keyring"
 
 
 class _Sealed(Struct, frozen=True, kw_only=True):
-    """The file."""
+    """The content of the file."""
 
     antiphon: str
     version: int
     key: str
-    """Where the key is, in words."""
+    """Where the key is, for people who open the file."""
     nonce: str
     sealed: str
 
@@ -74,7 +74,7 @@ class FileLogins:
         return f"FileLogins({str(self.path)!r})"
 
     async def read(self) -> Document:
-        """See ``LoginStore.read``. The file is read when it has changed; a look at it tells.
+        """See ``LoginStore.read``. The file is read again only if its size or time has changed.
 
         Raises:
             ConfigError: it cannot be read.
@@ -84,10 +84,10 @@ class FileLogins:
         return Document(logins=list(self._kept.logins), registered=list(self._kept.registered))
 
     async def change(self, how: Callable[[Document], T]) -> T:
-        """See ``LoginStore.change``. A file that stays as it was is not written.
+        """See ``LoginStore.change``. The file is written only if the logins have changed.
 
         Raises:
-            ConfigError: it cannot be read or written, or others do not let go of it.
+            ConfigError: it cannot be read or written, or the lock was not released in time.
         """
         return await asyncio.to_thread(self._change, how)
 
@@ -114,7 +114,7 @@ class FileLogins:
 
     def _reload(self) -> None:
         with self._own:
-            # Before it is read: what is written meanwhile is found at the next look.
+            # Taken before reading, so that a change during the reading is noticed the next time.
             stamp = self._stamp()
             self._kept = self._load()
             self._seen = stamp
@@ -173,7 +173,7 @@ class FileLogins:
         return self._key
 
     def _has_keyring(self) -> bool:
-        """Tell whether there is a keyring that keeps what it is given."""
+        """Tell whether there is a keyring that stores what it is given."""
         if not self._keyring:
             return False
         import keyring
@@ -181,7 +181,7 @@ class FileLogins:
         try:
             return float(keyring.get_keyring().priority) >= 1
         except Exception:
-            # A back end may fail in whatever way its system does.
+            # The exceptions of keyring back ends differ by system.
             return False
 
     def _keyring_key(self, *, make: bool) -> bytes:
@@ -213,14 +213,14 @@ class FileLogins:
 
 
 def _patiently(ask: Callable[[], str | None]) -> str | None:
-    """Ask a keyring, which may wait for a person, or hang; ``None`` if it fails."""
+    """Ask a keyring, which may wait for a person or hang; ``None`` if it fails."""
     found: list[str | None] = []
 
     def run() -> None:
         try:
             found.append(ask())
         except Exception:
-            # Locked, declined, gone: each back end says it in its own way.
+            # Locked, declined or missing: each back end raises its own exceptions.
             found.append(None)
 
     thread = threading.Thread(target=run, daemon=True, name="antiphon-keyring")
@@ -238,7 +238,7 @@ def _text(data: bytes) -> str:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
+    """Write a file that only its owner may read, atomically."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

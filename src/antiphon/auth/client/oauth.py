@@ -1,4 +1,4 @@
-"""``OAuth``: what a user sets about signing in. How it is done is the business of the other modules."""
+"""``OAuth``: the user's settings of a sign-in; the other modules carry it out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from antiphon.errors import ConfigError
 __all__ = ["Auth", "OAuth", "OpenPage"]
 
 OpenPage = Callable[[str], Awaitable[str | None]]
-"""Shows a person the page at an address. Returns ``None`` if the browser will come back to this machine by itself, or
-the address at which it ended."""
+"""Shows a person the page at an address. Returns ``None`` if the browser is redirected to this machine, otherwise the
+address it was redirected to."""
 
 PATIENCE = 300.0
 """Seconds a person has to sign in."""
@@ -21,31 +21,31 @@ _NAME = "Antiphon"
 
 
 class OAuth:
-    """Sign in at the authorization server that a server names: ``Client(url, auth=OAuth())``.
+    """Sign in at the authorization server that an MCP server names: ``Client(url, auth=OAuth())``.
 
-    With no name given, the client registers itself.
+    Without ``client_id`` and ``client_metadata_url`` the client registers itself.
 
     Args:
         client_id: of a client that was registered with the authorization server beforehand.
         client_secret: of that client.
-        private_key: PEM; proves who the client is instead of a secret.
-        algorithm: what ``private_key`` signs with; ``"ES256"`` by default.
-        client_metadata_url: where the client describes itself (an https URL with a path); used if the authorization
-            server supports such documents.
-        issuer: the only authorization server to accept, and the one that ``client_id`` belongs to; by default the
-            first that the server names.
-        scopes: what to ask for; by default what the server names.
+        private_key: PEM; authenticates the client instead of a secret.
+        algorithm: signature algorithm of ``private_key``; ``"ES256"`` by default.
+        client_metadata_url: address of the client's metadata document (an https URL with a path); used if the
+            authorization server supports such documents.
+        issuer: the only authorization server to accept, and the one that ``client_id`` belongs to; by default the first
+            that the server names.
+        scopes: the scopes to request; by default those that the server names.
         grant: how tokens are obtained; by default a person signs in with a browser.
-        dpop: whether tokens are bound to a key of ours; by default (``None``) if the server asks for it.
-        redirect_uri: where the browser returns to, if that was registered beforehand, for example
+        dpop: whether tokens are bound to a key of this client; by default (``None``) if the server requires it.
+        redirect_uri: where the browser is redirected to, if that was registered beforehand, for example
             ``http://localhost:3000/callback``; by default a free port of this machine.
         open_page: async function that shows a page to a person; by default the system's browser.
         store: keeps logins; by default they last as long as this object.
-        client_name: what a person reads when asked for consent.
+        client_name: the client's name on the page that asks a person for consent.
         timeout: seconds a person has to sign in.
 
     Raises:
-        ConfigError: two of these do not go together.
+        ConfigError: two of the arguments exclude each other.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class OAuth:
 
     @property
     def label(self) -> str:
-        """What tells logins of differently set up clients to one server apart. Never a secret."""
+        """Distinguishes the logins of differently configured clients to one server; contains no secret."""
         who = self.client_id or self.client_metadata_url or "registered"
-        # However a person signs in, it is the same login.
+        # All ways in which a person signs in lead to the same login.
         return who if self.grant is None or self.grant.needs_person else f"{who}, {self.grant.name}"
 
 
@@ -105,4 +105,4 @@ def _is_document(url: str) -> bool:
 
 
 Auth = str | Callable[[], Awaitable[str]] | OAuth
-"""A token, an async function that gives one, or how to sign in."""
+"""A token, an async function that returns one, or the settings of a sign-in."""

@@ -1,7 +1,7 @@
-"""The port of this machine at which a browser comes back from signing in (RFC 8252, section 7.3).
+"""The local port to which the browser is redirected after a sign-in (RFC 8252, section 7.3).
 
-Owns the socket, the few bytes of HTTP that are needed, and the page that says it may be closed. Whose answer it is, is
-checked by whoever waits for it; here only the first request for the right path counts.
+Owns the socket, a minimal HTTP server, and the page that says that it may be closed. The caller validates the answer;
+here only the first request with the right path and state counts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["PATH", "Receiver"]
 PATH = "/callback"
 
 MAX_HEAD = 32 * 1024
-"""Bytes of a request's head that are read: a code may be long."""
+"""Bytes of a request's head at most; an authorization code may be long."""
 
 _HEAD_PATIENCE = 10.0
-"""Seconds a browser has to send it."""
+"""Seconds a browser has to send the head."""
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>body{{font:1.1rem system-ui,sans-serif;max-width:34rem;margin:20vh auto;padding:0 1rem}}</style>
@@ -32,7 +32,7 @@ _NOT_THIS = _PAGE.format(title="Nothing is waiting here", text="Start signing in
 
 
 class Receiver:
-    """Waits for one answer. ``redirect_uri``: where it comes to; made by ``open``."""
+    """Waits for one redirect to ``redirect_uri``; made by ``open``."""
 
     def __init__(self, redirect_uri: str) -> None:
         self.redirect_uri = redirect_uri
@@ -43,10 +43,10 @@ class Receiver:
 
     @classmethod
     async def open(cls, redirect_uri: str | None = None) -> Self:
-        """Listen at the port of an address of this machine, by default at a free one.
+        """Listen at the given address of this machine, by default at a free port.
 
         Raises:
-            OSError: that port is taken.
+            OSError: the port is in use.
             ConfigError: the address is not of this machine.
         """
         if redirect_uri is None:
@@ -59,20 +59,20 @@ class Receiver:
         if parts.scheme != "http" or parts.hostname not in ("127.0.0.1", "localhost", "::1") or parts.port is None:
             raise ConfigError("redirect_uri is not http at a port of this machine: give open_page, too, to sign in")
         made = cls(redirect_uri)
-        # "localhost" may be either; browsers try both.
+        # "localhost" may be IPv4 or IPv6; browsers try both.
         made._server = await asyncio.start_server(made._serve, parts.hostname, parts.port, limit=MAX_HEAD)
         return made
 
     def expect(self, state: str) -> None:
-        """Take the answer to the request with this state, from now on."""
+        """From now on accept the redirect with this state."""
         self._state = state
 
     async def answer(self) -> str:
-        """Wait for the browser, and return the address it came with."""
+        """Wait for the browser, and return the address it was redirected to."""
         return await self._answer
 
     async def close(self) -> None:
-        """Stop to listen; pages that are being sent are sent."""
+        """Stop listening; responses in progress are completed."""
         if self._server is not None:
             self._server.close()
             with contextlib.suppress(TimeoutError):
@@ -95,20 +95,20 @@ class Receiver:
             async with asyncio.timeout(_HEAD_PATIENCE):
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            # Some other program, or a browser that only opened a connection.
+            # Another program, or a browser that opened a connection without a request.
             pass
         finally:
             writer.close()
 
     def _page(self, line: str) -> str:
-        """Take a request, and return the page that answers it."""
+        """Handle a request, and return the page that answers it."""
         method, _, rest = line.partition(" ")
         target, _, _ = rest.rpartition(" ")
         parts = urlsplit(target)
         if method != "GET" or parts.path != self._path or self._answer.done() or self._state is None:
             return _NOT_THIS
         with contextlib.suppress(ValueError):
-            # Anybody can send something to this port: only what knows the state of the request is its answer.
+            # Anybody can send a request to this port: only one with the state is the redirect.
             if dict(parse_qsl(parts.query, max_num_fields=64)).get("state") == self._state:
                 self._answer.set_result(f"{self.redirect_uri}?{parts.query}")
                 return _DONE

@@ -1,7 +1,7 @@
-"""What we are called at an authorization server (2026-07-28 basic/authorization, "Client Registration").
+"""The client's identity at an authorization server (2026-07-28 basic/authorization, "Client Registration").
 
-Owns the order: registered beforehand, a document of our own, a registration that is made or kept; else somebody has to
-be asked. A name is only ever used at the issuer it is of.
+Owns the order: registered beforehand, a client metadata document, dynamic registration (new or stored); otherwise the
+user has to register the client. An identity is used only at the issuer it belongs to.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Choice = Literal["preregistered", "document", "dynamic"]
 
 
 def choose(settings: OAuth, server: ServerMetadata) -> Choice:
-    """Choose how to be known, in the order of the specification.
+    """Choose the kind of registration, in the order of the specification.
 
     Raises:
-        Unauthorized: there is no way but to be registered beforehand.
+        Unauthorized: the client has to be registered beforehand.
     """
     if settings.client_id is not None:
         return "preregistered"
@@ -43,12 +43,15 @@ def choose(settings: OAuth, server: ServerMetadata) -> Choice:
 
 
 def preregistered(settings: OAuth, server: ServerMetadata, known_issuer: str | None) -> ClientIdentity:
-    """Return the identity that the user set.
+    """Return the identity in the user's settings.
 
-    ``known_issuer``: where it was used before, if it was.
+    Args:
+        settings: the user's settings.
+        server: the authorization server.
+        known_issuer: the issuer it was used at before, if any.
 
     Raises:
-        Unauthorized: the server has moved to another authorization server, where this client is not known.
+        Unauthorized: the MCP server now uses another authorization server, where this client is not registered.
     """
     assert settings.client_id is not None
     if known_issuer is not None and known_issuer != server.issuer:
@@ -65,9 +68,9 @@ def preregistered(settings: OAuth, server: ServerMetadata, known_issuer: str | N
 
 
 def registration_request(settings: OAuth, server: ServerMetadata, redirect_uri: str | None) -> dict[str, Any]:
-    """Write the request to be registered (RFC 7591, section 2)."""
+    """Build the registration request (RFC 7591, section 2)."""
     methods = server.token_endpoint_auth_methods_supported
-    # A program on a person's machine can keep no secret: without one where that is allowed.
+    # A program on a person's machine cannot keep a secret, so "none" is preferred.
     preferred = ("none", "client_secret_basic", "client_secret_post")
     method = next((one for one in preferred if methods is None or one in methods), "none")
     grant = settings.grant.grant_type if settings.grant is not None else "authorization_code"
@@ -76,7 +79,7 @@ def registration_request(settings: OAuth, server: ServerMetadata, redirect_uri: 
         "grant_types": [grant, "refresh_token"],
         "response_types": ["code"] if redirect_uri is not None else [],
         "token_endpoint_auth_method": method,
-        # OpenID Connect Registration: the browser comes back to this machine, which only native programs may have.
+        # OpenID Connect Registration: only native clients may be redirected to this machine.
         "application_type": "native",
     }
     if redirect_uri is not None:
@@ -85,7 +88,7 @@ def registration_request(settings: OAuth, server: ServerMetadata, redirect_uri: 
 
 
 async def register(fetch: Fetch, settings: OAuth, server: ServerMetadata, redirect_uri: str | None) -> Registered:
-    """Register a client (RFC 7591, section 3).
+    """Register the client dynamically (RFC 7591, section 3).
 
     Raises:
         Unauthorized: the authorization server refuses.

@@ -1,12 +1,13 @@
-"""Renewing a login by its refresh token: once, however many want it, in this process and in others.
+"""Refreshes a login exactly once, however many requests and processes need it.
 
-A refresh token that rotates may be sent once only: a second time, the authorization server takes it for stolen, and
-ends the login for everybody. Owns the claim. Whoever renews first writes into the login that they do, and until when;
-then sends, with no lock held; then writes the answer. Everybody else waits for that. A login is forgotten only when
-the authorization server says ``invalid_grant``: no network, or a server that fails, says nothing of the token.
+A rotating refresh token may be used only once: if it is used twice, the authorization server considers it stolen and
+revokes the login. Therefore the process that refreshes a login first writes a claim with an expiry time into the stored
+login; then it sends the request, without holding a lock; then it writes the answer. All others wait for that. A login
+is deleted only after the error ``invalid_grant``: a network or server failure says nothing about the token.
 
-Somebody who is killed after they sent leaves a claim behind. It is taken over once its process is gone, or its time:
-the same token is then sent again, since nobody knows whether it arrived. That costs at most one new login.
+A process that is killed after sending leaves its claim behind. Others take the claim over when the process is gone or
+the claim has expired, and send the same token again, since nobody knows whether it arrived. The worst case is one new
+sign-in.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from antiphon.errors import Unauthorized
 __all__ = ["CLAIM", "claim_is_void", "renew", "this_process"]
 
 CLAIM = 2 * REQUEST_PATIENCE + 15.0
-"""Seconds a claim lasts: two requests, should a nonce be wanted, and some for writing the answer."""
+"""Seconds until a claim expires: two requests, if a nonce is required, and time to write the answer."""
 
 _LOOK = 0.05
-"""Seconds between two looks at a login that somebody else renews, at first."""
+"""Seconds between the first checks of a login that another process is refreshing."""
 
 _LONGEST_LOOK = 0.25
 
@@ -44,33 +45,34 @@ _FORGOTTEN = ("invalid_grant",)
 
 
 class Standing(Struct, frozen=True):
-    """How it stands with the wish to renew a login."""
+    """The state of a login that is to be refreshed."""
 
     what: Literal["free", "wait", "done"]
     login: Login | None = None
-    """The one there is now, if it is not the one that was to be renewed."""
+    """The stored login, if it differs from the one to be refreshed."""
 
 
 def this_process() -> tuple[int, str]:
-    """Return what names this process, as long as the machine runs."""
+    """Return what identifies this process until the machine restarts."""
     return os.getpid(), _started(os.getpid())
 
 
 def claim_is_void(claim: Claim, now: float) -> bool:
-    """Tell whether a claim may be taken over: its time is over, or its process is gone."""
+    """Tell whether a claim may be taken over: it has expired, or its process is gone."""
     if now >= claim.until:
         return True
-    # Without a start time it may be of another machine that shares the folder.
+    # Without a start time it may belong to another machine that shares the folder.
     return bool(claim.started) and _started(claim.pid) != claim.started
 
 
 async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:
-    """Renew a login, or wait until somebody else has; return the one that is kept then.
+    """Refresh a login, or wait until another process has; return the login stored after that.
 
-    ``None``: there is none any more; somebody has to sign in. ``owner``: names who asks, within all processes.
+    Returns ``None`` if the login was deleted and somebody has to sign in. ``owner`` identifies the caller among all
+    processes.
 
     Raises:
-        Unauthorized: it could not be renewed now; it is kept as it was.
+        Unauthorized: it could not be refreshed now; the stored login is unchanged.
     """
     pause = _LOOK
     while True:
@@ -87,7 +89,7 @@ async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
 
 
 def _standing(kept: Document, login: Login) -> Standing:
-    """Look whether a login was renewed or forgotten meanwhile, or somebody is renewing it."""
+    """Look up whether a login was refreshed or deleted meanwhile, or is being refreshed."""
     current = kept.find(login.server, login.label)
     if current is None or current.access_token != login.access_token:
         return Standing("done", current)
@@ -99,7 +101,7 @@ def _standing(kept: Document, login: Login) -> Standing:
 
 
 def _claim(kept: Document, login: Login, owner: str) -> Login | None:
-    """Claim a login, if nobody was faster."""
+    """Claim a login unless another process has claimed it."""
     standing = _standing(kept, login)
     if standing.what != "free" or standing.login is None:
         return None
@@ -123,7 +125,7 @@ async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
             return None
         raise
     except asyncio.CancelledError:
-        # It may have arrived. The claim stays: whoever takes it over finds the process alive, and waits its time out.
+        # The request may have arrived. The claim stays; others wait until it expires.
         raise
     except Unauthorized:
         await store.change(lambda kept: _give_up(kept, login, owner, forget=False))
@@ -140,7 +142,7 @@ async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
     )
     renewed = structs.replace(
         renewed,
-        # One that was not replaced stays good (RFC 6749, section 6).
+        # If the response has none, the old one stays valid (RFC 6749, section 6).
         refresh_token=answer.refresh_token or login.refresh_token,
         scopes=login.scopes if answer.scopes is None else answer.scopes,
     )
@@ -150,7 +152,7 @@ async def _send(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
 def _write(kept: Document, renewed: Login, login: Login, owner: str) -> Login | None:
     current = kept.find(login.server, login.label)
     if current is None or current.claim is None or current.claim.owner != owner:
-        # Logged out, signed in anew, or taken over since we were silent for too long: theirs counts.
+        # The login was deleted, replaced or taken over meanwhile: the stored one counts.
         return current
     kept.put(renewed)
     return renewed
@@ -167,11 +169,11 @@ def _give_up(kept: Document, login: Login, owner: str, *, forget: bool) -> None:
 
 
 def _started(pid: int) -> str:
-    """Return when a process was started, in the kernel's words; empty where that cannot be known, or it is gone."""
+    """Return when a process was started, from the kernel; empty if that is unknown or the process is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
-    # The second field is a name, which may hold anything but its last closing bracket.
+    # The second field is the name of the program, which may contain spaces and brackets.
     return f"{boot}:{stat.rpartition(')')[2].split()[19]}"

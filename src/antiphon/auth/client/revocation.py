@@ -1,4 +1,4 @@
-"""Giving tokens back: whoever logs out has them revoked where they were obtained (RFC 7009)."""
+"""Revokes tokens at logout (RFC 7009)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["revoke"]
 
 
 async def revoke(login: Login) -> bool:
-    """Revoke the tokens of a login; tell whether its authorization server does such a thing.
+    """Revoke the tokens of a login; return whether its authorization server supports that.
 
     Raises:
         Unauthorized: it could not be reached, or refused.
@@ -22,7 +22,7 @@ async def revoke(login: Login) -> bool:
         return False
     async with fetching(URL(login.server)) as fetch:
         endpoint = TokenEndpoint(fetch, login.metadata, login.identity)
-        # With the refresh token the access token goes, too, where the server can do that.
+        # Revoking the refresh token revokes the access token as well if the server supports that.
         tokens = [(login.refresh_token, "refresh_token"), (login.access_token, "access_token")]
         for token, kind in tokens:
             if token is not None:

@@ -1,4 +1,4 @@
-"""Which scopes to ask for (2026-07-28 basic/authorization, "Scope Selection Strategy", "Step-Up Flow")."""
+"""Which scopes to request (2026-07-28 basic/authorization, "Scope Selection Strategy", "Step-Up Flow")."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from antiphon.auth.client.discovery import Found
 __all__ = ["OFFLINE", "first_scopes", "shown_scopes", "union"]
 
 OFFLINE = "offline_access"
-"""The scope that asks for a refresh token where the authorization server knows it."""
+"""The scope that requests a refresh token, if the authorization server supports it."""
 
 MAX_SCOPES = 256
-"""Scopes that are asked for at most, however many a server names."""
+"""Scopes that are requested at most, however many a server names."""
 
 
 def union(*scopes: Sequence[str]) -> tuple[str, ...]:
-    """Return all of these, each once, in order, no more than fit into a request."""
+    """Return all of these scopes in order, without duplicates, at most ``MAX_SCOPES``."""
     return tuple(dict.fromkeys(one for some in scopes for one in some))[:MAX_SCOPES]
 
 
 def first_scopes(
     wanted: Sequence[str] | None, challenged: Sequence[str], found: Found, *, refreshable: bool
 ) -> tuple[str, ...]:
-    """Choose what to ask for at first: what was set and what the challenge names, else all that the resource lists.
+    """Choose the scopes of the first request: the user's and the challenge's, otherwise all in the resource's metadata.
 
-    ``wanted``: what the user set. ``refreshable``: whether this grant may give a refresh token; ``offline_access`` is
-    added where the authorization server knows it.
+    Args:
+        wanted: the scopes in the user's settings.
+        challenged: the scopes in the challenge.
+        found: the resource and its authorization server.
+        refreshable: whether the grant may return a refresh token; if so, ``offline_access`` is added when the
+            authorization server supports it.
     """
     chosen = union(wanted or (), challenged)
     if not chosen and wanted is None:
@@ -37,6 +41,6 @@ def first_scopes(
 
 
 def shown_scopes(scopes: Sequence[str]) -> str:
-    """Write scopes for a message: those of a server may be long, many or unprintable."""
+    """Format scopes for a message: those from a server may be long, many or unprintable."""
     text = " ".join(scopes)
     return "".join(one for one in text[:200] if one.isprintable()) or "none"

@@ -1,7 +1,6 @@
-"""One sign-in, from a server that let nobody in to a login that is kept.
+"""One sign-in, from the server's refusal to a stored login.
 
-Owns the order: who signs us in, what we are called there, what to ask for, the grant, and the record of it. Each step
-has a module of its own.
+Runs the steps in order, each of which has its own module: discovery, registration, scopes, grant, storage.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = ["login_of", "sign_in"]
 
 
 class _Entered(Struct):
-    """A registered client, and where its browser comes back to."""
+    """A registered client, and the receiver of its redirect."""
 
     identity: ClientIdentity
     receiver: Receiver | None
@@ -46,12 +45,18 @@ class _Entered(Struct):
 async def sign_in(
     settings: OAuth, fetch: Fetch, server: URL, found: Found, challenge: Challenge | None, before: Login | None
 ) -> Login:
-    """Obtain a login and keep it.
+    """Obtain a login and store it.
 
-    ``challenge``: what the server asked for. ``before``: the login that was not enough, or no longer good.
+    Args:
+        settings: the user's settings.
+        fetch: makes the requests.
+        server: the MCP server.
+        found: its authorization server.
+        challenge: the server's challenge, if there was one.
+        before: the login that has expired or lacks scopes, if there was one.
 
     Raises:
-        Unauthorized: there is none; the message says why.
+        Unauthorized: no token was granted; the message says why.
     """
     moved = before is not None and before.metadata.issuer != found.server.issuer
     known = None if before is None or moved else before
@@ -68,7 +73,7 @@ async def sign_in(
             answer = await grant.obtain(Wanted(endpoint=endpoint, resource=found.resource, scopes=scopes))
         except Refused as refused:
             if refused.error in ("invalid_client", "unauthorized_client"):
-                # It no longer knows the client that it registered: the next sign-in registers another.
+                # The server has deleted the registered client: the next sign-in registers a new one.
                 await settings.store.change(lambda kept: kept.unregister(found.server.issuer))
             raise
     login = login_of(
@@ -88,7 +93,7 @@ def login_of(
     asked: Sequence[str],
     key: ProofKey | None,
 ) -> Login:
-    """Write down what was granted."""
+    """Make the login for a granted token."""
     now = time.time()
     return Login(
         server=shown(server),
@@ -108,10 +113,10 @@ def login_of(
 
 
 def _key(settings: OAuth, found: Found, challenge: Challenge | None, known: Login | None) -> ProofKey | None:
-    """Choose the key that the token is to be bound to, if it is.
+    """Choose the key that the token is to be bound to, if any.
 
     Raises:
-        Unauthorized: it has to be, and the authorization server does not know how.
+        Unauthorized: DPoP is required, and the authorization server does not support it.
     """
     asked = found.wants_dpop or (challenge is not None and challenge.scheme == "dpop")
     if settings.dpop is False or not (settings.dpop or asked):
@@ -126,7 +131,7 @@ def _key(settings: OAuth, found: Found, challenge: Challenge | None, known: Logi
 
 @asynccontextmanager
 async def _entered(settings: OAuth, fetch: Fetch, found: Found, before: Login | None) -> AsyncGenerator[_Entered]:
-    """Be known to the authorization server, and ready for the browser to come back, if one is needed."""
+    """Register the client if necessary, and listen for the redirect if the grant needs a browser."""
     choice = choose(settings, found.server)
     kept = await _kept(settings, found) if choice == "dynamic" else None
     if choice == "preregistered":
@@ -152,13 +157,13 @@ async def _kept(settings: OAuth, found: Found) -> Registered | None:
 
 
 async def _receiver(settings: OAuth, identity: ClientIdentity | None) -> tuple[Receiver | None, str | None, bool]:
-    """Listen for the browser. The last value: whether it is where the registration says."""
+    """Listen for the redirect; the last value tells whether that is at the registered address."""
     if settings.grant is not None:
         return None, None, True
     if settings.redirect_uri is not None:
         is_same = identity is None or identity.redirect_uri in (None, settings.redirect_uri)
         if settings.open_page is not None:
-            # Whoever shows the page may bring back the address as well: the port need not be ours.
+            # ``open_page`` may return the address instead, so the port need not be available.
             with contextlib.suppress(OSError, ValueError):
                 return await Receiver.open(settings.redirect_uri), settings.redirect_uri, is_same
             return None, settings.redirect_uri, is_same
@@ -179,7 +184,7 @@ def _browser(settings: OAuth, entered: _Entered, found: Found) -> Grant:
     async def show(address: str) -> str:
         checked_address(address, "the authorization_endpoint")
         if entered.receiver is not None:
-            # Before the page is opened: whoever is signed in there already is sent back at once.
+            # Before the page is opened: a person who is signed in already is redirected at once.
             entered.receiver.expect(parse_qs(urlsplit(address).query)["state"][-1])
         ended = await show_page(address)
         if ended is not None:

@@ -1,7 +1,7 @@
-"""Logins that are kept: tokens, what they are for, and what we are called at each authorization server.
+"""Stored logins: tokens, what they are for, and the client's registrations.
 
-Owns their shape and the one operation on them: look at all, change some, as one step. ``MemoryLogins`` keeps them as
-long as a process lives, ``file_store`` for all processes of a user.
+Owns their types and the one operation on them: read all and change some, atomically. ``MemoryLogins`` keeps them for
+the life of the process, ``file_store`` for all processes of a user.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ __all__ = ["Claim", "Document", "Login", "LoginStore", "MemoryLogins", "Register
 T = TypeVar("T")
 
 MAX_LOGINS = 1000
-"""Logins that are kept; the one that was used longest ago goes first."""
+"""Logins that are kept at most; the least recently used is dropped first."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """Somebody is renewing a login."""
+    """A process is refreshing this login."""
 
     owner: str
-    """Names the process and the object in it."""
+    """Identifies the process and the object in it."""
     until: float
-    """When whoever waits may stop waiting, in seconds since 1970."""
+    """When others may stop waiting, in seconds since 1970."""
     pid: int = 0
     started: str = ""
-    """Tells the process from a later one with its number; empty where that is not known."""
+    """Start time of the process, which distinguishes it from a later one with the same id; empty if unknown."""
 
 
 class Login(Struct, frozen=True, kw_only=True):
     """One login: a token for one resource, from one issuer, for one client."""
 
     server: str
-    """The address of the MCP server, without query."""
+    """Address of the MCP server, without query."""
     label: str
-    """Which set-up of a client; see ``OAuth.label``."""
+    """Which configuration of the client; see ``OAuth.label``."""
     metadata: ServerMetadata
-    """The authorization server. Nothing of a login is ever sent to another."""
+    """The authorization server; the tokens are never sent to another one."""
     resource: str | None
     identity: ClientIdentity
     access_token: str
@@ -50,9 +50,9 @@ class Login(Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     refresh_token: str | None = None
     scopes: tuple[str, ...] = ()
-    """What was granted, as far as is known."""
+    """The granted scopes, as far as known."""
     asked: tuple[str, ...] = ()
-    """What was asked for, in all."""
+    """All scopes that were requested."""
     key: dict[str, Any] | None = None
     """The private key that the token is bound to (JWK)."""
     claim: Claim | None = None
@@ -63,7 +63,7 @@ class Login(Struct, frozen=True, kw_only=True):
 
 
 class Registered(Struct, frozen=True, kw_only=True):
-    """What we are called at one authorization server, which gave us that name itself."""
+    """The client's dynamic registration at one authorization server."""
 
     issuer: str
     identity: ClientIdentity
@@ -71,7 +71,7 @@ class Registered(Struct, frozen=True, kw_only=True):
 
 
 class Document(Struct, kw_only=True):
-    """All that is kept. Changed in place, and only within ``LoginStore.change``."""
+    """Everything in the store; changed in place, only within ``LoginStore.change``."""
 
     logins: list[Login] = field(default_factory=list)
     registered: list[Registered] = field(default_factory=list)
@@ -81,34 +81,34 @@ class Document(Struct, kw_only=True):
 
         Args:
             server: URL of the MCP server.
-            label: set-up of the client, as ``Login.label`` has it.
+            label: configuration of the client, as in ``Login.label``.
         """
         return next((one for one in self.logins if (one.server, one.label) == (server, label)), None)
 
     def put(self, login: Login) -> None:
-        """Keep a login in the place of the one before.
+        """Store a login, replacing the earlier one.
 
         Args:
-            login: what to keep.
+            login: the login to store.
         """
         self.drop(login.server, login.label)
         self.logins.append(login)
         del self.logins[:-MAX_LOGINS]
 
     def drop(self, server: str, label: str) -> None:
-        """Forget a login.
+        """Delete a login.
 
         Args:
             server: URL of the MCP server.
-            label: set-up of the client.
+            label: configuration of the client.
         """
         self.logins[:] = [one for one in self.logins if (one.server, one.label) != (server, label)]
 
     def registration(self, issuer: str, now: float) -> Registered | None:
-        """Return what we are called at an authorization server, if it still knows us.
+        """Return the client's registration at an authorization server, unless it has expired.
 
         Args:
-            issuer: the authorization server.
+            issuer: the authorization server's issuer identifier.
             now: seconds since 1970.
         """
         return next(
@@ -116,36 +116,36 @@ class Document(Struct, kw_only=True):
         )
 
     def register(self, registered: Registered) -> None:
-        """Keep what we are called at an authorization server.
+        """Store a registration.
 
         Args:
-            registered: what to keep.
+            registered: the registration to store.
         """
         self.registered[:] = [one for one in self.registered if one.issuer != registered.issuer]
         self.registered.append(registered)
         del self.registered[:-MAX_LOGINS]
 
     def unregister(self, issuer: str) -> None:
-        """Forget what we are called at an authorization server.
+        """Delete the registration at an authorization server.
 
         Args:
-            issuer: the authorization server.
+            issuer: the authorization server's issuer identifier.
         """
         self.registered[:] = [one for one in self.registered if one.issuer != issuer]
 
 
 class LoginStore(Protocol):
-    """Keeps logins. Both methods are short: nothing is sent while one of them runs."""
+    """Stores logins. Both methods are short: no request is made while one of them runs."""
 
     async def read(self) -> Document:
-        """Return all that is kept; changing it changes nothing."""
+        """Return a copy of everything stored."""
         ...
 
     async def change(self, how: Callable[[Document], T]) -> T:
-        """Change what is kept, as one step among all processes.
+        """Change what is stored, atomically among all processes.
 
         Args:
-            how: called with all that is kept, which it changes in place; what it returns is returned.
+            how: function that changes the document in place; its result is returned.
         """
         ...
 
@@ -161,5 +161,5 @@ class MemoryLogins:
         return Document(logins=list(self._kept.logins), registered=list(self._kept.registered))
 
     async def change(self, how: Callable[[Document], T]) -> T:
-        """See ``LoginStore.change``: nothing else runs meanwhile."""
+        """See ``LoginStore.change``: atomic, because it does not await."""
         return how(self._kept)

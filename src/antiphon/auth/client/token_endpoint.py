@@ -1,7 +1,7 @@
-"""Requests to a token endpoint: who we are there, what comes back, and what a refusal means.
+"""Requests to a token endpoint: client authentication, responses and refusals.
 
-Owns client authentication (RFC 6749, section 2.3; RFC 7523, section 2.2), the reading of answers, and the one
-repetition that a DPoP nonce asks for (RFC 9449, section 8).
+RFC 6749, section 2.3; RFC 7523, section 2.2. Repeats a request once if the server requires a DPoP nonce (RFC 9449,
+section 8).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ __all__ = ["TokenEndpoint", "choose_method", "refusal_of"]
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 _ASSERTION_LIFE = 120
-"""Seconds a signed assertion of ours is good for: it is sent at once."""
+"""Seconds for which our signed assertions are valid: each is sent at once."""
 
-# RFC 6750, section 2.1: what an access token may consist of. Its length is our own bound: it travels in a header.
+# RFC 6750, section 2.1: the characters of an access token. The length is our own limit, since it is sent in a header.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,16384}=*")
 _WORD = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 
 def choose_method(identity: ClientIdentity, supported: Sequence[str] | None) -> str:
-    """Choose how to say who we are at the token endpoint.
+    """Choose the client authentication method.
 
-    What the registration says counts; else, of what we can do, the first that the server takes: a secret that it gave
-    and does not want is not sent. A server that lists nothing takes ``client_secret_basic`` (RFC 8414, section 2).
+    The registered method counts; otherwise the first supported one that we can use: a secret is not sent to a server
+    that does not ask for it. A server that lists none supports ``client_secret_basic`` (RFC 8414, section 2).
 
     Raises:
-        Unauthorized: it takes nothing that we can do.
+        Unauthorized: the server supports no method that we can use.
     """
     if identity.method is not None:
         return identity.method
@@ -60,7 +60,7 @@ def choose_method(identity: ClientIdentity, supported: Sequence[str] | None) -> 
 
 
 class TokenEndpoint:
-    """The token endpoint of one authorization server, as one client uses it. ``key``: for tokens bound to it."""
+    """The token endpoint of one authorization server, as one client uses it. ``key``: for DPoP-bound tokens."""
 
     def __init__(
         self, fetch: Fetch, server: ServerMetadata, identity: ClientIdentity, key: ProofKey | None = None
@@ -71,15 +71,15 @@ class TokenEndpoint:
         self._fetch = fetch
 
     def at(self, server: ServerMetadata, identity: ClientIdentity) -> TokenEndpoint:
-        """Return the token endpoint of another server, which knows us by another name, and not our key."""
+        """Return the token endpoint of another server, for another client identity and without our DPoP key."""
         return TokenEndpoint(self._fetch, server, identity)
 
     async def request(self, form: Mapping[str, str | None]) -> TokenAnswer:
-        """Ask for a token; members without a value are left out.
+        """Request a token; members of the form without a value are left out.
 
         Raises:
-            Refused: the answer is no.
-            Unreachable: there is no answer.
+            Refused: the authorization server refused.
+            Unreachable: there was no response.
         """
         answer = await self.post(self.server.token_endpoint, form)
         if answer.status != 200:
@@ -87,7 +87,7 @@ class TokenEndpoint:
         return _read(answer, wants_dpop=self.key is not None)
 
     async def post(self, address: str, form: Mapping[str, str | None]) -> Answer:
-        """Post a form to an endpoint of this server as the client we are; once more where a nonce is wanted."""
+        """Post a form with client authentication; repeated once if the server requires a nonce."""
         url = checked_address(address, "the token endpoint")
         nonce: str | None = None
         answer: Answer | None = None
@@ -104,7 +104,7 @@ class TokenEndpoint:
         return answer
 
     def _authentication(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the headers and the members of the form that say who we are."""
+        """Return the headers and form members of the client authentication."""
         me = self.identity
         method = choose_method(me, self.server.token_endpoint_auth_methods_supported)
         if method == "client_secret_basic":
@@ -119,7 +119,7 @@ class TokenEndpoint:
         raise Unauthorized(f"signing in was stopped: {me.client_id} would have to prove itself by {_plain(method)}")
 
     def _assertion(self, private_key: str) -> str:
-        """Sign who we are (RFC 7523, section 3). The audience is the issuer, so that no other server can use it."""
+        """Sign a client assertion (RFC 7523, section 3). Its audience is the issuer, so no other server can use it."""
         from joserfc import jwt
         from joserfc.jwk import ECKey, OKPKey, RSAKey
 
@@ -138,13 +138,13 @@ class TokenEndpoint:
             key = kinds[me.algorithm[:2]].import_key(private_key)
             return jwt.encode({"alg": me.algorithm, "typ": "JWT"}, claims, key, algorithms=[me.algorithm])
         except Exception as error:
-            # What is wrong with a key may quote it.
+            # The library's message may contain part of the key.
             kind = type(error).__name__
             raise Unauthorized(f"signing in was stopped: the private key cannot sign {me.algorithm} ({kind})") from None
 
 
 def refusal_of(answer: Answer, issuer: str) -> Refused:
-    """Say what an authorization server refused, without its prose: only the code, which is one of a known form."""
+    """Describe a refusal by its error code alone, which has a known form; the server's text is not shown."""
     error = answer.json().get("error")
     code = error if isinstance(error, str) and _WORD.fullmatch(error) else ""
     said = code or f"HTTP {answer.status}"

@@ -1,1 +1,1 @@
-"""A server that takes access tokens: what lets a request in, and what says where tokens come from."""
+"""The server side of authorization: verifies access tokens, and tells clients where to obtain them."""

@@ -1,6 +1,6 @@
-"""A JSON Web Token as an access token: what it must be before a word of it counts (RFC 9068, RFC 8725).
+"""JSON Web Tokens as access tokens, and their validation (RFC 9068, RFC 8725).
 
-Owns the checks and their order: form, issuer, signature, then claims. Sans-IO but for the key, which is asked for.
+Owns the checks and their order: form, issuer, signature, then claims. Makes no requests; the key is passed in.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from antiphon.errors import AntiphonError
 __all__ = ["MAX_TOKEN", "Claims", "Invalid", "Standard", "check_claims", "has_signature", "principal_of", "scopes_of"]
 
 MAX_TOKEN = 16 * 1024
-"""Bytes of an access token. Entra's with many groups have 8 KiB; proxies take headers of 8 to 32 KiB."""
+"""Bytes of an access token at most. Entra's with many groups have 8 KiB; proxies accept headers of 8 to 32 KiB."""
 
 _MAX_HEADER = 4 * 1024
 _MAX_WORD = 1024
-"""Characters of an issuer, a subject or a client: they name somebody, and stand in every record."""
+"""Characters of an issuer, subject or client at most: these are identifiers, and are in every log record."""
 
 
 class Invalid(AntiphonError):
-    """A token or a proof that is not taken.
+    """A token or a proof that is refused.
 
-    The message says why, for a log; the client learns less, and neither has a word of the token.
+    The message gives the reason for the log; the client is told less. Neither contains a part of the token.
     """
 
 
 class Header(Struct):
-    """The header of a token, as far as it counts. What it says of keys (``jwk``, ``jku``, ``x5u``) never does."""
+    """The header of a token, as far as it is used. Its keys (``jwk``, ``jku``, ``x5u``) are always ignored."""
 
     alg: str
     typ: str = ""
@@ -43,7 +43,7 @@ class Header(Struct):
 
 
 class Standard(Struct):
-    """The claims that are checked."""
+    """The claims that are validated."""
 
     iss: str
     exp: float
@@ -58,7 +58,7 @@ class Standard(Struct):
 
 
 class Claims(Mapping[str, Any]):
-    """What a token says, decoded when looked at: it is held for as long as the token lives, and rarely looked at."""
+    """All claims of a token, decoded on access: it is kept for the life of the token, and rarely read."""
 
     __slots__ = ("_raw",)
 
@@ -75,7 +75,7 @@ class Claims(Mapping[str, Any]):
         return len(self._all())
 
     def __repr__(self) -> str:
-        # They name people, and this ends up in logs.
+        # Claims name people, and a repr may be logged.
         return f"Claims({len(self._raw)} bytes)"
 
     def _all(self) -> dict[str, Any]:
@@ -87,10 +87,10 @@ _decode_claims = msgspec.json.Decoder(Standard).decode
 
 
 def unpadded(part: bytes) -> bytes:
-    """Decode base64url without padding, as JOSE writes it.
+    """Decode base64url without padding, as JOSE uses it.
 
     Raises:
-        Invalid: it is something else.
+        Invalid: it cannot be decoded.
     """
     try:
         if b"=" in part or b"+" in part or b"/" in part:
@@ -101,16 +101,16 @@ def unpadded(part: bytes) -> bytes:
 
 
 def split(token: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """Return the three parts of a signed token; ``None`` if it is none, and its issuer has to be asked."""
+    """Return the three parts of a signed token; ``None`` for an opaque token, which only its issuer can verify."""
     parts = token.split(b".")
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and token.startswith(b"ey") and all(parts) else None
 
 
 def read_header(part: bytes) -> Header:
-    """Read the header of a token.
+    """Parse the header of a token.
 
     Raises:
-        Invalid: it cannot be read, or asks for what is not understood here.
+        Invalid: it is malformed, or demands an extension.
     """
     if len(part) > _MAX_HEADER:
         raise Invalid("its header is too long")
@@ -119,21 +119,21 @@ def read_header(part: bytes) -> Header:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Invalid("its header cannot be read") from None
     if header.crit is not None:
-        # RFC 7515, section 4.1.11: extensions that are not understood make it invalid; none is understood here.
+        # RFC 7515, section 4.1.11: extensions that are not supported make it invalid; none is supported here.
         raise Invalid("its header demands extensions")
     return header
 
 
 def read_claims(part: bytes) -> tuple[Standard, bytes]:
-    """Read the claims of a token, and return them as they came as well.
+    """Parse the claims of a token; return the validated ones, and all as JSON.
 
     Raises:
-        Invalid: they cannot be read, or one that is checked is missing or of another type.
+        Invalid: they are malformed, or a validated claim is missing or has another type.
     """
     raw = unpadded(part)
     try:
         claims = _decode_claims(raw)
-        # All of it must be readable: somebody will look at the rest later.
+        # All claims must be decodable, because the rest is read later.
         msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Invalid("its claims cannot be read") from None
@@ -141,21 +141,21 @@ def read_claims(part: bytes) -> tuple[Standard, bytes]:
 
 
 def has_type(header: Header, types: Collection[str]) -> bool:
-    """Tell whether a header says what an access token is to say it is; media types are the same in any case."""
+    """Tell whether a header has one of the types of an access token; media types are case-insensitive."""
     said = header.typ.lower().removeprefix("application/")
     return said in {each.lower() for each in types}
 
 
 def has_signature(token: bytes, key: PublicKey, algorithm: str) -> bool:
-    """Tell whether a token was signed with a key, by an algorithm that the key is for."""
+    """Verify the signature of a token with a key and an algorithm that the key is for."""
     if algorithm not in key.algorithms:
         return False
     from joserfc.errors import JoseError
     from joserfc.jws import JWSRegistry
 
     text, _, signature = token.rpartition(b".")
-    # Which key, and for what, was decided above. The whole of joserfc's reading would look at the header once more,
-    # and has bounds of its own, in which no proof with a large key has room.
+    # Key and algorithm were chosen above. joserfc's own decoding would parse the header again, and has limits
+    # that are too small for a proof with a large key.
     try:
         return bool(JWSRegistry.algorithms[algorithm].verify(text, unpadded(signature), key.key))
     except (JoseError, Invalid, ValueError, TypeError, KeyError):
@@ -165,15 +165,15 @@ def has_signature(token: bytes, key: PublicKey, algorithm: str) -> bool:
 def check_claims(
     claims: Standard, *, audiences: Collection[str], issuers: Collection[str], now: float, leeway: float
 ) -> None:
-    """Check who a token is from, whom it is for, and when. ``now``: seconds since 1970; ``leeway``: of both clocks.
+    """Check issuer, audience and times of a token. ``now``: seconds since 1970; ``leeway``: seconds clocks may differ.
 
     Raises:
-        Invalid: it is not for now, not for here, or not from there.
+        Invalid: a check failed.
     """
     if claims.iss not in issuers:
         raise Invalid("it is from another issuer")
-    # 2026-07-28 basic/authorization: "MCP servers MUST validate that access tokens were issued specifically for them
-    # as the intended audience". By the letter: an audience that contains ours, or begins like it, is another one.
+    # 2026-07-28 basic/authorization: "MCP servers MUST validate that access tokens were issued specifically for
+    # them as the intended audience". Compared exactly: an audience with ours as a part is a different one.
     said = [claims.aud] if isinstance(claims.aud, str) else claims.aud
     if not any(each in audiences for each in said):
         raise Invalid("it is for another audience")
@@ -181,10 +181,10 @@ def check_claims(
 
 
 def check_times(claims: Standard, now: float, leeway: float) -> None:
-    """Check whether a token is good now.
+    """Check whether a token is valid now.
 
     Raises:
-        Invalid: it is not yet, or not any more.
+        Invalid: it is not valid yet, or has expired.
     """
     if not abs(claims.exp) < 1e12 or now >= claims.exp + leeway:
         raise Invalid("it has expired")
@@ -195,10 +195,10 @@ def check_times(claims: Standard, now: float, leeway: float) -> None:
 
 
 def principal_of(issuer: str, claims: Standard) -> str:
-    """Say whose token it is, in one text: issuer and subject, or issuer and client in a namespace of their own.
+    """Return the principal of a token as one text: issuer and subject, or issuer and client with a separate prefix.
 
-    An issuer has no space in it, so no two pairs give the same text; the word between keeps a client that is called
-    like a person from being that person.
+    An issuer contains no space, so no two pairs give the same text; the prefix prevents that a client is taken for a
+    person with the same name.
 
     Raises:
         Invalid: it names neither, or a name is too long.
@@ -213,7 +213,7 @@ def principal_of(issuer: str, claims: Standard) -> str:
 
 
 def scopes_of(raw: bytes, names: Sequence[str]) -> frozenset[str]:
-    """Collect what a token allows from the claims that say so."""
+    """Collect the scopes of a token from the claims with these names."""
     claims = msgspec.json.decode(raw, type=dict[str, Any])
     found: set[str] = set()
     for name in names:
@@ -226,10 +226,10 @@ def scopes_of(raw: bytes, names: Sequence[str]) -> frozenset[str]:
 
 
 def thumbprint_of(claims: Standard) -> str | None:
-    """Return the thumbprint of the key a token is bound to (RFC 9449, section 6.1); ``None``: to none.
+    """Return the thumbprint of the key that a token is bound to (RFC 9449, section 6.1), ``None`` for an unbound one.
 
     Raises:
-        Invalid: it is bound in a way that is not understood here, and so would not be checked.
+        Invalid: it is bound by a method that cannot be verified here.
     """
     if claims.cnf is None:
         return None

@@ -1,6 +1,6 @@
-"""JSON documents of an issuer, fetched: bounded in size and time, without redirects, over TLS or from this machine.
+"""Fetches JSON documents from an issuer: limited in size and time, without redirects, over TLS or from this machine.
 
-Owns the one way in which the server side makes requests of its own. What a document means is said where it is used.
+All requests of the server side are made here. The modules that use a document validate it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DOCUMENT", "Unavailable", "checked_address", "fetch_document", "is_loopback"]
 
 MAX_DOCUMENT = 256 * 1024
-"""Bytes of a document; the longest list of keys at hand (of a provider that signs for many) has 60 KiB."""
+"""Bytes of a document at most; the longest known key set has 60 KiB."""
 
 FETCH_TIMEOUT = 10.0
-"""Seconds for one document, from the look-up of the name to its last byte."""
+"""Seconds for one document, including the DNS look-up."""
 
 
 class Unavailable(AntiphonError):
-    """Whoever issues tokens cannot be asked now; the message says why, and names no token."""
+    """An issuer cannot be asked now; the message says why, and contains no token."""
 
 
 def checked_address(url: str, what: str) -> SplitResult:
-    """Read an address that tokens and keys depend on.
+    """Parse an address that tokens or keys depend on.
 
     Raises:
-        ConfigError: it is no ``https`` address, and no ``http`` address of this machine either.
+        ConfigError: it is neither an ``https`` address nor an ``http`` address of this machine.
     """
     try:
         read = urlsplit(url)
@@ -49,7 +49,7 @@ def checked_address(url: str, what: str) -> SplitResult:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name or an address is this machine's own."""
+    """Tell whether a host name or address is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -57,12 +57,12 @@ def is_loopback(host: str) -> bool:
 
 
 async def fetch_document(url: str, form: Mapping[str, str] | None = None, authorization: str | None = None) -> bytes:
-    """Get a document, or post a form for it; return its bytes.
+    """Fetch a document, or post a form to obtain it; return its bytes.
 
     Raises:
-        Unavailable: there is none: no connection, another status than 200, too long, or too late.
+        Unavailable: no connection, another status than 200, too long, or too late.
     """
-    # What an issuer is asked for is rare: keys every ten minutes, a token once in its life. No connection is kept.
+    # Such requests are rare (keys every ten minutes, each token once), so no connection is kept open.
     import aiohttp
 
     headers = {"accept": "application/json", "accept-encoding": "identity"}

@@ -1,6 +1,6 @@
-"""Asking an issuer about tokens that only it can read (RFC 7662), and remembering its answers for a moment.
+"""Token introspection (RFC 7662): asks the issuer about opaque tokens, and caches the answer briefly.
 
-Owns the question and what its answer must be. Which tokens are asked about is ``resource_server``'s business.
+Owns the request and the validation of its response. ``resource_server`` decides which tokens are asked about.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Introspector"]
 log = logging.getLogger("antiphon.auth")
 
 MAX_QUESTIONS = 100
-"""Questions under way at once: whoever sends made-up tokens causes no more, and others are told to come again."""
+"""Requests in progress at most, so that made-up tokens cannot cause more; further requests are told to retry."""
 
 Ask = Callable[[str, Mapping[str, str], str], Awaitable[bytes]]
 
@@ -60,10 +60,10 @@ class Introspector:
         self._open = 0
 
     async def claims(self, token: bytes, now: float) -> tuple[Standard, bytes]:
-        """Ask about a token; return what it says, checked for its form, and as it came.
+        """Ask about a token; return its validated claims, and all as JSON.
 
         Raises:
-            Invalid: the issuer says that it is not active, or says nothing that can be read.
+            Invalid: the token is not active, or the response cannot be parsed.
             Unavailable: the issuer cannot be asked now.
         """
         if self._open >= MAX_QUESTIONS:
@@ -85,7 +85,7 @@ class Introspector:
 
     @property
     def _me(self) -> str:
-        # RFC 6749, section 2.3.1: both are encoded as in a form before they are joined.
+        # RFC 6749, section 2.3.1: both are form-encoded before they are joined.
         pair = f"{quote_plus(self._options.client_id)}:{quote_plus(self._options.client_secret)}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
@@ -95,7 +95,8 @@ class Introspector:
             if not said.active:
                 raise Invalid("its issuer says that it is not active")
             words = msgspec.json.decode(answer, type=dict[str, object])
-            # "exp" and "iss" may be left out (section 2.2): the answer itself is good for a moment, and from there.
+            # "exp" and "iss" may be missing (section 2.2): then the answer is valid briefly, and from
+            # this issuer.
             words.setdefault("exp", now + self._options.remembered_for)
             words.setdefault("iss", self._issuer.names[0])
             raw = msgspec.json.encode(words)

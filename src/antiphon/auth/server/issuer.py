@@ -1,6 +1,6 @@
-"""``Issuer``: who issues the tokens that a server takes, as its operator says, and where its metadata is.
+"""``Issuer``: an authorization server whose tokens are accepted, and the location of its metadata.
 
-Sans-IO. Fetching is ``key_set``'s and ``introspection``'s business.
+Makes no requests: ``key_set`` and ``introspection`` do.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from antiphon.errors import ConfigError
 __all__ = ["ALGORITHMS", "Introspection", "Issuer", "Metadata", "issuers_of", "read_metadata", "well_known"]
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""Signatures that can be checked with a public key. None that shares a secret: its key would be everybody's."""
+"""Supported signature algorithms. None with a shared secret, since every verifier could then sign tokens."""
 
 TYPES = ("at+jwt", "JWT")
-"""What the header of an access token says it is: by RFC 9068, and as Keycloak, Entra and Auth0 write it.
+"""Accepted ``typ`` headers of an access token: of RFC 9068, and as Keycloak, Entra and Auth0 write it.
 
-An ID token says ``JWT`` as well; its audience is the client, not this server, so it is refused for that."""
+ID tokens have ``JWT`` as well; they are refused by their audience, which is the client and not this server.
+"""
 
 
 class Introspection(Struct, frozen=True, kw_only=True):
-    """How to ask an issuer about a token (RFC 7662), if only the issuer can read it.
+    """How to ask an issuer about a token that only the issuer can read (RFC 7662).
 
     Args:
-        client_id: how this server names itself to the issuer, by HTTP Basic.
-        client_secret: what proves it.
+        client_id: this server's client id at the issuer, for HTTP Basic.
+        client_secret: of that client.
         url: the introspection endpoint; by default the one in the issuer's metadata.
-        remembered_for: seconds for which an answer is used, 0 to 300; never longer than the token lives.
+        remembered_for: seconds for which an answer is cached, 0 to 300; never longer than the token is valid.
     """
 
     client_id: str
@@ -49,12 +50,12 @@ class Issuer(Struct, frozen=True, kw_only=True):
 
     Args:
         url: the issuer identifier, exactly as in its metadata.
-        token_issuers: what its tokens have in ``iss``, if that is not ``url`` (Entra's v1 tokens).
-        jwks_uri: address of its keys; by default the one in its metadata.
-        jwks: the keys themselves, as a JSON Web Key Set, if they are not to be fetched.
+        token_issuers: the ``iss`` of its tokens, if that differs from ``url`` (Entra's v1 tokens).
+        jwks_uri: address of its key set; by default the one in its metadata.
+        jwks: the JSON Web Key Set itself, if it is not to be fetched.
         introspection: ask the issuer about its tokens instead of verifying signatures.
         algorithms: accepted signatures, of ``RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519``.
-        types: accepted ``typ`` headers, in any case; ``""`` accepts tokens without one.
+        types: accepted ``typ`` headers, case-insensitive; ``""`` accepts tokens without one.
         scope_claims: names of the claims that list scopes, each as a list or as one text with spaces.
 
     Raises:
@@ -93,15 +94,15 @@ class Issuer(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its tokens say in ``iss``."""
+        """The accepted ``iss`` of its tokens."""
         return tuple(self.token_issuers) or (self.url,)
 
 
 def issuers_of(given: str | Issuer | Sequence[str | Issuer]) -> tuple[Issuer, ...]:
-    """Read the issuers a server takes tokens of.
+    """Return the issuers of a server's configuration.
 
     Raises:
-        ConfigError: there is none, or two issue tokens of one name.
+        ConfigError: there is none, or two of them have the same ``iss``.
     """
     several = (given,) if isinstance(given, str | Issuer) else tuple(given)
     issuers = tuple(Issuer(url=each) if isinstance(each, str) else each for each in several)
@@ -114,7 +115,7 @@ def issuers_of(given: str | Issuer | Sequence[str | Issuer]) -> tuple[Issuer, ..
 
 
 class Metadata(Struct):
-    """What an issuer says of itself, as far as a server needs it (RFC 8414, OpenID Connect Discovery)."""
+    """Metadata of an issuer, as far as a server uses it (RFC 8414, OpenID Connect Discovery)."""
 
     issuer: str
     jwks_uri: str | None = None
@@ -125,7 +126,7 @@ _decode = msgspec.json.Decoder(Metadata).decode
 
 
 def well_known(issuer: str) -> tuple[str, ...]:
-    """List where the metadata of an issuer may be, in order.
+    """List the possible locations of an issuer's metadata, in order.
 
     2026-07-28 basic/authorization/authorization-server-discovery, "Authorization Server Metadata Discovery".
     """
@@ -140,10 +141,10 @@ def well_known(issuer: str) -> tuple[str, ...]:
 
 
 def read_metadata(document: bytes, issuer: str) -> Metadata:
-    """Read the metadata of an issuer.
+    """Parse the metadata of an issuer.
 
     Raises:
-        Unavailable: it is none, is another issuer's, or names an address that is not safe.
+        Unavailable: it is malformed, belongs to another issuer, or contains an unsafe address.
     """
     try:
         found = _decode(document)

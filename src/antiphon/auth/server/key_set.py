@@ -1,6 +1,6 @@
-"""The public keys of one issuer: fetched when first needed, renewed, and kept while the issuer is down.
+"""The public keys of one issuer: fetched on first use, refreshed, and kept while the issuer is unreachable.
 
-Owns when keys are fetched. Which token was signed with which is ``access_token``'s business.
+Decides when keys are fetched. ``access_token`` verifies signatures.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ __all__ = ["KeySet", "PublicKey", "metadata_of"]
 log = logging.getLogger("antiphon.auth")
 
 MAX_KEYS = 100
-"""Keys of one issuer. Providers have two to ten."""
+"""Keys of one issuer at most. Providers have two to ten."""
 
 KEYS_FOR = 600.0
 """Seconds after which keys are fetched again, in the background."""
 
 KEPT_FOR = 86_400.0
-"""Seconds for which keys are still good while their issuer cannot be reached: an outage of a day stops nobody."""
+"""Seconds for which keys stay valid while their issuer is unreachable, so that an outage of a day has no effect."""
 
 UNKNOWN_PAUSE = 60.0
-"""Seconds between two fetches for a key that is not there: whoever makes up names of keys causes one a minute."""
+"""Seconds between two fetches for unknown key ids, so that made-up ones cause at most one fetch a minute."""
 
 RENEW_TIMEOUT = 15.0
 """Seconds for all that is fetched to renew keys: a request may be waiting for them."""
 
 FAILURE_PAUSE = 5.0
-"""Seconds after a failed fetch in which nothing is fetched."""
+"""Seconds after a failed fetch before the next."""
 
 _RSA_BITS = range(2048, 8193)
-"""Sizes of RSA keys that are used: smaller ones can be broken, larger ones take long to verify with."""
+"""Accepted sizes of RSA keys in bits: smaller ones are insecure, larger ones slow to verify with."""
 
 _FAMILIES: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -50,29 +50,29 @@ _FAMILIES: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("EC", "P-521"): ("ES512",),
     ("OKP", "Ed25519"): ("EdDSA", "Ed25519"),
 }
-"""Which signatures a key makes, by its type and curve. A key is used for no other: the token does not choose."""
+"""The algorithms of a key by its type and curve. The key decides, not the token."""
 
 Fetch = Callable[[str], Awaitable[bytes]]
 
 
 class PublicKey:
-    """One key, and which signatures it is for."""
+    """One public key, and the algorithms it is used for."""
 
     __slots__ = ("algorithms", "id", "key", "words")
 
     def __init__(self, words: Mapping[str, Any], key: Any, algorithms: tuple[str, ...]) -> None:
         self.words = words
-        """As the issuer wrote it."""
+        """The JWK as the issuer published it."""
         self.key = key
-        """As joserfc has it."""
+        """The key as joserfc's object."""
         self.algorithms = algorithms
         self.id: object = words.get("kid")
 
     @classmethod
     def read(cls, words: Mapping[str, Any]) -> PublicKey | None:
-        """Read a JSON Web Key; ``None`` for one that no token may be signed with."""
+        """Parse a JSON Web Key; ``None`` for one that must not be used to verify tokens."""
         family = _FAMILIES.get((str(words.get("kty")), words.get("crv") if words.get("kty") != "RSA" else None))
-        # With "d" it is the private half, which everybody could sign with.
+        # With "d" it is a private key that was published, so anybody could sign with it.
         if family is None or words.get("use") not in (None, "sig") or "d" in words:
             return None
         if isinstance(named := words.get("alg"), str):
@@ -94,7 +94,7 @@ def _bits(modulus: str) -> int:
 
 
 class KeySet:
-    """The keys of one issuer. ``fetch`` gets a document; ``clock`` counts seconds."""
+    """The keys of one issuer. ``fetch`` gets a document; ``clock`` returns seconds."""
 
     def __init__(
         self, issuer: Issuer, fetch: Fetch = fetch_document, clock: Callable[[], float] = time.monotonic
@@ -106,12 +106,12 @@ class KeySet:
         self._fetched: float | None = None
         """When keys were fetched last."""
         self._tried: float | None = None
-        """When that was tried last."""
+        """When a fetch was started last."""
         self._failed = ""
-        """Why it did not work the last time; empty if it did."""
+        """Why the last fetch failed; empty if it succeeded."""
         self._task: asyncio.Task[None] | None = None
         self.epoch = 0
-        """Grows when a key is taken out: what was verified with it does not count any more."""
+        """Incremented when a key is removed, which invalidates cached tokens of these keys."""
         if issuer.jwks is not None:
             self._keys = read_keys(msgspec.json.encode(issuer.jwks))
             self._fetched = float("inf")
@@ -119,9 +119,9 @@ class KeySet:
                 raise ConfigError(f"Issuer({issuer.url!r}): there is no key in jwks= that tokens may be signed with")
 
     async def find(self, id: object, algorithm: str) -> PublicKey | None:
-        """Return the key a token names, ``None`` if there is none that makes such signatures.
+        """Return the key with an id for an algorithm, ``None`` if there is none.
 
-        A token that names none has to be signed with the only key there is for its algorithm.
+        A token without a key id must be signed with the only key for its algorithm.
 
         Raises:
             Unavailable: there are no keys, and none can be fetched now.
@@ -133,7 +133,7 @@ class KeySet:
             self._begin(now)
         found = self._look_up(id, algorithm)
         if found is None and self._may_ask_again(now):
-            # It may have been rotated a moment ago.
+            # The issuer may have rotated its keys just now.
             await self._refresh(now)
             found = self._look_up(id, algorithm)
         return found
@@ -146,7 +146,7 @@ class KeySet:
         return self._issuer.jwks is None and (self._tried is None or now - self._tried >= UNKNOWN_PAUSE)
 
     async def _refresh(self, now: float) -> None:
-        """Fetch keys, or wait for who does; what there was is kept if it fails."""
+        """Fetch keys, or wait for a fetch in progress; after a failure the old keys are kept."""
         task = self._begin(now)
         if task is not None:
             # Not its result: whoever closes the server ends the fetch, and not those who wait for it.
@@ -155,7 +155,7 @@ class KeySet:
             raise Unavailable(self._failed or f"the keys of {self._issuer.url} cannot be fetched now")
 
     def _begin(self, now: float) -> asyncio.Task[None] | None:
-        """Have keys fetched, by one task for all who wait; not so soon after it has failed."""
+        """Start one fetch for all waiting callers, unless one has just failed."""
         loop = asyncio.get_running_loop()
         task = self._task
         if task is not None and not task.done() and task.get_loop() is loop:
@@ -176,7 +176,7 @@ class KeySet:
             if not keys:
                 raise Unavailable(f"{url} has no key that tokens may be signed with")
         except Exception as error:
-            # Whatever it is, who waits for keys must be told, and the next attempt must come.
+            # Whatever it is: the waiting callers must be told, and a later attempt must be possible.
             self._failed = str(error) if isinstance(error, Unavailable) else type(error).__name__
             log.warning("the keys of %s cannot be renewed: %s", self._issuer.url, self._failed)
             return
@@ -186,7 +186,7 @@ class KeySet:
         self._keys, self._fetched, self._failed = keys, self._clock(), ""
 
     async def close(self) -> None:
-        """Fetch nothing more."""
+        """Stop fetching."""
         task, self._task = self._task, None
         if task is not None and not task.done():
             task.cancel()
@@ -198,10 +198,10 @@ class _Listed(msgspec.Struct):
 
 
 def read_keys(document: bytes) -> tuple[PublicKey, ...]:
-    """Read a JSON Web Key Set; keys that cannot be used are passed over.
+    """Parse a JSON Web Key Set; keys that cannot be used are skipped.
 
     Raises:
-        Unavailable: it is none, or has more than ``MAX_KEYS``.
+        Unavailable: it is malformed, or has more than ``MAX_KEYS``.
     """
     try:
         listed = msgspec.json.decode(document, type=_Listed).keys
@@ -214,10 +214,10 @@ def read_keys(document: bytes) -> tuple[PublicKey, ...]:
 
 
 async def metadata_of(issuer: Issuer, fetch: Fetch) -> Metadata:
-    """Find the metadata of an issuer, at whichever of its places they are.
+    """Fetch the metadata of an issuer from the first of its locations that has it.
 
     Raises:
-        Unavailable: it is at none of them.
+        Unavailable: no location has it.
     """
     said: list[str] = []
     for url in well_known(issuer.url):

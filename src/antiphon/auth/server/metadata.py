@@ -1,7 +1,7 @@
-"""Where tokens for a server come from, as it tells clients (RFC 9728): the document, its places, and the challenge.
+"""What tells clients where to obtain tokens (RFC 9728): the metadata document, its paths, and the challenge.
 
-Everything here comes from the address the operator has named, never from a header of a request: what a request says of
-its host is its sender's, and would let tokens be asked for another server. Sans-IO.
+Addresses are taken from the operator's configuration, never from the headers of a request: its ``Host`` is chosen by
+the sender, who could make clients request tokens for another server. Makes no requests.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Place:
-    """Where an endpoint is: for clients, and in this process.
+    """The location of an endpoint, for clients and in this process.
 
-    ``url``: as clients have it; ``path``: below which it is served here; the rest of the one is what a mount or a proxy
-    takes away. ``metadata_url``: where clients find the document, if that is elsewhere.
+    ``url``: the address for clients; ``path``: the path in this process, which may be a part of that, since a mount or
+    a proxy removes the rest. ``metadata_url``: the location of the document for clients, if it is served elsewhere.
     """
 
     def __init__(self, url: str, path: str, metadata_url: str | None = None) -> None:
@@ -47,28 +47,29 @@ class Place:
         outer = parts.path.rstrip("/")
         self._prefix = outer[: len(outer) - len(self._path)] if outer.endswith(self._path) else None
         self._url = url
-        # Below the mount it always comes to us; at the root of the host only if nothing is before us.
+        # Below the mount it always reaches this process; at the root of the host only if nothing else is
+        # mounted there.
         self.metadata_url = metadata_url or (
             f"{self._origin}{self._prefix}{_WELL_KNOWN}{self._path}"
             if self._prefix
             else f"{self._origin}{_WELL_KNOWN}{outer}"
         )
         self.paths = frozenset({_WELL_KNOWN, f"{_WELL_KNOWN}{self._path}", f"{_WELL_KNOWN}{outer}"})
-        """Where a request for the document may come to us: "at the path of the server's MCP endpoint" or "at the root"
+        """Request paths that return the document: "at the path of the server's MCP endpoint" or "at the root"
         (2026-07-28 basic/authorization/authorization-server-discovery)."""
 
     def address(self, path: str) -> str:
-        """Return the address of a path of ours as clients have it."""
+        """Return the address for clients of a path in this process."""
         if path == self._path:
             return self._url
         return f"{self._origin}{self._prefix or ''}{path}"
 
 
 def resource_address(url: str) -> SplitResult:
-    """Read the address of a server that takes tokens.
+    """Parse the address of a server that requires tokens.
 
     Raises:
-        ConfigError: it is no ``https`` address (or ``http`` of this machine), or says more than where.
+        ConfigError: it is no ``https`` address (or ``http`` of this machine), or has a query, fragment or credentials.
     """
     parts = checked_address(url, "ResourceServer(url=)")
     if parts.fragment or parts.query:
@@ -77,12 +78,12 @@ def resource_address(url: str) -> SplitResult:
 
 
 def encoded(document: Document) -> bytes:
-    """Write the document as JSON."""
+    """Encode the document as JSON."""
     return msgspec.json.encode(document)
 
 
 def challenge(scheme: str, parameters: Mapping[str, str | None]) -> bytes:
-    """Write a ``WWW-Authenticate`` header (RFC 9110, section 11.6.1). Parameters that are ``None`` are left out."""
+    """Build a ``WWW-Authenticate`` header (RFC 9110, section 11.6.1). Parameters that are ``None`` are left out."""
     given = ", ".join(f'{name}="{_quoted(value)}"' for name, value in parameters.items() if value)
     return f"{scheme} {given}".rstrip().encode("ascii")
 
@@ -93,5 +94,5 @@ def _quoted(value: str) -> str:
 
 
 def listed(scopes: Collection[str]) -> str:
-    """Write scopes as one text, always in the same order."""
+    """Join scopes to one text, always in the same order."""
     return " ".join(sorted(set(scopes)))

@@ -1,6 +1,6 @@
-"""DPoP, the server's side: a proof with each request that its sender holds the key its token is bound to (RFC 9449).
+"""DPoP on the server: verifies that the sender of a request holds the key its token is bound to (RFC 9449).
 
-Owns the check of a proof, the memory of those that were used, and nonces. A draft of the specification's extensions
+Owns the validation of proofs, the record of used ones, and nonces. This is a draft in the specification's extensions
 (SEP-1932), so all of it is in this file.
 """
 
@@ -26,37 +26,37 @@ from antiphon.errors import ConfigError
 __all__ = ["ALGORITHMS", "DPoP", "NonceWanted", "Proofs", "TooMany"]
 
 ALGORITHMS = ("ES256", "ES384", "ES512", "EdDSA", "Ed25519", "PS256", "RS256")
-"""Signatures of proofs, the usual one first."""
+"""Accepted signatures of proofs, the most common first."""
 
 MAX_PROOF = 4 * 1024
-"""Bytes of a proof: one with an RSA key of 4096 bits has 2 KiB."""
+"""Bytes of a proof at most: one with an RSA key of 4096 bits has 2 KiB."""
 
 MAX_USED = 100_000
-"""Proofs that are remembered, so that none is taken twice: 20 bytes each, for about two minutes."""
+"""Used proofs that are remembered to detect replays: 20 bytes each, for about two minutes."""
 
 MAX_USED_BY_ONE = 10_000
-"""Of those, proofs made with one key: a tenth, so that one client cannot keep out all others."""
+"""Of those, proofs of one key: a tenth, so that one client cannot use up the limit of all."""
 
 _MAX_ID = 256
 
 
 class NonceWanted(Invalid):
-    """A proof needs a nonce of ours that is still good."""
+    """A proof without a valid nonce of this server."""
 
 
 class TooMany(Invalid):
-    """More proofs come than can be remembered; none of them is taken unchecked."""
+    """More proofs arrive than can be remembered; unchecked ones are never accepted."""
 
 
 class DPoP(Struct, frozen=True, kw_only=True):
     """How a server accepts tokens that are bound to their sender's key (RFC 9449).
 
     Args:
-        required: refuse all other tokens.
-        nonces: demand a nonce of this server in each proof, so that no proof can be made in advance.
+        required: refuse tokens that are not bound.
+        nonces: require a nonce of this server in each proof, so that none can be made in advance.
         nonce_for: seconds for which a nonce is accepted; after half of them a new one is sent.
-        nonce_keys: secrets of 32 bytes each, the same in all processes of a server: the first makes nonces, all are
-            accepted. By default a random one of this process.
+        nonce_keys: secrets of 32 bytes each, the same in all processes of a server: the first signs nonces, all are
+            accepted. By default a random one for this process.
         max_age: seconds by which a proof may be older or newer than now.
         algorithms: accepted signatures of proofs, of ``ES256 ES384 ES512 EdDSA Ed25519 PS256 RS256``.
 
@@ -101,30 +101,30 @@ _decode_claims = msgspec.json.Decoder(_Claims).decode
 
 
 class Proofs:
-    """Checks the proofs of one server. ``clock``: seconds since 1970."""
+    """Verifies the proofs of one server. ``clock``: seconds since 1970."""
 
     def __init__(self, options: DPoP, clock: Callable[[], float] = time.time) -> None:
         self.options = options
         self._clock = clock
         self._keys = tuple(options.nonce_keys) or (secrets.token_bytes(32),)
         self._used: dict[bytes, bytes] = {}
-        """Which were used, each with the key it was made with, as short digests."""
+        """Used proofs and the key of each, as short digests."""
         self._order: deque[tuple[float, bytes]] = deque()
-        """When each may be forgotten, the first first."""
+        """Expiry times of the used proofs, the earliest first."""
         self._count: dict[bytes, int] = {}
-        """How many each key has made."""
+        """Number of used proofs by key."""
 
     # --- a proof ------------------------------------------------------------------------------------------------
 
     def check(self, proof: bytes, *, token: bytes, method: str, url: str, thumbprint: str) -> tuple[str, ...]:
-        """Check the proof of a request; return the nonce to hand out with the response, if there is a new one.
+        """Verify the proof of a request; return the nonce for the response, if there is a new one.
 
-        ``url``: where the request went, by our own account; ``thumbprint``: of the key the token is bound to.
+        ``url``: address of the request by our own configuration; ``thumbprint``: of the key that the token is bound to.
 
         Raises:
-            Invalid: it is none, or of another request, token, key or time, or was used before.
-            NonceWanted: it has none of our nonces, or an old one.
-            TooMany: more come than can be remembered.
+            Invalid: it is malformed, or for another request, token, key or time, or was used before.
+            NonceWanted: it has no nonce of ours, or an expired one.
+            TooMany: more arrive than can be remembered.
         """
         claims, key = self._read(proof)
         now = self._clock()
@@ -165,7 +165,10 @@ class Proofs:
     # --- used before --------------------------------------------------------------------------------------------
 
     def _use(self, id: str, thumbprint: str, made: float, now: float) -> None:
-        """Note that a proof was used. Only those of valid tokens come here: a stranger fills no memory."""
+        """Record that a proof was used.
+
+        Only proofs of valid tokens are recorded, so that strangers cannot fill the memory.
+        """
         self._forget(now)
         owner = hashlib.blake2b(thumbprint.encode(), digest_size=16).digest()
         mark = hashlib.blake2b(id.encode(), digest_size=16, key=owner).digest()
@@ -175,11 +178,11 @@ class Proofs:
             raise TooMany("more proofs have come than can be remembered")
         self._used[mark] = owner
         self._count[owner] = self._count.get(owner, 0) + 1
-        # Kept a little longer than any proof of now is good, in the order of their coming.
+        # Kept a little longer than any current proof is valid, in order of arrival.
         self._order.append((now + 2 * self.options.max_age + 1, mark))
 
     def _forget(self, now: float) -> None:
-        # The clock may be set back: then they are kept longer, never shorter than they came.
+        # If the clock is set back, they are kept longer, never shorter.
         while self._order and self._order[0][0] <= now:
             owner = self._used.pop(self._order.popleft()[1])
             left = self._count[owner] - 1
@@ -191,7 +194,7 @@ class Proofs:
     # --- nonces -------------------------------------------------------------------------------------------------
 
     def nonce(self) -> str:
-        """Make a nonce: when it was made, and proof that it was here."""
+        """Make a nonce: its time, signed by this server."""
         return self._sealed(int(self._clock()), self._keys[0])
 
     def _check_nonce(self, given: str | None, now: float) -> tuple[str, ...]:
@@ -203,7 +206,7 @@ class Proofs:
         return (self.nonce(),) if now - made > self.options.nonce_for / 2 else ()
 
     def _made(self, nonce: str) -> float | None:
-        """Return when a nonce of ours was made, ``None`` if it is none."""
+        """Return when a nonce of ours was made, ``None`` if it is not ours."""
         at, _, _ = nonce.partition(".")
         if not (at.isascii() and at.isdecimal() and len(at) <= 12):
             return None
@@ -232,9 +235,9 @@ _PORTS: Mapping[str, int] = {"https": 443, "http": 80}
 
 
 def _target(url: str) -> tuple[str, str | None, int | None, str] | None:
-    """Return what of an address counts (section 4.3): not the query, not the fragment, not how it is written.
+    """Return the parts of an address that are compared (section 4.3): no query or fragment, normalized.
 
-    ``None`` for what is no address: it equals none of ours, which always is one.
+    Returns ``None`` for what is no address; that never equals ours.
     """
     try:
         parts = urlsplit(url)

@@ -1,6 +1,6 @@
-"""Tokens that were verified, remembered until they end: the same one comes with every request of its client.
+"""Cache of verified tokens, since each request of a client brings the same one.
 
-Owns the bounds of that memory. Tokens themselves are not in it, only digests.
+Owns the limits of the cache. It contains only digests of tokens.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from antiphon.protocol.caller import Caller
 __all__ = ["Remembered", "Verified"]
 
 MAX_TOKENS = 10_000
-"""Tokens remembered; the oldest is forgotten, and verified again when it comes: 0.1 ms."""
+"""Tokens in the cache at most; the oldest is dropped, and verified again if it returns (0.1 ms)."""
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Bytes of what they say, all together."""
+"""Bytes of all their claims together."""
 
 
 class Verified(Struct, frozen=True, eq=False):
-    """What is known of a token once it was verified."""
+    """The result of verifying a token."""
 
     caller: Caller
     until: float
     """When it must be verified again, in seconds since 1970."""
     thumbprint: str | None = None
-    """Of the key it is bound to."""
+    """Of the key it is bound to, if any."""
     weight: int = 0
-    """Bytes of what it says."""
+    """Bytes of its claims."""
     keys: KeySet | None = None
-    """Whose key it was signed with."""
+    """The key set with which its signature was verified."""
     epoch: int = 0
-    """Of those keys, when it was verified."""
+    """``KeySet.epoch`` at that time."""
 
 
 class Remembered:
@@ -49,11 +49,11 @@ class Remembered:
 
     @staticmethod
     def mark(token: bytes) -> bytes:
-        """Return what a token is remembered by: nobody can make another one with the same digest."""
+        """Return the digest of a token, its key in the cache."""
         return hashlib.blake2b(token, digest_size=32).digest()
 
     def get(self, mark: bytes, now: float) -> Verified | None:
-        """Return what is known of a token, unless it has to be verified again."""
+        """Return the result for a token, unless it has to be verified again."""
         found = self._tokens.get(mark)
         if found is None:
             return None
@@ -63,7 +63,7 @@ class Remembered:
         return None
 
     def put(self, mark: bytes, verified: Verified) -> None:
-        """Remember a token; the oldest ones make room."""
+        """Add a token; the oldest ones are dropped if necessary."""
         self._drop(mark)
         self._tokens[mark] = verified
         self._held += verified.weight

@@ -1,6 +1,6 @@
-"""``ResourceServer``: an MCP server as an OAuth resource server, as its operator sets it up.
+"""``ResourceServer``: an MCP server as an OAuth resource server.
 
-Owns what a request is answered that brings no token, or one that does not do: status, error and challenge. 2026-07-28
+Builds the responses to requests without a token or with an invalid one: status, error and challenge. 2026-07-28
 basic/authorization; RFC 6750 (bearer tokens), RFC 9449 (DPoP), RFC 9728 (metadata).
 """
 
@@ -38,27 +38,27 @@ _WARNING_PAUSE = 60.0
 
 
 class ResourceServer:
-    """Checks the access tokens of a server (OAuth 2.1), and tells clients where to get them.
+    """Verifies the access tokens of a server (OAuth 2.1), and tells clients where to obtain them.
 
     Give it to ``server.run("http", auth=...)`` or ``server.asgi(auth=...)``.
 
     Args:
         issuers: issuer identifiers of the authorization servers, or an ``Issuer`` for each that needs options.
-        audience: what a token must have in ``aud``, compared exactly; of several any one.
-        url: the address of the server as clients use it; by default the audience, if that is an address. Metadata,
-            challenges and proofs go by it, never by a header of a request.
-        check: a function that says whose a token is, in place of signatures and introspection: it returns a ``Caller``
-            or the name of a principal, and raises to refuse. ``OSError`` (but ``PermissionError``) means that it cannot
+        audience: the required ``aud`` of tokens, compared exactly; if there are several, any one.
+        url: the address of the server for clients; by default the audience, if that is an address. It is used in
+            metadata, challenges and proofs; headers of requests are not.
+        check: a function that verifies a token instead of signatures and introspection: it returns a ``Caller`` or the
+            name of a principal, and raises to refuse. ``OSError`` (except ``PermissionError``) means that it cannot
             tell now.
         scopes: scopes that every token must have.
-        scopes_supported: scopes that clients are told to ask for first; by default ``scopes``.
-        covers: a function ``(granted, required) -> bool``, whether one scope includes another; by default none does.
+        scopes_supported: scopes that clients are told to request first; by default ``scopes``.
+        covers: a function ``(granted, required) -> bool``: whether one scope includes another; by default none does.
         hides: leave out of lists what the caller's token does not allow; by default lists are complete.
-        dpop: how tokens bound to a key are accepted; by default beside all others.
+        dpop: how tokens bound to a key are accepted; by default they are accepted as well as unbound ones.
         leeway: seconds by which the issuer's clock may differ, 0 to 300.
         name: name of the server for people, in its metadata.
         documentation: address of a page for people, in its metadata.
-        metadata_url: where clients find the metadata, if something else serves it.
+        metadata_url: the location of the metadata for clients, if it is served elsewhere.
 
     Raises:
         ConfigError: an argument cannot be used, or ``antiphon[auth]`` is not installed; the message says what to do.
@@ -90,7 +90,7 @@ class ResourceServer:
             raise ConfigError("ResourceServer(leeway=) is a number of seconds from 0 to 300")
         taken = issuers_of(issuers)
         self.url = _url(url, audiences)
-        """The address of the server, as clients have it."""
+        """The address of the server for clients."""
         self.scopes = _scopes("scopes", scopes)
         self.metadata_url = metadata_url
         self._dpop = dpop or DPoP()
@@ -116,16 +116,16 @@ class ResourceServer:
 
     @property
     def metadata(self) -> bytes:
-        """What clients are told of where tokens come from (RFC 9728), as JSON: to serve it elsewhere as well."""
+        """The protected resource metadata (RFC 9728) as JSON, for serving it elsewhere as well."""
         return self._document
 
     async def close(self) -> None:
-        """Ask issuers nothing more."""
+        """Stop asking issuers."""
         await self.verifier.close()
 
 
 class Entrance:
-    """What lets requests in at one endpoint: a ``Gate``. ``path``: where the endpoint is in this process."""
+    """The authorization of one endpoint: a ``Gate``. ``path``: of the endpoint in this process."""
 
     def __init__(self, auth: ResourceServer, path: str) -> None:
         self._place = Place(auth.url, path, auth.metadata_url)
@@ -137,16 +137,16 @@ class Entrance:
         self._wants_token = Denied(_UNAUTHORIZED, self._challenges())
 
     def documents(self) -> Mapping[str, bytes]:
-        """Return what may be read without a token, by path."""
+        """Return the documents that need no token, by path."""
         return self._documents
 
     def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
-        """Say that a token does not allow what requires these scopes: all that it takes, at once."""
+        """Build the challenge for a token without these scopes; it names all that are required."""
         required = listed({*scopes, *self._scopes})
         return self._challenges(required, error="insufficient_scope", error_description="The token lacks a scope")
 
     def known(self, method: str, path: str, headers: Headers) -> Caller | None:
-        """Say who sends a request whose token was verified before; not where each request brings a proof."""
+        """Return the caller if the token is in the cache and needs no proof, otherwise ``None``."""
         sent = headers.get(b"authorization")
         if sent is None or not sent.startswith(b"Bearer ") or self._proofs.options.required or b"dpop" in headers:
             return None
@@ -156,8 +156,8 @@ class Entrance:
         return found.caller
 
     async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
-        """Say who sends a request, or why it is not let in."""
-        # "Access tokens MUST NOT be included in the URI query string": one that is there is not looked for.
+        """Return the caller of a request, or why it is refused."""
+        # "Access tokens MUST NOT be included in the URI query string": the query is ignored.
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         scheme, token = scheme.lower(), token.strip(b" ")
         if scheme not in (b"bearer", b"dpop"):
@@ -175,21 +175,22 @@ class Entrance:
     def _check_binding(
         self, scheme: bytes, verified: Verified, token: bytes, method: str, path: str, headers: Headers
     ) -> tuple[str, ...]:
-        """Check that a token is sent as what it is, and with a proof where it is bound to a key.
+        """Check the scheme of a token, and its proof if it is bound to a key.
 
-        Returns the nonce to hand out, if there is a new one.
+        Returns the nonce for the response, if there is a new one.
 
         Raises:
-            Invalid: it is not.
+            Invalid: a check failed.
         """
         if verified.thumbprint is None:
-            # RFC 9449, section 7.1: a token that is bound to no key proves nothing under this name.
+            # RFC 9449, section 7.1: a token that is bound to no key must not be sent with the scheme
+            # DPoP.
             if scheme == b"dpop" or self._proofs.options.required:
                 raise Invalid("the token is not bound to a key")
             return ()
         proof = headers.get(b"dpop")
         if scheme != b"dpop" or proof is None:
-            # Section 7.2: a bound token that is sent as a bearer token was stolen, for all we know.
+            # Section 7.2: a bound token that is sent as a bearer token may be stolen.
             raise Invalid("the token is bound to a key, and comes without a proof")
         address = self._place.address(path)
         return self._proofs.check(proof, token=token, method=method, url=address, thumbprint=verified.thumbprint)
@@ -197,7 +198,7 @@ class Entrance:
     # --- answers ------------------------------------------------------------------------------------------------
 
     def _denied(self, error: Invalid | Unavailable, verified: Verified | None) -> Denied:
-        """Answer a request whose token was refused, or the proof that came with the token ``verified``."""
+        """Build the response for a refused token, or for the refused proof of the token ``verified``."""
         if isinstance(error, NonceWanted):
             return self._dpop_refused("use_dpop_nonce", "the proof needs a nonce", self._proofs.nonce())
         if isinstance(error, Unavailable | TooMany):
@@ -221,7 +222,7 @@ class Entrance:
         return Denied(_UNAUTHORIZED, (header, *(((b"dpop-nonce", nonce.encode()),) if nonce is not None else ())))
 
     def _challenges(self, scopes: str | None = None, **parameters: str) -> tuple[HeaderPair, ...]:
-        """Write the challenges of a response: how a token is to be sent, what it must allow, where it comes from."""
+        """Build the challenges of a response: schemes, scopes and the location of the metadata."""
         wanted = scopes if scopes is not None else listed(self._scopes)
         return (self._header("DPoP" if self._proofs.options.required else "Bearer", wanted, **parameters),)
 
@@ -239,12 +240,12 @@ _TOLD = {
     "it has expired": "The access token has expired",
     "it is for another audience": "The access token is for another resource",
 }
-"""What a client may learn of why a token was refused, since it can do something about it."""
+"""The reasons for a refusal that a client is told, because it can act on them."""
 
 
 def _told(why: str) -> str:
     if why.startswith("the "):
-        # Of proofs: what is wrong was made by the client itself.
+        # The client made the proof itself, so it may be told everything.
         return f"T{why[1:]}"
     return _TOLD.get(why, "The access token is not valid")
 
@@ -263,6 +264,6 @@ def _scopes(name: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise ConfigError(f"ResourceServer({name}=) is a list, as in {name}=[{given!r}]")
     if "offline_access" in given:
-        # "MCP Servers SHOULD NOT include offline_access": whether it keeps a token is the client's business.
+        # "MCP Servers SHOULD NOT include offline_access": requesting it is up to the client.
         raise ConfigError(f"ResourceServer({name}=): offline_access is no scope of a server; clients ask for it")
     return tuple(dict.fromkeys(given))

@@ -1,7 +1,6 @@
-"""Whether a token is good, and what it says: by its signature, by asking its issuer, or by a function of one's own.
+"""Verifies tokens: by signature, by introspection, or by the application's function.
 
-Owns the choice between the three, and the memory of what was found out. Whether that is enough for a request is
-``resource_server``'s business.
+Chooses between the three, and caches results. ``resource_server`` decides whether a result suffices for a request.
 """
 
 from __future__ import annotations
@@ -41,10 +40,11 @@ __all__ = ["CheckAccess", "Verifier"]
 log = logging.getLogger("antiphon.auth")
 
 CheckAccess = Callable[[str], Awaitable[Caller | str] | Caller | str]
-"""Takes an access token and returns whose it is: a ``Caller``, or a principal without scopes. Raises for any other.
+"""Takes an access token and returns its owner: a ``Caller``, or a principal without scopes; raises for any other.
 
-``OSError``, but for ``PermissionError``, says that it cannot be found out now (503); whatever else is raised or
-returned, ``None``, ``False``, ``0`` and ``""`` among it, lets nobody in (401)."""
+``OSError``, except ``PermissionError``, means that it cannot be verified now (503); any other exception or result,
+including ``None``, ``False``, ``0`` and ``""``, refuses the request (401).
+"""
 
 
 class Verifier:
@@ -77,15 +77,15 @@ class Verifier:
         self._warned = False
 
     def known(self, token: bytes) -> Verified | None:
-        """Return what is known of a token that was verified before."""
+        """Return the cached result for a token, if any."""
         return self._remembered.get(Remembered.mark(token), self._clock())
 
     async def verify(self, token: bytes) -> Verified:
-        """Find out what a token says.
+        """Verify a token.
 
         Raises:
-            Invalid: it is not good, or not for here.
-            Unavailable: it cannot be found out now.
+            Invalid: it is not valid, or not for this server.
+            Unavailable: it cannot be verified now.
         """
         if not token or len(token) > MAX_TOKEN:
             raise Invalid("it is empty or too long")
@@ -98,7 +98,7 @@ class Verifier:
         return found if found is not None else await self._new(mark, token)
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop asking issuers."""
         for question in list(self._questions.values()):
             question.cancel()
         for keys in self._keys.values():
@@ -110,7 +110,8 @@ class Verifier:
             header, (claims, raw) = read_header(parts[0]), read_claims(parts[1])
             issuer = self._issuers.get(claims.iss)
             if issuer is None:
-                # Not asked about elsewhere either: it would be shown to somebody who did not issue it.
+                # Introspection is not tried either: it would disclose the token to an issuer that did
+                # not issue it.
                 raise Invalid("it is from another issuer")
             if issuer.introspection is None:
                 keys = await self._check_signature(issuer, header, token)
@@ -132,7 +133,7 @@ class Verifier:
         return keys
 
     async def _answer(self, issuer: Issuer, mark: bytes, token: bytes) -> Verified:
-        """Ask about a token, by one question for all requests that bring it meanwhile."""
+        """Ask about a token once for all concurrent requests with it."""
         question, loop = self._questions.get(mark), asyncio.get_running_loop()
         if question is None or question.get_loop() is not loop:
             question = self._questions[mark] = loop.create_task(self._ask(issuer, mark, token))
@@ -143,7 +144,7 @@ class Verifier:
         if self._questions.get(mark) is question:
             del self._questions[mark]
         if not question.cancelled():
-            # Whoever asked may be gone; then nobody else looks at it.
+            # All callers may have been cancelled: mark the exception as retrieved.
             question.exception()
 
     async def _ask(self, issuer: Issuer, mark: bytes, token: bytes) -> Verified:
@@ -173,7 +174,7 @@ class Verifier:
             found = check(token.decode("ascii"))
             who: object = await found if inspect.isawaitable(found) else found
         except Exception as error:
-            # Its text is not ours, and may have the token in it.
+            # The message is the application's, and may contain the token.
             log.info("check= refused a token: %s", type(error).__name__)
             if isinstance(error, OSError) and not isinstance(error, PermissionError):
                 raise Unavailable(f"check= failed: {type(error).__name__}") from None

@@ -92,13 +92,14 @@ def command(
 async def _login(address: Address, settings: OAuth) -> int:
     server = server_of(address)
     store, label = settings.store, settings.label
-    # A login that is there may be another person's, or lack scopes: whoever says login wants to sign in.
+    # A stored login may be another person's, or lack scopes: this command always signs in anew.
     before = await store.change(lambda kept: _taken(kept, server, label))
     try:
         with placed(server):
             async with Client(address.url, auth=settings, headers=address.headers) as client:
                 if client.server_capabilities.tools is not None:
-                    # Some servers say what they are to everybody, and want a login for the rest.
+                    # Some servers allow the handshake without a login, and require one for the
+                    # rest.
                     await client.list_tools()
     finally:
         if before is not None and (await store.read()).find(server, label) is None:

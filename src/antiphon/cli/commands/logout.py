@@ -29,7 +29,8 @@ async def _logout(server: str) -> int:
         for login in gone:
             kept.drop(login.server, login.label)
             if not any(other.metadata.issuer == login.metadata.issuer for other in kept.logins):
-                # Nothing else uses it: a registration that the server has lost is mended so.
+                # No other login uses this registration; deleting it also helps if the server has lost
+                # it.
                 kept.unregister(login.metadata.issuer)
         return gone
 

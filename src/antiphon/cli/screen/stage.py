@@ -194,7 +194,7 @@ class ReviewStage(Screen[None]):
             event.stop()
             self.panes.rows.focus()
         elif key is None or key.action in ("pane", "send", "close", "show", "revoke"):
-            # Those are the business of whatever has the focus.
+            # These keys belong to the focused widget.
             return
         elif key.action == "quit":
             event.stop()

@@ -157,7 +157,7 @@ class Answers:
         self.report_to(answerer, origin, why)
 
     def report_to(self, decider: object, origin: Origin, why: str | None = None) -> None:
-        """Tell whoever decided what became of it. Does not wait for it."""
+        """Report the outcome to the person who decided, without waiting for it."""
         told = _told(decider)
         recording = None if told is None else told(origin, why)
         if recording is not None:

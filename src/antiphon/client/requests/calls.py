@@ -183,7 +183,7 @@ class Calls:
         call.answered.clear()
 
     def report_consent(self, decider: object, origin: Origin, why: str | None) -> None:
-        """Tell whoever agreed to the call of a tool what became of it."""
+        """Report the outcome of a tool call to the person who agreed to it."""
         self._answers.report_to(decider, origin, why)
 
     def _inspector(self, send: Sending[Any]) -> Callable[..., Awaitable[None]]:
@@ -372,7 +372,7 @@ class Calls:
         return self._answers.admit(params)
 
     def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
-        """Return the origin of a tool call, for whoever confirms it."""
+        """Return the origin of a tool call, for the person who confirms it."""
         origin = self._origin(OpenCall("tools/call", params, None), None)
         return structs.replace(origin, tool=tool)
 

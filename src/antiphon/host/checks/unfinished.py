@@ -1,6 +1,6 @@
-"""A text that is still coming, and as much of it as may be shown: what could yet turn out to be a secret waits.
+"""A text that is still arriving, and the part of it that may be shown: possible secrets are held back.
 
-Owns where such a text may be cut. What a secret looks like is ``secret_forms``'s, and ``redact``'s how it is masked.
+Decides where the text may be cut. ``secret_forms`` describes secrets, and ``redact`` masks them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from antiphon.host.checks.redact import Finding, find_secrets
 __all__ = ["MAX_SHOWN", "Unfinished"]
 
 MAX_SHOWN = 8_000
-"""Characters of a partial answer that are shown: its end, several screens of it."""
+"""Characters of a partial answer that are shown: the last ones, several screens."""
 _SHORT = 16
-"""Characters that always wait: a password is told from other words by its first six characters."""
+"""Characters that are always held back: a password is recognized by its first six characters."""
 _CONTEXT = 128
-"""Characters before the cut that are looked at again: the name of a password stands before it, and is no secret."""
+"""Characters before the cut that are examined again, since the name of a password may stand before it."""
 _LONGEST = 32 * 1024
-"""Characters that wait at most: of all that is known as a secret, nothing is longer."""
-# A key in several lines is masked only once its end has come: all of it waits for that.
+"""Characters that are held back at most; no known kind of secret is longer."""
+# A key of several lines can be masked only when its end has arrived: until then all of it is held back.
 _OPEN_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LENGTH = 21_000
-# A secret has no blanks in it, and no letters of scripts that are written without blanks.
+# A secret contains no blanks, and no letters of scripts that are written without blanks.
 _BETWEEN = re.compile(r".*[\s\u2e80-\U0010ffff]", re.DOTALL)
 
 
@@ -31,15 +31,15 @@ class Unfinished:
 
     def __init__(self) -> None:
         self._before: str = ""
-        """What was shown last, as it came."""
+        """What was shown last, unmasked."""
         self._waiting: str = ""
         self.text: str = ""
-        """What may be shown: the last ``MAX_SHOWN`` characters of it, masked."""
+        """What may be shown: the last ``MAX_SHOWN`` characters, masked."""
         self.omitted = 0
-        """Characters that were shown once, and stand before ``text``."""
+        """Number of characters before ``text`` that are no longer shown."""
 
     def add(self, text: str) -> None:
-        """Take what has come, and show what can no longer become a secret. Bounded work for each character."""
+        """Add text, and show what can no longer become a secret. The work per character is bounded."""
         self._waiting += text
         window, begin = self._before + self._waiting, len(self._before)
         found = find_secrets(window)
@@ -47,12 +47,12 @@ class Unfinished:
         self._show(_masked(window, begin, cut, found))
         self._before, self._waiting = window[:cut][-_CONTEXT:], window[cut:]
         if len(self._waiting) > _LONGEST:
-            # No secret is so long: data, which nobody reads.
+            # No secret is this long: it is data that nobody reads.
             self._show("\u2026")
             self._waiting = self._waiting[-_CONTEXT:]
 
     def _cut(self, window: str, found: list[Finding]) -> int:
-        """Return where to cut: before the last word, and never inside what is, or may become, a secret."""
+        """Return where to cut: before the last word, and never inside a possible secret."""
         begin = len(self._before)
         end = max(begin, len(window) - _SHORT)
         between = _BETWEEN.match(window, begin, end)
@@ -73,7 +73,7 @@ class Unfinished:
 
 
 def _masked(window: str, begin: int, cut: int, found: list[Finding]) -> str:
-    """Return what stands between two places, with what looks like a secret there masked."""
+    """Return the text between two positions, with possible secrets masked."""
     parts: list[str] = []
     at = begin
     for kind, start, stop in found:

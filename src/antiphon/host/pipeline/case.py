@@ -274,7 +274,7 @@ class Case:
         cause = _CAUSES.get(reason)
         said = told if cause is None else f"{cause}: {why or detail}" if why or detail else cause
         error = Rejected(said, data={"reason": reason})
-        # The specification's text, whoever refused, is for the server.
+        # The server gets the specification's text, regardless of who refused.
         error.told = told
         self._tell(reason, error.message)
         if detail:

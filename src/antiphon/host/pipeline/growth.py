@@ -1,7 +1,8 @@
-"""An answer while it comes, on its way to the person who let it be asked for: paced, masked, and gone when it is whole.
+"""A model's answer while it is arriving, shown to the person who approved the request: throttled and masked.
 
-Owns when anything is told at all, and how often. The pipeline waits for none of it: what fails here fails alone, and
-where nobody looks the provider is asked as if this were not here.
+Decides whether and how often updates are stored; they are deleted when the answer is complete. The pipeline does not
+wait for any of this: a failure here has no effect on the request, and if nobody is watching the provider is asked
+without streaming.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from antiphon.wire.envelope import encode
 __all__ = ["MAX_WAITING", "PACE", "Growing", "growing"]
 
 PACE = 0.2
-"""Seconds between two updates of what is shown."""
+"""Seconds between two updates."""
 MAX_WAITING = 64 * 1024
-"""Characters that may come within that time; an answer that is faster is seen when it is whole."""
+"""Characters that may arrive within that time; of a faster answer no part is shown before it is complete."""
 _LOOK = 0.25
-"""Seconds to find out whether anybody looks: a store that stands still holds no request up."""
+"""Seconds to find out whether anybody is watching, so that a blocked store does not delay the request."""
 _NAME, _TARGET = 128, 512
 
 _log = logging.getLogger("antiphon.host")
@@ -37,16 +38,16 @@ _log = logging.getLogger("antiphon.host")
 
 @asynccontextmanager
 async def growing(case: Case) -> AsyncGenerator[Growth | None]:
-    """Give whoever completes somebody to tell of it; ``None`` where nobody looks, or the provider cannot tell.
+    """Provide the provider's ``Growth``; ``None`` if nobody is watching, or the provider cannot stream.
 
-    Only what a person has let pass is shown so: those who never review are not asked for.
+    Only answers to requests that a person approved are shown so.
     """
-    # A person who asks has let it pass by that.
+    # A person who asked something themselves has approved it by that.
     review = case.origin.id if case.is_own else case.reviews[-1] if case.reviews else None
     if review is None or not isinstance(case.desk.provider, Streaming) or not await _is_watched(case.desk.store):
         yield None
         return
-    # Imported here: what is shown is of no concern to a program at which nobody looks.
+    # Imported here, because most programs never show partial answers.
     from antiphon.host.review.who import who_of
 
     who = who_of(case.origin)
@@ -76,7 +77,7 @@ async def _is_watched(store: Store) -> bool:
 
 
 class Growing:
-    """One answer while it comes. A ``Growth``: telling it costs next to nothing, ``tell`` does the work."""
+    """One answer while it is arriving. A ``Growth``: its methods are cheap, and ``tell`` does the work."""
 
     def __init__(self, store: Store, review: str, blank: Partial) -> None:
         self._store = store
@@ -84,7 +85,7 @@ class Growing:
         self._blank = blank
         self._model = blank.model
         self._told: Partial | None = None
-        """What the store was told last."""
+        """The last update of the store."""
         self._began = time.time()
         self._text = Unfinished()
         self._pieces: list[str] = []
@@ -93,13 +94,13 @@ class Growing:
         self._ended = asyncio.Event()
 
     def begin(self, model: str | None) -> None:
-        """Begin anew: another attempt, or another model."""
+        """Start again: another attempt, or another model."""
         self._text, self._pieces, self._waiting = Unfinished(), [], 0
         self._model = model or self._model
         self._news.set()
 
     def add(self, text: str) -> None:
-        """Take what has come."""
+        """Add text that has arrived."""
         if self._waiting > MAX_WAITING:
             return
         self._pieces.append(text)
@@ -107,12 +108,12 @@ class Growing:
         self._news.set()
 
     def end(self) -> None:
-        """Say that nothing more comes."""
+        """Mark the answer as complete."""
         self._ended.set()
         self._news.set()
 
     async def tell(self) -> None:
-        """Keep the store up to date until the end; then nothing of it is left there."""
+        """Update the store until the end, then delete the partial answer there."""
         try:
             while not self._ended.is_set():
                 await self._news.wait()
@@ -136,7 +137,7 @@ class Growing:
             return
 
     def _partial(self) -> Partial:
-        """Add what has come meanwhile to what is shown."""
+        """Add the text that has arrived to what is shown."""
         if self._waiting > MAX_WAITING:
             return msgspec.structs.replace(self._blank, model=self._model, cut=True)
         pieces, self._pieces, self._waiting = self._pieces, [], 0
@@ -144,7 +145,7 @@ class Growing:
         return msgspec.structs.replace(self._blank, model=self._model, text=self._text.text, omitted=self._text.omitted)
 
     def _is_news(self, partial: Partial) -> bool:
-        # That somebody is asked is shown anyway: there is nothing to tell before anything has come.
+        # That a model was asked is shown anyway, so there is no update before text has arrived.
         return partial != self._told and (self._told is not None or partial.cut or bool(partial.text))
 
     def _row(self, partial: Partial) -> PartialRow:
@@ -154,5 +155,5 @@ class Growing:
         try:
             await self._store.drop_partial(self._review)
         except Exception as error:
-            # It goes with this process, at the latest.
+            # It is deleted at the latest with this process.
             _log.warning("what had come of an answer is still kept: %s", type(error).__name__)

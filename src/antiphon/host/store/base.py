@@ -1,7 +1,7 @@
 """The interface between the host and what it stores, and the rows that cross it.
 
 Every change of a store is one transaction: it happens completely or not at all, whenever a process is killed, and
-whoever else uses the same store. ``memory`` and ``sql`` implement it.
+regardless of other processes with the same store. ``memory`` and ``sql`` implement it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The seam between a transport and whoever checks tokens: what is asked of each request before it is read.
+"""The interface between a transport and the check of tokens, which is called before a request is read.
 
-``auth`` and the hook of an application's own (``check_token=``) are behind it; a transport knows neither.
+``auth`` and an application's own function (``check_token=``) implement it; transports know neither.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ HeaderPair = tuple[bytes, bytes]
 
 
 class Admitted(Struct, frozen=True):
-    """Who a request is from, and the headers that its response has to carry, mostly none."""
+    """The caller of a request, and headers for the response, usually none."""
 
     caller: Caller
     headers: tuple[HeaderPair, ...] = ()
 
 
 class Denied(Struct, frozen=True):
-    """Why a request is not let in: the error, and the headers that go with it."""
+    """Why a request is refused: the error, and headers for the response."""
 
     refusal: Refusal
     headers: tuple[HeaderPair, ...] = ()
 
 
 class Gate(Protocol):
-    """What lets requests in, at one endpoint. ``path`` is always the one below a mount."""
+    """Authorizes the requests of one endpoint. ``path`` is always relative to the mount."""
 
     def known(self, method: str, path: str, headers: Headers) -> Caller | None:
-        """Say who sends a request, where that can be said at once; ``None``: ``admit`` has to be asked."""
+        """Return the caller if that is known at once; ``None``: call ``admit``."""
         ...
 
     async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
-        """Say who sends a request, or why it is not let in."""
+        """Return the caller of a request, or why it is refused."""
         ...
 
     def challenge(self, scopes: Collection[str]) -> tuple[HeaderPair, ...]:
-        """Say in headers that a token does not allow what requires these scopes (403)."""
+        """Build the headers of a response to a token without the required scopes (403)."""
         ...
 
     def documents(self) -> Mapping[str, bytes]:
-        """Return what may be read without a token, JSON by path: where tokens come from."""
+        """Return the JSON documents that need no token, by path, such as where to obtain tokens."""
         ...

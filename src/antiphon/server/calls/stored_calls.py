@@ -64,7 +64,7 @@ class StoredCalls:
             raise refusal()
 
     async def take(self, state: State, run: bytes) -> None:
-        """Make a run that begins at a state the owner of its call, whoever was before."""
+        """Make a run that begins at a state the owner of its call, replacing an earlier owner."""
         await self._store.put(_owner_key(state.call), _owner(run, state.generation), self._ttl)
 
     async def take_back(self, call: Owned, generation: int) -> bool:

@@ -1,6 +1,6 @@
-"""What a caller's token has to allow before a feature is used, and whether it does.
+"""The scopes that a caller's token must have before a feature is used.
 
-Every request for a feature comes by here, over every transport. What a token allows is found out by ``auth``.
+Every request for a feature is checked here, over every transport. ``auth`` determines the scopes of a token.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from antiphon.protocol.events import Request
 
 __all__ = ["checked_scopes", "demand", "lacks"]
 
-# RFC 6749, section 3.3: visible ASCII, without the quote and the backslash, which would end the header's text.
+# RFC 6749, section 3.3: visible ASCII without quote and backslash, which would end the text in the header.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
 def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
-    """Return the scopes an author has named.
+    """Return the scopes of a feature, validated.
 
     Raises:
-        ConfigError: one cannot be a scope, or they are one text.
+        ConfigError: one is not a valid scope, or a single text was given.
     """
     if isinstance(scopes, str):
-        # Its letters would be the scopes.
+        # A text would be taken for a list of its letters.
         raise ConfigError(f"{place}: scopes= is a list, as in scopes=[{scopes!r}]")
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
@@ -38,10 +38,10 @@ def checked_scopes(scopes: Sequence[str], place: str) -> tuple[str, ...]:
 
 
 def demand(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> None:
-    """Let a request go on whose token allows what requires these scopes, and that of a local program.
+    """Check that the token of a request has these scopes; a local program needs none.
 
     Raises:
-        InsufficientScope: it does not, or nobody has checked a token; the error names all that are required.
+        InsufficientScope: scopes are missing, or no token was verified; the error names all that are required.
     """
     required = tuple(scopes)
     if lacks(required, request, peer):
@@ -49,9 +49,10 @@ def demand(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> No
 
 
 def lacks(scopes: Iterable[str], request: Request, peer: Connection[Any]) -> bool:
-    """Tell whether a request has no token that allows what requires these scopes."""
+    """Tell whether a request lacks a token with these scopes."""
     if request.caller is not None:
         return not request.caller.has(scopes)
-    # 2026-07-28 basic/authorization: "Implementations using an STDIO transport SHOULD NOT follow this specification":
-    # whoever has started us may do all. On a network nobody may what nobody has checked.
+    # 2026-07-28 basic/authorization: "Implementations using an STDIO transport SHOULD NOT follow this
+    # specification": the program that started us may do everything. Over a network an unverified request may do
+    # nothing.
     return not peer.is_local and any(True for _ in scopes)

@@ -1,3 +1,3 @@
-"""Ways to obtain a token, one in each module. ``kinds`` says what they have in common."""
+"""The ways to obtain a token, each in a module; ``kinds`` has their common interface."""
 
 from __future__ import annotations

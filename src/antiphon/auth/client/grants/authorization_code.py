@@ -1,7 +1,7 @@
-"""A person signs in with a browser (OAuth 2.1, section 4.1; 2026-07-28 basic/authorization).
+"""The authorization code grant: a person signs in with a browser (OAuth 2.1, section 4.1).
 
-Owns the address that the browser is sent to, and the checks of what comes back: the state is ours, the issuer is the
-one that was asked (RFC 9207), and only then is the code used, or an error even read.
+2026-07-28 basic/authorization. Builds the authorization address, and validates the redirect: the state has to be ours
+and the issuer the one that was asked (RFC 9207) before the code, or even an error, is used.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from antiphon.errors import Unauthorized
 __all__ = ["AuthorizationCode", "Expected", "authorization_address", "check_pkce", "code_in", "read_redirect"]
 
 MAX_ADDRESS = 16 * 1024
-"""Characters of the address a browser comes back with."""
+"""Characters of the redirect address at most."""
 
 _WORD = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 
 class Expected(Struct, frozen=True, kw_only=True):
-    """What is remembered of one request until the browser comes back; used once."""
+    """The secrets of one authorization request, kept until the browser returns; used once."""
 
     state: str
     verifier: str
@@ -42,7 +42,7 @@ class Expected(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def make(cls, issuer: str, redirect_uri: str) -> Expected:
-        """Make the secrets of one request."""
+        """Generate the secrets of one request."""
         return cls(
             state=secrets.token_urlsafe(32),
             verifier=secrets.token_urlsafe(64),
@@ -61,10 +61,10 @@ class Expected(Struct, frozen=True, kw_only=True):
 
 
 def check_pkce(server: ServerMetadata) -> None:
-    """See that the authorization server checks who redeems a code (2026-07-28, "Authorization Code Protection").
+    """Check that the authorization server supports PKCE (2026-07-28, "Authorization Code Protection").
 
     Raises:
-        Unauthorized: it does not say so, and then it must not be used.
+        Unauthorized: its metadata does not say so, and then it must not be used.
     """
     if "S256" not in (server.code_challenge_methods_supported or ()):
         raise Unauthorized(
@@ -76,7 +76,7 @@ def check_pkce(server: ServerMetadata) -> None:
 def authorization_address(
     server: ServerMetadata, client_id: str, expected: Expected, *, scope: str | None, resource: str | None
 ) -> str:
-    """Write the address at which a person signs in. What its query holds already, stays."""
+    """Build the authorization address; the query that the endpoint already has is kept."""
     checked_address(server.authorization_endpoint or "", "the authorization_endpoint")
     parts = urlsplit(server.authorization_endpoint or "")
     query = [
@@ -91,7 +91,7 @@ def authorization_address(
     if scope is not None:
         query.append(("scope", scope))
         if OFFLINE in scope.split():
-            # OpenID Connect Core, section 11: without it, the scope is to be ignored.
+            # OpenID Connect Core, section 11: without this, the scope has to be ignored.
             query.append(("prompt", "consent"))
     if resource is not None:
         query.append(("resource", resource))
@@ -99,10 +99,10 @@ def authorization_address(
 
 
 def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
-    """Read the address a browser came back with.
+    """Parse the address that the browser was redirected to.
 
     Raises:
-        Unauthorized: it is not where the browser was sent back to, or a parameter comes twice.
+        Unauthorized: it is not the redirect URI, or has a parameter twice.
     """
     try:
         parts, own = urlsplit(address.strip()[:MAX_ADDRESS]), urlsplit(redirect_uri)
@@ -118,17 +118,18 @@ def read_redirect(address: str, redirect_uri: str) -> dict[str, str]:
 
 
 def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadata) -> str:
-    """Check what came back and return the code in it.
+    """Validate the redirect and return its authorization code.
 
     Raises:
-        Unauthorized: it is not the answer to our request, comes from another issuer, or is a refusal.
+        Unauthorized: it does not belong to our request, comes from another issuer, or is a refusal.
     """
     if not hmac.compare_digest(answer.get("state", "").encode(), expected.state.encode()):
         raise Unauthorized("signing in was stopped: what came back is not the answer to what was asked")
     issuer = answer.get("iss")
     if issuer is None and server.authorization_response_iss_parameter_supported:
         raise Unauthorized(f"signing in was stopped: the answer does not say that it is of {expected.issuer}")
-    # "Clients MUST NOT apply ... normalization": text against text. On a mismatch nothing of the answer is shown.
+    # "Clients MUST NOT apply ... normalization": compared as text. After a mismatch nothing of the response is
+    # shown.
     if issuer is not None and issuer != expected.issuer:
         raise Unauthorized(f"signing in was stopped: the answer is of another issuer than {expected.issuer}")
     error = answer.get("error")
@@ -143,9 +144,9 @@ def code_in(answer: Mapping[str, str], expected: Expected, server: ServerMetadat
 
 
 class AuthorizationCode:
-    """Signs in with a browser. ``show``: shows a page to a person and returns the address it ended at.
+    """Signs in with a browser. ``show`` shows a page to a person and returns the address of the redirect.
 
-    ``check``: whether the authorization server has to say that it knows PKCE; one of 2025-03-26 cannot.
+    ``check``: whether the authorization server's metadata has to announce PKCE; that of 2025-03-26 cannot.
     """
 
     name = "browser"

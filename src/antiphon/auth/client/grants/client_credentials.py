@@ -1,4 +1,4 @@
-"""The client's own credentials: no person takes part (RFC 6749, section 4.4; ext-auth, "OAuth Client Credentials")."""
+"""The client's own credentials, without a person (RFC 6749, section 4.4; ext-auth, "OAuth Client Credentials")."""
 
 from __future__ import annotations
 

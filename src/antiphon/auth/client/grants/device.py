@@ -1,4 +1,4 @@
-"""A person signs in on another device: for a machine without a browser (RFC 8628)."""
+"""A person signs in on another device, for machines without a browser (RFC 8628)."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from antiphon.errors import Unauthorized
 __all__ = ["Device", "DevicePage"]
 
 MAX_WAIT = 1800.0
-"""Seconds that are waited at most, whatever the server allows."""
+"""Seconds to wait at most, whatever the server allows."""
 
 MIN_PAUSE = 1.0
 MAX_PAUSE = 60.0
-"""Seconds between two questions: at least, and at most."""
+"""Longest pause between two polls in seconds."""
 
 _PAUSE = 5.0
-"""Seconds between two questions if the server names none (RFC 8628, section 3.2), and how much longer after each
-``slow_down`` (section 3.5)."""
+"""Seconds between two polls if the server names none (RFC 8628, section 3.2), and by how much the pause grows after
+each ``slow_down`` (section 3.5)."""
 
 
 class DevicePage(Struct, frozen=True, kw_only=True):
-    """What a person has to do: open ``address`` anywhere, and type ``code`` there."""
+    """What a person has to do: open ``address`` on any device and enter ``code``."""
 
     address: str
     code: str
     complete: str | None = None
-    """The same with the code in it, for a link or a picture."""
+    """The address with the code in it, for a link or a QR code."""
 
 
 class Device:
     """Sign in on another device: ``OAuth(grant=Device(tell))``.
 
     Args:
-        tell: async function that tells a person what to do; it returns at once.
+        tell: async function that shows the page to a person; it must return at once.
     """
 
     name = "device"

@@ -1,7 +1,7 @@
-"""Enterprise-managed authorization: the company's identity provider vouches for a person (ext-auth; SEP-990).
+"""Enterprise-managed authorization: the company's identity provider attests who a person is (ext-auth; SEP-990).
 
-Owns the two exchanges: a token of the identity provider's for a statement meant for the authorization server (RFC
-8693), and that for an access token (RFC 7523).
+Two exchanges: the identity provider's token for an assertion addressed to the authorization server (RFC 8693), and that
+assertion for an access token (RFC 7523).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 
 
 class EnterpriseManaged:
-    """Sign in by the login that a person has at their company.
+    """Sign in with the login that a person has at their company.
 
     Args:
-        token_endpoint: URL at the identity provider.
+        token_endpoint: URL of the identity provider's token endpoint.
         identity_token: async function that returns the person's ID token.
         client_id: of this program at the identity provider; none by default.
         client_secret: of that client; none by default.
-        subject_token_type: what kind of token that is; an OpenID Connect ID token by default.
+        subject_token_type: type of the token that ``identity_token`` returns; an OpenID Connect ID token by default.
     """
 
     name = "enterprise-managed"
@@ -58,7 +58,7 @@ class EnterpriseManaged:
         )
 
     async def _statement(self, wanted: Wanted) -> str:
-        """Have the identity provider state to this authorization server, and to no other, who is asking for what."""
+        """Have the identity provider issue an assertion for this authorization server only."""
         provider = ServerMetadata(issuer="the identity provider", token_endpoint=self.token_endpoint)
         endpoint = wanted.endpoint.at(provider, self._client)
         answer = await endpoint.request(

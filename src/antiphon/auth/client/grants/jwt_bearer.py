@@ -1,4 +1,4 @@
-"""A signed statement of somebody else's about who we are, taken as a grant (RFC 7523, section 2.1)."""
+"""The JWT bearer grant: an assertion that another issuer signed is exchanged for a token (RFC 7523, section 2.1)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class JwtBearer:
-    """Sign in with a JWT that an issuer gives which the authorization server trusts.
+    """Sign in with a JWT from an issuer that the authorization server trusts.
 
     Args:
-        assertion: async function, called with the issuer of the authorization server, that returns a fresh JWT.
+        assertion: async function that is called with the authorization server's issuer and returns a fresh JWT.
     """
 
     name = "JWT bearer"
@@ -27,7 +27,7 @@ class JwtBearer:
         self._assertion = assertion
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
-        """See ``Grant.obtain``. Asked once: what was refused is refused."""
+        """See ``Grant.obtain``; a refusal is final."""
         return await wanted.endpoint.request(
             {
                 "grant_type": JWT_BEARER,

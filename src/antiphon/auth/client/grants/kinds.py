@@ -1,4 +1,4 @@
-"""What every way to obtain a token is given, and what it returns."""
+"""The common interface of all ways to obtain a token."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["Grant", "Wanted"]
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """A token that is wanted."""
+    """A token to obtain."""
 
     endpoint: Endpoint
-    """Where it is asked for, and as whom."""
+    """The token endpoint, used as one client."""
     resource: str | None
     scopes: tuple[str, ...]
 
     @property
     def scope(self) -> str | None:
-        """The scopes as a request has them."""
+        """The scopes as one text, as requests have them."""
         return " ".join(self.scopes) or None
 
 
@@ -30,26 +30,26 @@ class Grant(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in lists of logins."""
+        """Its name in lists of logins."""
         ...
 
     @property
     def grant_type(self) -> str:
-        """What it is called at authorization servers."""
+        """Its ``grant_type`` at authorization servers."""
         ...
 
     @property
     def needs_person(self) -> bool:
-        """Whether a person has to do something, each time."""
+        """Whether a person has to act each time."""
         ...
 
     async def obtain(self, wanted: Wanted) -> TokenAnswer:
         """Obtain a token.
 
         Args:
-            wanted: what it is for, and where to ask for it.
+            wanted: the resource, the scopes, and the token endpoint.
 
         Raises:
-            Unauthorized: there is none; the message says why.
+            Unauthorized: no token was granted; the message says why.
         """
         ...

@@ -1,6 +1,6 @@
-"""The identity that a platform gives a workload, taken as a grant (SEP-1933, a draft).
+"""The identity that a platform gives a workload, used as a grant (SEP-1933, a draft).
 
-Kubernetes, a cloud or a build service writes a short-lived JWT into a file, and replaces it before it expires.
+Kubernetes, clouds and build services write a short-lived JWT to a file, and replace it before it expires.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from antiphon.errors import Unauthorized
 __all__ = ["WorkloadIdentity"]
 
 MAX_FILE = 64 * 1024
-"""Bytes of such a file that are read."""
+"""Bytes of the file at most."""
 
 
 class WorkloadIdentity(JwtBearer):
-    """Sign in as the workload this process is: ``OAuth(client_id=..., grant=WorkloadIdentity(path))``.
+    """Sign in as the workload of this process: ``OAuth(client_id=..., grant=WorkloadIdentity(path))``.
 
     Args:
         path: file with the JWT; read each time, because the platform replaces it.

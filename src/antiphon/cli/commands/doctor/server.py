@@ -54,7 +54,7 @@ async def examine(reach: Reach, report: Callable[[Finding], object]) -> None:
 
 
 async def login_finding(reach: Reach) -> Finding:
-    """Say what a server wants of whoever signs in to it, by what it and its authorization server say of themselves."""
+    """Say what a server requires from clients that sign in, by its and its authorization server's metadata."""
     address = address_of(resolve_target(reach.target, reach.config))
     if address is None:
         return Finding("note", "login", "a server that is started here gets its secrets by its environment")

@@ -102,7 +102,7 @@ class Vendor:
 
 
 class _Coming:
-    """What comes in a stream, on its way to whoever looks."""
+    """The text of a stream, passed on to people who watch it."""
 
     def __init__(self, growth: Growth) -> None:
         self._growth = growth

@@ -172,7 +172,7 @@ async def refuse(http: Http, refusal: Refusal, id: RequestId | None = None, *ext
 
 
 async def deny(http: Http, denied: Denied) -> None:
-    """Send away whoever a gate has not let in."""
+    """Send the response to a request that a gate refused."""
     await refuse(http, denied.refusal, None, *denied.headers)
 
 

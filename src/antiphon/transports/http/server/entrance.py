@@ -1,6 +1,6 @@
-"""What a gate says to a request, as HTTP: who is let in, who is sent away, and what anybody may read.
+"""The result of a ``Gate`` as HTTP: admits or refuses requests, and serves public documents.
 
-The same for Streamable HTTP and HTTP+SSE, and for the opening of a WebSocket. Checking tokens is the gate's business.
+Used for Streamable HTTP, HTTP+SSE, and the opening of a WebSocket. The gate checks tokens.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["admitted", "challenge", "document_at", "expiry", "send_document"]
 
 _NOT_READ = Refusal(405, InvalidRequest("Method not allowed"))
 _READ: tuple[HeaderPair, ...] = ((b"cache-control", b"public, max-age=300"),)
-"""Long enough that clients that start together ask once; short enough for a change to be seen soon."""
+"""Cached for long enough that clients that start together fetch it once; short enough for changes to be seen soon."""
 
 
 _LONGEST = 30 * 86_400.0
-"""Seconds after which a stream is ended whose token is good for longer: its client opens another one."""
+"""Seconds after which a stream ends whose token is valid for longer; its client opens another one."""
 
 
 class _Data(msgspec.Struct, rename="camel"):
@@ -44,7 +44,7 @@ _decode = msgspec.json.Decoder(_Reply).decode
 
 
 async def admitted(http: Http, gate: Gate, path: str) -> bool:
-    """Let a gate say who sends a request to ``path``; tell whether it is let in. Whoever is not was answered."""
+    """Ask the gate about a request to ``path``; return whether it is admitted. If not, the response was sent."""
     found = await gate.admit(http.scope["method"], path, http.headers)
     if isinstance(found, Denied):
         await deny(http, found)
@@ -56,14 +56,14 @@ async def admitted(http: Http, gate: Gate, path: str) -> bool:
 
 
 def document_at(gate: Gate, scope: Scope) -> bytes | None:
-    """Return what anybody may read at this path, if there is anything. A proxy may have left the whole path."""
+    """Return the public document at this path, if any. A proxy may have passed on the whole path."""
     documents = gate.documents()
     found = documents.get(local_path(scope).rstrip("/"))
     return documents.get(scope["path"].rstrip("/")) if found is None else found
 
 
 async def send_document(http: Http, document: bytes) -> None:
-    """Let anybody read what says where tokens come from."""
+    """Send a public document, such as where to obtain tokens."""
     if http.scope["method"] != "GET":
         await refuse(http, _NOT_READ, None, (b"allow", b"GET"))
         return
@@ -71,18 +71,18 @@ async def send_document(http: Http, document: bytes) -> None:
 
 
 def challenge(http: Http, reply: bytes, code: int | None) -> tuple[HeaderPair, ...]:
-    """Return the headers of a reply by its error code: what else a token would have to allow, where that is it."""
+    """Return extra headers for an error reply: the challenge, if scopes are missing."""
     if code != InsufficientScope.CODE or http.gate is None:
         return ()
     try:
         return http.gate.challenge(_decode(reply).error.data.required_scopes)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # An error with this code that a handler has made by itself.
+        # A handler raised an error with this code itself.
         return http.gate.challenge(())
 
 
 def expiry(caller: Caller | None, expire: Callable[[], object]) -> asyncio.TimerHandle | None:
-    """Have ``expire`` called when a token ends, and so must what was opened with it; ``None``: nobody knows when."""
+    """Schedule ``expire`` for when the token expires, which ends what it opened; ``None`` if the expiry is unknown."""
     if caller is None or caller.expires is None:
         return None
     left = min(max(0.0, caller.expires - time.time()), _LONGEST)

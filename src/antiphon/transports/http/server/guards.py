@@ -82,7 +82,7 @@ class TokenCheck:
         return None
 
     async def admit(self, method: str, path: str, headers: Headers) -> Admitted | Denied:
-        """Let in whoever the hook has a name for."""
+        """Admit a request for which the hook returns a name."""
         principal = await self.principal(headers)
         return _UNKNOWN if principal is None else Admitted(Caller(principal))
 
