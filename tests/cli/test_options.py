@@ -44,4 +44,4 @@ def test_a_header_for_a_command_line_is_wrong_usage(cli: Cli):
     """It has nowhere to go."""
     done = cli("tools", SHOP, "--header", "A: b")
     assert (done.code, done.out) == (2, "")
-    assert "headers, ssl and proxy are for a URL" in done.err
+    assert "headers, ssl, proxy and auth are for a URL" in done.err

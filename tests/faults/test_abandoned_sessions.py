@@ -15,7 +15,8 @@ from tests.support.network import Bare, call, listening, modern_call, request_by
 SESSIONS = 1_000
 WARM_UP = 50
 AT_ONCE = 50
-IDLE = 0.6
+IDLE = 5.0
+"""Seconds after which they end: more than a busy machine needs between two messages of a client that is there."""
 KEPT = 5 * 1024
 """Bytes that an abandoned session may leave behind, once it has ended."""
 ALIVE = 24 * 1024

@@ -39,7 +39,7 @@ def let_time_pass(network, seconds):
     network._sweep(network.server_state.connections, now + seconds)
 
 
-async def until(condition, seconds=15.0):
+async def until(condition, seconds=60.0):
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -10,6 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -130,18 +131,25 @@ def _resolved(value: Any) -> dict[str, Any]:
 
 def _for_type_checkers(value: Any) -> dict[str, object]:
     """Import what modules name under ``TYPE_CHECKING`` for the annotations of a function or a class and its bases."""
-    import ast
-
     kinds = value.__mro__ if inspect.isclass(value) else [value]
     names: dict[str, object] = {}
     for module in {kind.__module__ for kind in kinds if kind.__module__.startswith("antiphon")}:
-        source = inspect.getsource(import_module(module))
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                for one in node.body:
-                    if isinstance(one, ast.ImportFrom) and one.module:
-                        source_module = import_module(one.module)
-                        names |= {n.asname or n.name: getattr(source_module, n.name) for n in one.names}
+        names |= _imported_for_type_checkers(module)
+    return names
+
+
+@cache
+def _imported_for_type_checkers(module: str) -> dict[str, object]:
+    """Import what one module names under ``TYPE_CHECKING``; read once, since most functions share their module."""
+    import ast
+
+    names: dict[str, object] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(import_module(module)))):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for one in node.body:
+                if isinstance(one, ast.ImportFrom) and one.module:
+                    source_module = import_module(one.module)
+                    names |= {n.asname or n.name: getattr(source_module, n.name) for n in one.names}
     return names
 
 
