@@ -469,8 +469,10 @@ async def test_a_person_hears_what_became_of_the_answer():
         await person.expect(PROMPT)
         person.type("a\n")
         await person.expect(PROMPT)
-        host.handed_over(origin("3"))
-        host.handed_over(origin("3"))
+        recording = host.handed_over(origin("3"))
+        assert recording is not None
+        await recording
+        assert host.handed_over(origin("3")) is None
         person.type("d\n")
         await person.expect("Handed over to the server.")
         with pytest.raises(Rejected):
