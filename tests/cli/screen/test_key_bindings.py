@@ -20,5 +20,5 @@ def test_keys_have_the_names_that_the_screen_hears():
     assert ACTIONS["down"].action == "next"
     assert ACTIONS["escape"].action == "close"
     assert ACTIONS["ctrl+s"].action == "send"
-    assert {"a", "g", "A"} == ARMED
+    assert {"a", "g", "A", "2"} == ARMED
     assert offer("close", words("en")) == ("Esc", "Close")
