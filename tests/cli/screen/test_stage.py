@@ -345,7 +345,7 @@ async def test_it_speaks_chinese():
             await review.sees("│ 描述一件毛衣")
             assert "服务器想使用您的模型" in review.text
             assert "a 批准" in review.text
-            assert "! 含有不可见字符\uff081 bidi\uff09" in review.text
+            assert "! 含有不可见字符\uff081 个改变方向的字符\uff09" in review.text
             await review.press("l", sees="A server wants to use your model")
             await review.press("l", "?", sees="快捷键")
 
