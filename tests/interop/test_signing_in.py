@@ -21,7 +21,8 @@ from antiphon.errors import Unauthorized
 from antiphon.server.network import network_server
 from tests.auth.server.protected import shop
 from tests.interop.authorization_server.start import PROGRAM, AuthorizationServer, authorization_server
-from tests.interop.peers import Peers
+from tests.interop.peers import PROGRAMS, Peers
+from tests.interop.test_over_network import listening as started
 
 
 @asynccontextmanager
@@ -158,6 +159,22 @@ async def _confirm(page: DevicePage) -> None:
                 if "location" not in response.headers:
                     return
                 place = urljoin(place, response.headers["location"])
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "auto"])
+async def test_a_server_of_the_official_sdk_is_signed_in_to(peers: Peers, revision: str) -> None:
+    """Its metadata, its challenge and its check of the audience are other people's."""
+    browser = Browser()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with authorization_server(peers) as authority:
+        command = [peers.python2_server[0], str(PROGRAMS / "python2_protected.py"), str(port), authority.issuer]
+        async with (
+            started(command, port),
+            Client(f"http://127.0.0.1:{port}/mcp", auth=OAuth(open_page=browser), revision=revision) as client,
+        ):
+            assert await text(client, "whoami") == "ann orders:read"
+    assert len(browser.pages) == 1
 
 
 async def test_a_login_that_was_revoked_is_forgotten(peers: Peers) -> None:
