@@ -63,8 +63,8 @@ class Stage(Protocol):
         """Show the person a line of text."""
         ...
 
-    def follow(self, ids: Iterable[str]) -> None:
-        """Report what becomes of these decisions."""
+    def follow(self, ids: Iterable[str], said: str) -> None:
+        """Report what becomes of these decisions, behind what was ``said`` of them."""
         ...
 
     def seen_whole(self) -> bool:
@@ -307,8 +307,9 @@ class Acting:
             stage.say(f"{words('problem.mismatch')} {mismatch}")
         else:
             decided = True
-            stage.follow(decisions)
-            stage.say(await self._done(list(decisions), words(done, **values)))
+            said = words(done, **values)
+            stage.say(await self._done(list(decisions), said))
+            stage.follow(decisions, said)
         await stage.go_on(decided=decided)
 
     async def _done(self, ids: Sequence[str], done: str) -> str:

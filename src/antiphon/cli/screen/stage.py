@@ -94,8 +94,8 @@ class ReviewStage(Screen[None]):
         self._order: Order = "time"
         self._wanted = ""
         """The text that listed questions must contain."""
-        self._followed: set[str] = set()
-        """Questions decided here whose outcome is not known yet."""
+        self._followed: dict[str, str] = {}
+        """Questions decided here whose outcome is not known yet, each with what was said of it."""
         self._place = 0
         """Position of the question in the queue, also after it is gone."""
         self._bell = Bell(self._ring)
@@ -296,27 +296,27 @@ class ReviewStage(Screen[None]):
         await self.look()
         self.say(self.words(f"sort.{self._order}"))
 
-    def follow(self, ids: Iterable[str]) -> None:
-        """Report what becomes of these decisions."""
-        self._followed.update(ids)
+    def follow(self, ids: Iterable[str], said: str) -> None:
+        """Report what becomes of these decisions, behind what was ``said`` of them."""
+        self._followed.update(dict.fromkeys(ids, said))
 
     def seen_whole(self) -> bool:
         """Tell whether all that must be seen before it is approved has been visible."""
         return self.panes.rows.seen_to >= self.panes.rows.document.end()
 
     async def _follow(self) -> None:
-        for id in list(self._followed):
+        for id, said in list(self._followed.items()):
             try:
                 question = await self.queue.get(id)
             except LookupError:
-                self._followed.discard(id)
+                self._followed.pop(id, None)
                 continue
             if question.outcome is not None:
-                self._followed.discard(id)
-                self.say(outcome_text(question.outcome, self.words))
+                self._followed.pop(id, None)
+                self.say(f"{said} {outcome_text(question.outcome, self.words)}")
             elif question.state == "pending":
                 # It was taken back.
-                self._followed.discard(id)
+                self._followed.pop(id, None)
 
     async def _change_language(self) -> None:
         self.words = words(next_language(self.words.language))
