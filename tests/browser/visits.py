@@ -10,7 +10,7 @@ from playwright.async_api import APIResponse, Browser, Page, Route
 from tests.browser.screen import Watch
 from tests.web.pages import Desk
 
-ARMED = "#detail .bar [data-arming]:not([aria-disabled])"
+ARMED = "#detail .bar [data-arming][data-key]:not([aria-disabled])"
 WIDE = {"width": 1280, "height": 900}
 
 
