@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from antiphon import Frame
+from antiphon import Client, Frame
 from antiphon.auth import Caller
+from antiphon.errors import AntiphonError
 from antiphon.transports.http.server.entrance import expiry
 from antiphon.transports.memory import memory_pair
 from tests.auth.server.protected import protected, shop
@@ -209,3 +210,25 @@ async def test_whoever_brings_a_channel_says_whose_it_is(given, allowed):
     await theirs.close()
     await serving
     assert ("result" in answers[-1]) is allowed
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "websocket"])
+async def test_our_client_is_let_in_over_every_transport(transport):
+    """By a function that gives a token, asked again where the first one was refused; never with another's."""
+    async with protected(transport=transport) as server:
+        given = []
+
+        async def give():
+            given.append("stale" if not given else server.issuer.token(scope=READ))
+            return given[-1]
+
+        url = server.url.replace("http", "ws", 1) if transport == "websocket" else server.url
+        async with Client(url, auth=give) as client:
+            assert "sub:ann" in (await client.call_tool("whoami")).content[0].text
+            assert (await client.call_tool("orders")).content[0].text == "two"
+        assert given[0] == "stale"
+        assert len(given) >= 2
+        with pytest.raises(AntiphonError, match=r"refused|login|401|Unauthorized") as caught:
+            async with Client(url, auth="nonsense"):
+                pass
+        assert "nonsense" not in str(caught.value)
