@@ -27,6 +27,9 @@ export function inSight() {
   name.closest("nav").scrollLeft += Math.max(0, place.right - around.right) - Math.max(0, around.left - place.left);
 }
 
+// What has ended stays so: a request that was sent before may fail later, and in another way.
 export function lost(error) {
-  banner(error.message === "ended" ? document.body.dataset.ended : document.body.dataset.lost);
+  const { ended, lost } = document.body.dataset;
+  const over = error.message === "ended" || document.getElementById("banner").textContent === ended;
+  banner(over ? ended : lost);
 }
