@@ -166,20 +166,6 @@ async def test_a_new_process_is_found_by_the_page_that_is_open(chromium: Browser
     await store.aclose()
 
 
-async def test_where_the_page_cannot_be_found_again_it_says_how(chromium: Browser):
-    """Its place was taken meanwhile by a page with another name: the old tab names the way back."""
-    store = MemoryStore()
-    async with running_page(store) as running:
-        port = int(running.origin.rpartition(":")[2])
-        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
-        page = await context.new_page()
-        await page.goto(running.plain + running.address().removeprefix(running.origin))
-        await page.wait_for_selector("#queue[data-pending='0']")
-    async with running_page(MemoryStore(), port=port):
-        await page.wait_for_selector("#banner >> text=not let in any more", timeout=30_000)
-        await context.close()
-
-
 async def test_the_page_cannot_be_framed(chromium: Browser):
     """Another page of this machine shows nothing of it in a frame."""
     async with desk() as page, visit(chromium, page) as seen:
