@@ -130,7 +130,7 @@ async def test_an_open_page_comes_back_after_the_server_was_away(chromium: Brows
         watch = Watch(context, running.origin)
         page = await context.new_page()
         await page.goto(running.address())
-        await page.wait_for_selector("#queue[data-pending='0']")
+        await page.wait_for_selector("body[data-ready] #queue[data-pending='0']")
     await page.wait_for_selector("#banner >> text=connection is lost")
     waiting = asyncio.create_task(queue.review(item(1)))
     async with running_page(store):
@@ -150,7 +150,7 @@ async def test_a_new_process_is_found_by_the_page_that_is_open(chromium: Browser
         context = await chromium.new_context(viewport=WIDE, locale="en-GB")
         page = await context.new_page()
         await page.goto(running.address())
-        await page.wait_for_selector("#queue[data-pending='0']")
+        await page.wait_for_selector("body[data-ready] #queue[data-pending='0']")
     await first.aclose()
     await page.wait_for_selector("#banner >> text=connection is lost")
     store = open_store(tmp_path / "host.db")
@@ -164,6 +164,32 @@ async def test_a_new_process_is_found_by_the_page_that_is_open(chromium: Browser
         await context.close()
         assert isinstance(await waiting, Approve)
     await store.aclose()
+
+
+async def test_where_the_page_cannot_be_found_again_it_says_how(chromium: Browser):
+    """Its place was taken meanwhile by a page with another name: the old tab names the way back."""
+    store = MemoryStore()
+    async with running_page(store) as running:
+        port = int(running.origin.rpartition(":")[2])
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        page = await context.new_page()
+        await page.goto(running.plain + running.address().removeprefix(running.origin))
+        await page.wait_for_selector("body[data-ready] #queue[data-pending='0']")
+    async with running_page(MemoryStore(), port=port):
+        await page.wait_for_selector("#banner >> text=not let in any more", timeout=30_000)
+        await context.close()
+
+
+async def test_a_page_that_stops_before_its_script_has_come_says_so(chromium: Browser):
+    """Under a name where the script brings the page, it can be drawn already and hear of nothing."""
+    async with running_page(MemoryStore()) as running:
+        context = await chromium.new_context(viewport=WIDE, locale="en-GB")
+        page = await context.new_page()
+        await page.route("**/static/page.js", lambda route: route.abort())
+        await page.goto(running.plain + running.address().removeprefix(running.origin))
+        await page.wait_for_selector("#banner >> text=connection is lost")
+        assert await page.get_attribute("body", "data-ready") is None
+        await context.close()
 
 
 async def test_the_page_cannot_be_framed(chromium: Browser):

@@ -20,8 +20,11 @@ async function open() {
   await import("./page.js");
 }
 
+// The page may be drawn already while its script is on its way; what is said is then said where the page says it.
 function say(text) {
-  document.getElementById("entrance").textContent = text;
+  const place = document.getElementById("entrance") ?? document.getElementById("banner");
+  place.textContent = text;
+  place.hidden = false;
 }
 
 open().catch((error) => say(error.message === "ended" ? document.body.dataset.session : document.body.dataset.lost));
