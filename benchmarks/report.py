@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.figures import Spread, pairs, spread
-from benchmarks.peers.catalogue import CLIENTS, OURS, SERVERS
+from benchmarks.peers.catalogue import CLIENTS, EARLIER, OURS, SERVERS
 from benchmarks.quiet import QUIET, STEADY, is_disturbed, others_share
 from benchmarks.results import Results
 from benchmarks.targets import CPU, SATURATED, TARGETS, Target
 from benchmarks.workloads.clients import TRANSPORTS
 from benchmarks.workloads.wire import WORKLOADS
 
-__all__ = ["render"]
+__all__ = ["change", "render"]
 
 TYPESCRIPT = ("ts1", "ts2")
 COSTS = {
@@ -26,6 +26,8 @@ SESSION_COSTS = {
     "session_kb": ("memory of an idle HTTP session", "KB"),
 }
 MARK = " †"
+WORSE = 1.1
+"""From which ratio on something is called worse than it was."""
 NOTE = f"""\
 Every answer was checked; one wrong answer takes its peer out of the row and fails the run. Peers were measured back to
 back in each round, in turns; a ratio is the median of the rounds' ratios, with the least and the most in brackets.
@@ -182,6 +184,19 @@ def typescript(results: Results) -> str:
     measured = [cell for row in rows for cell in row[1:] if cell]
     ahead = sum("**" not in cell for cell in measured)
     return f"Ahead in {ahead} of {len(measured)}.\n\n" + table(["workload", *map(title, TYPESCRIPT)], rows)
+
+
+def change(results: Results) -> str:
+    """Compare us with another checkout of ours, row by row: what we are now divided by what we were."""
+    rows: list[list[str]] = []
+    for words, workload, figure, less in comparable():
+        rounds = results.of(workload)
+        found = spread(pairs(rounds, rounds, OURS, EARLIER, figure))
+        if found is not None:
+            cpu = spread(pairs(rounds, rounds, OURS, EARLIER, CPU[figure])) if figure in CPU else None
+            worse = found.median > WORSE if less else found.median < 1 / WORSE
+            rows.append([words, f"{shown(found)}{' **worse**' if worse else ''}", number(cpu.median) if cpu else ""])
+    return table(["workload", "now / before", "CPU, now / before"], rows)
 
 
 def everybody(results: Results) -> str:

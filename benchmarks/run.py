@@ -19,10 +19,21 @@ from benchmarks import machine
 from benchmarks.figures import Figures
 from benchmarks.forms import FULL, SHORT, Form, turns
 from benchmarks.load.tally import WrongAnswer
-from benchmarks.peers.catalogue import CLIENTS, OURS, SERVERS, Peer, cache_folder, missing, node_version, version_of
+from benchmarks.peers.catalogue import (
+    CLIENTS,
+    EARLIER,
+    OURS,
+    SERVERS,
+    Peer,
+    add_earlier,
+    cache_folder,
+    missing,
+    node_version,
+    version_of,
+)
 from benchmarks.processes import Cores
 from benchmarks.quiet import Pace, least_disturbed
-from benchmarks.report import render
+from benchmarks.report import change, render
 from benchmarks.results import Fault, Results
 from benchmarks.workloads.clients import TRANSPORTS, measure_client, takes_client
 from benchmarks.workloads.servers import Servers, Unavailable
@@ -169,15 +180,21 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only workloads whose key contains this; prints, writes no page")
     parser.add_argument("--peers", default="", help="only these, with commas between; prints, writes no page")
     parser.add_argument("--render", type=Path, help="measure nothing: write the page from the figures in this file")
+    parser.add_argument("--against", type=Path, help="only us and another checkout of ours, with its own .venv; prints")
     return parser.parse_args()
 
 
-def publish(results: Results, *, partly: bool) -> int:
-    """Print or write the page; return the exit status: 1 if any answer was wrong."""
+def complain(results: Results) -> None:
+    """Say who answered wrongly, and who is missing."""
     for fault in results.faults:
         print(f"WRONG: {fault.why}", file=sys.stderr)
     for name, why in results.missing.items():
         print(f"not measured: {name} ({why})", file=sys.stderr)
+
+
+def publish(results: Results, *, partly: bool) -> int:
+    """Print or write the page; return the exit status: 1 if any answer was wrong."""
+    complain(results)
     ours_wrong = any({**SERVERS, **CLIENTS}[fault.peer].limit or fault.peer == OURS for fault in results.faults)
     if partly or ours_wrong:
         print(render(results))
@@ -198,7 +215,14 @@ def main() -> int:
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks.run", *sys.argv[1:]], {**os.environ, **STEADY})
     form = FULL if options.full else SHORT
     peers = [name for name in options.peers.split(",") if name]
+    if options.against is not None:
+        add_earlier(options.against)
+        peers = [OURS, EARLIER]
     results = uvloop.run(run(form, options.only, peers))
+    if options.against is not None:
+        complain(results)
+        print(change(results))
+        return 1 if results.faults or results.missing else 0
     partly = bool(options.only or peers)
     results.save(cache_folder() / ("part.json" if partly else f"{form.name}.json"))
     return publish(results, partly=partly)

@@ -11,9 +11,21 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-__all__ = ["CLIENTS", "OURS", "SERVERS", "Peer", "cache_folder", "missing", "node_version", "version_of"]
+__all__ = [
+    "CLIENTS",
+    "EARLIER",
+    "OURS",
+    "SERVERS",
+    "Peer",
+    "add_earlier",
+    "cache_folder",
+    "missing",
+    "node_version",
+    "version_of",
+]
 
 OURS = "antiphon"
+EARLIER = "earlier"
 HERE = Path(__file__).parent
 INTERPRETER = sys.executable
 
@@ -161,6 +173,20 @@ CLIENTS: dict[str, Peer] = {
     "ts1": node_client("ts1", "TypeScript SDK 1"),
     "ts2": node_client("ts2", "TypeScript SDK 2"),
 }
+
+
+def add_earlier(checkout: Path) -> None:
+    """Let another checkout of this repository take part, with its own ``.venv``: what we were before a change."""
+    interpreter = checkout.resolve() / ".venv" / "bin" / "python"
+    if not interpreter.is_file():
+        raise FileNotFoundError(f"{interpreter} is missing; run make setup in {checkout}")
+    program = checkout.resolve() / "benchmarks"
+    command = (str(interpreter), str(program / "server.py"))
+    loading = (str(interpreter), *SERVERS[OURS].loading[1:])
+    SERVERS[EARLIER] = Peer(
+        title="Antiphon before", stdio=(*command, "stdio"), http=(*command, "http"), loading=loading
+    )
+    CLIENTS[EARLIER] = Peer(title="Antiphon before", stdio=(str(interpreter), str(program / "client.py")))
 
 
 def missing(peer: Peer) -> bool:

@@ -14,7 +14,7 @@ from benchmarks.load.operations import BASE_TOOLS, MEBIBYTE, Operation
 from benchmarks.load.stdio_load import StdioCaller
 from benchmarks.load.tally import Tally, WrongAnswer
 from benchmarks.machine import Busy
-from benchmarks.peers.catalogue import OURS, Peer
+from benchmarks.peers.catalogue import EARLIER, OURS, Peer
 from benchmarks.processes import cpu_of, place
 from benchmarks.workloads.servers import Running, Servers
 
@@ -58,7 +58,7 @@ class Workload:
         if not (peer.http if self.transport == "http" else peer.stdio) or (self.modern and not peer.modern):
             return False
         if self.growth:
-            return name == OURS
+            return name in {OURS, EARLIER}
         return peer.asks_over_http or self.modern or self.kind != "sample"
 
 

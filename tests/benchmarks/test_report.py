@@ -9,8 +9,8 @@ import pytest
 from benchmarks import run
 from benchmarks.figures import Round
 from benchmarks.forms import FULL, SHORT, turns
-from benchmarks.peers.catalogue import OURS, Peer
-from benchmarks.report import render
+from benchmarks.peers.catalogue import EARLIER, OURS, Peer
+from benchmarks.report import change, render
 from benchmarks.results import Fault, Results
 from benchmarks.targets import TARGETS, Target
 from benchmarks.workloads.clients import CLIENT_KEYS
@@ -104,6 +104,21 @@ def test_the_page_begins_with_ratios_and_names_the_machine():
     assert "21.0 (21.0 to 21.0) | 21.0 | met |" in page
     assert page.index("## Targets") < page.index("## Figures")
     assert "| official Python SDK 2 | 100 |" in page
+
+
+@pytest.mark.parametrize(
+    ("rate", "row"), [(95, "0.95 (0.95 to 0.95) | 1.05"), (80, "0.80 (0.80 to 0.80) **worse** | 1.25")]
+)
+def test_a_change_is_set_against_the_state_before_it(rate: float, row: str):
+    """Both columns are now divided by before; more than a tenth slower is marked."""
+    table = change(results({OURS: figures(rate), EARLIER: figures(100)}))
+    assert f"| Streamable HTTP echo, 2025-11-25, 16 connections | {row} |" in table
+
+
+def test_a_start_that_takes_longer_than_before_is_worse():
+    """Of times and sizes, less is better."""
+    rounds: Round = {OURS: {"load_ms": 120.0}, EARLIER: {"load_ms": 100.0}}
+    assert "1.20 (1.20 to 1.20) **worse** |  |" in change(results(rounds, key="start"))
 
 
 def test_being_behind_is_said():
