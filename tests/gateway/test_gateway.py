@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,90 +10,10 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server
-from antiphon.errors import ConfigError, InvalidParams, ResourceNotFound
+from antiphon.errors import ConfigError
 from antiphon.gateway import Gateway
-from antiphon.host import Approve, Host, Policy, Scripted
-from antiphon.testing import Recorder
-from antiphon.types import ElicitResult
 from tests.support.authority import protected
-
-ERAS = ["2025-11-25", "2026-07-28"]
-CELLS = list(itertools.product(ERAS, ERAS))
-
-
-def shop(revision: str) -> Server:
-    """Make a server that speaks one revision alone, with features of each kind."""
-    server = Server("shop", revisions=[revision])
-    for tool in (describe, order, visit, count, echo):
-        server.tool(tool)
-    server.add_resource("shop://stock", "ten hats")
-    server.resource("shop://{kind}/price")(price)
-    server.prompt(ask)
-    server.complete("ask", "topic")(lambda value: [value + "!"])
-    server.complete("shop://{kind}/price", "kind")(lambda value: [value + "?"])
-    return server
-
-
-async def describe(product: str, ctx: Context) -> str:
-    """Write one line."""
-    return (await ctx.sample(f"One line about {product}")).text
-
-
-async def order(ctx: Context) -> str:
-    """Ask how many."""
-    answer = await ctx.elicit("How many?", int)
-    return f"{answer.action}: {answer.value}"
-
-
-async def visit(ctx: Context) -> str:
-    """Ask the user to pay elsewhere."""
-    return (await ctx.elicit_url("Pay", "https://pay.example/1")).action
-
-
-async def count(ctx: Context) -> dict[str, int]:
-    """Count to three."""
-    for n in range(1, 4):
-        await ctx.progress(n, 3, f"{n}")
-    return {"n": 3}
-
-
-def echo(value: float) -> str:
-    """Say what came."""
-    return repr(value)
-
-
-def price(kind: str) -> str:
-    """Say what it costs."""
-    return f"{kind}: 10"
-
-
-def ask(topic: str) -> str:
-    """Ask about something."""
-    return f"about {topic}"
-
-
-class Person:
-    """Accepts what is asked: forms with the number 3, addresses as they are."""
-
-    available = True
-
-    async def review(self, item: Any) -> Any:
-        """Let it pass."""
-        return Approve()
-
-    async def confirm(self, item: Any) -> Any:
-        """Let it be called."""
-        return Approve()
-
-    async def elicit(self, item: Any) -> ElicitResult:
-        """Accept."""
-        asked = {} if item.params.mode == "url" else item.params.requested_schema["properties"]
-        return ElicitResult(action="accept", content=dict.fromkeys(asked, 3) or None)
-
-
-def host(*answers: str) -> Host:
-    """Make a host that lets everything pass."""
-    return Host(Scripted(list(answers)), policy=Policy(default="allow"), reviewer=Person())
+from tests.support.behind_gateway import CELLS, ERAS, Offering, host, shop
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)
@@ -128,29 +47,6 @@ async def test_the_host_answers_what_the_client_cannot(client_era: str, server_e
         assert (await client.call_tool("shop__describe", {"product": "a hat"})).text == "a fine hat"
         assert (await client.call_tool("shop__order")).text == "accept: 3"
         assert (await client.call_tool("shop__visit")).text == "accept"
-
-
-@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
-async def test_errors_arrive_as_they_were(client_era: str, server_era: str) -> None:
-    """With their code, message and data."""
-    gateway = Gateway({"shop": shop(server_era)}, host())
-    async with Client(gateway.server, revision=client_era) as client:
-        with pytest.raises(InvalidParams, match="Unknown tool: shop__nothing"):
-            await client.call_tool("shop__nothing")
-        with pytest.raises(ResourceNotFound) as caught:
-            await client.read_resource("shop://hat/colour/x")
-        assert caught.value.data == {"uri": "shop://hat/colour/x"}
-        with pytest.raises(InvalidParams, match="topic"):
-            await client.get_prompt("shop__ask", {"nothing": "x"})
-
-
-async def test_a_refusal_is_a_result_for_the_model() -> None:
-    """What the host does not let be called is no error of the protocol."""
-    refusing = Host(Scripted([]), policy=Policy(default="deny"))
-    async with Client(Gateway({"shop": shop(ERAS[0])}, refusing).server) as client:
-        result = await client.call_tool("shop__count")
-    assert result.is_error
-    assert "refused" in result.text
 
 
 async def test_two_servers_with_the_same_tools() -> None:
@@ -250,50 +146,10 @@ async def test_cancelling_goes_through(client_era: str, server_era: str) -> None
             await ended.wait()
 
 
-async def test_what_belongs_to_one_connection_is_not_passed_on() -> None:
-    """Members of anybody's in ``_meta`` arrive; the protocol's own are those of the connection behind."""
-    behind = Server("inside")
-    seen: list[dict[str, Any]] = []
-
-    @behind.tool
-    async def look(ctx: Context) -> str:
-        seen.append(ctx.request.meta)
-        return "seen"
-
-    recorder = Recorder()
-    async with Client(Gateway({"in": behind}, host()).server, revision="2026-07-28", wrap=recorder) as client:
-        await client.call_tool("in__look", meta={"example.com/trace": "1", "io.modelcontextprotocol/odd": "2"})
-    assert "io.modelcontextprotocol/odd" in recorder.sent("tools/call")[0]["_meta"]
-    assert seen[0]["example.com/trace"] == "1"
-    assert "io.modelcontextprotocol/odd" not in seen[0]
-    assert "progressToken" not in seen[0]
-
-
 def test_a_gateway_without_servers_is_a_mistake() -> None:
     """Said at once."""
     with pytest.raises(ConfigError, match="at least one server"):
         Gateway({}, host())
-
-
-class Offering:
-    """A client's user: answers what is asked, and notes it."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def sample(self, params: Any, origin: Any) -> str:
-        """Answer a prompt."""
-        self.asked.append(params.messages[0].text)
-        return f"[{params.messages[0].text}]"
-
-    async def elicit(self, params: Any, origin: Any) -> ElicitResult:
-        """Fill in a form."""
-        self.asked.append(params.message)
-        return ElicitResult(action="accept", content=dict.fromkeys(params.requested_schema["properties"], 5))
-
-    async def roots(self) -> list[str]:
-        """List one folder."""
-        return ["file:///relayed"]
 
 
 async def list_roots(ctx: Context) -> str:
