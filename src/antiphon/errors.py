@@ -188,7 +188,7 @@ class InsufficientScope(PeerError):
     code for it; this one is the status.
 
     Args:
-        message: one sentence for the client.
+        message: one sentence for the client; by default it names the scopes.
         scopes: all scopes that the operation needs.
         code: the JSON-RPC error code.
         data: what the error carries instead of ``requiredScopes``.
@@ -197,10 +197,12 @@ class InsufficientScope(PeerError):
     CODE = 403
 
     def __init__(
-        self, message: str = "Insufficient scope", *, scopes: Collection[str] = (), code: int | None = None,
-        data: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(message, code=code, data={"requiredScopes": sorted(scopes)} if data is None else data)
+        self, message: str | None = None, *, scopes: Collection[str] = (), code: int | None = None, data: Any = None
+    ) -> None:
+        needed = sorted(scopes)
+        if message is None:
+            message = "Insufficient scope" + (f": {' '.join(needed)} needed" if needed else "")
+        super().__init__(message, code=code, data={"requiredScopes": needed} if data is None else data)
         self.scopes = frozenset(scopes)
 
 

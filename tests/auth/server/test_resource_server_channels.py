@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from antiphon import Client, Frame
-from antiphon.auth import Caller
-from antiphon.errors import AntiphonError
+from antiphon import Client, Frame, OAuth
+from antiphon.auth import Caller, TokenAnswer
+from antiphon.errors import InsufficientScope, Unauthorized
 from antiphon.transports.http.server.entrance import expiry
 from antiphon.transports.memory import memory_pair
 from tests.auth.server.protected import protected, shop
+from tests.support.issuer import Issuer
 from tests.support.network import INITIALIZE, INITIALIZED, call, until
 
 READ = "orders:read"
@@ -35,7 +36,7 @@ async def test_each_message_of_an_event_stream_goes_by_its_own_token():
             assert {id: "result" in each for id, each in answers.items()} == {1: False, 2: True, 3: False}
             assert answers[1]["error"] == {
                 "code": 403,
-                "message": "Insufficient scope",
+                "message": "Insufficient scope: orders:read needed",
                 "data": {"requiredScopes": [READ]},
             }
             assert (await post_to(server, place, server.issuer.token(sub="bob"), call("whoami"))).status == 404
@@ -228,7 +229,50 @@ async def test_our_client_is_let_in_over_every_transport(transport):
             assert (await client.call_tool("orders")).content[0].text == "two"
         assert given[0] == "stale"
         assert len(given) >= 2
-        with pytest.raises(AntiphonError, match=r"refused|login|401|Unauthorized") as caught:
+        with pytest.raises(Unauthorized, match=r"HTTP 401: the token given in auth= was refused") as caught:
             async with Client(url, auth="nonsense"):
                 pass
         assert "nonsense" not in str(caught.value)
+        with pytest.raises(Unauthorized, match=r"HTTP 401.*antiphon login URL"):
+            async with Client(url):
+                pass
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "websocket"])
+async def test_our_client_signs_in_over_every_transport(transport):
+    """What opens a stream or a WebSocket signs in as a POST does; a POST that lacks a scope asks for it."""
+    asked = []
+
+    class Given:
+        """A grant that gives what is asked for."""
+
+        name, grant_type, needs_person = "given", "given", True
+
+        async def obtain(self, wanted):
+            asked.append(wanted.scopes)
+            return TokenAnswer(access_token=issuer.token(scope=wanted.scope or "none"))
+
+    async with Issuer().open() as issuer:
+        issuer.metadata = {"token_endpoint": f"{issuer.url}/token", "code_challenge_methods_supported": ["S256"]}
+        async with protected(issuer, transport=transport, metadata_url=f"{issuer.url}/resource") as server:
+            described = {"resource": server.url, "authorization_servers": [issuer.url]}
+            issuer.bodies["/resource"] = 200, json.dumps(described).encode()
+            url = server.url.replace("http", "ws", 1) if transport == "websocket" else server.url
+            async with Client(url, auth=OAuth(client_id="ours", grant=Given())) as client:
+                if transport == "http":
+                    assert (await client.call_tool("orders")).content[0].text == "two"
+                else:
+                    # No response with a status is left for it, so the caller learns what is missing.
+                    with pytest.raises(InsufficientScope, match=READ):
+                        await client.call_tool("orders")
+    assert asked == ([(), (READ,)] if transport == "http" else [()])
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "websocket"])
+async def test_a_scope_that_is_missing_is_the_same_error_over_every_transport(transport):
+    """Also if it is missing for the stream or the WebSocket itself."""
+    async with protected(transport=transport, scopes=[READ]) as server:
+        url = server.url.replace("http", "ws", 1) if transport == "websocket" else server.url
+        with pytest.raises(InsufficientScope, match="HTTP 403"):
+            async with Client(url, auth=server.issuer.token(scope="other")):
+                pass

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from antiphon.channel import Frame, Oversized
-from antiphon.errors import ConnectionClosed
+from antiphon.errors import ConnectionClosed, Unauthorized
 from antiphon.transports.websocket.client import WebSocketClientChannel
 from antiphon.transports.websocket.server import WebSocketApp
 from tests.support.asgi import running
@@ -79,7 +79,7 @@ async def test_whoever_may_not_come_in_meets_no_handler(path, headers, status):
     right = {} if "Authorization" in headers or (path, headers) == ("/ws", {}) else {"Authorization": "Bearer t"}
     app = WebSocketApp(echo, check_token=lambda token: "me" if token == "t" else None)
     async with running(app) as host:
-        with pytest.raises(ConnectionClosed, match=status):
+        with pytest.raises(Unauthorized if status == "401" else ConnectionClosed, match=status):
             await WebSocketClientChannel.open(f"ws://{host}{path}", headers={**headers, **right})
     assert echo.met == []
 

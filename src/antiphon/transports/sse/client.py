@@ -19,7 +19,7 @@ from yarl import URL
 from antiphon.channel import MAX_FRAME, Frame, Take
 from antiphon.errors import ConnectionClosed
 from antiphon.transports.deadline import both_stopped
-from antiphon.transports.http.client.access import Access, Pause
+from antiphon.transports.http.client.access import REFUSING, Access, Pause
 from antiphon.transports.http.client.delivery import Deliveries, deliver
 from antiphon.transports.http.client.failures import HttpFailure
 from antiphon.transports.http.client.http_request import (
@@ -79,6 +79,7 @@ class SseClientChannel:
         Raises:
             ConfigError: the address or a header cannot be used.
             ConnectionClosed: there is no such stream; the message says what the server sent instead.
+            PeerError: the server let nobody in (401, 403), as for a request.
         """
         target = checked_url(url)
         own = session is None
@@ -99,7 +100,7 @@ class SseClientChannel:
             raise ConnectionClosed(f"{shown(target)} named no endpoint within {_ENDPOINT_TIMEOUT:g} s") from None
         except HttpFailure as failure:
             await channel.close()
-            raise ConnectionClosed(failure.message) from None
+            raise failure.ended() from None
         except BaseException:
             await channel.close()
             raise
@@ -111,7 +112,9 @@ class SseClientChannel:
             refusal = await read_refusal(web, response)
             response.release()
             failure = refusal.failure()
-            raise HttpFailure(failure.code, failure.message if refusal.said else f"{failure.message}: no event stream")
+            if response.status in REFUSING or refusal.said:
+                raise failure
+            raise HttpFailure(failure.code, f"{failure.message}: no event stream")
         named: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         # Nothing is posted through it before its address is set.
         self._line = Line(web, max_frame=max_frame, on_gone=lambda: None)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl as tls
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from http import HTTPStatus
 from types import CoroutineType
 from typing import Any, Literal
 
@@ -53,6 +54,9 @@ _HEARTBEAT = 30.0
 _FAREWELL = 2.0
 """Seconds for each step of the shutdown."""
 
+_EXPIRED = 3000
+"""The registered close code "Unauthorized"."""
+
 
 class WebSocketClientChannel:
     """Frames to and from one WebSocket server. Made by ``open``."""
@@ -90,6 +94,7 @@ class WebSocketClientChannel:
         Raises:
             ConfigError: the address or a header cannot be used.
             ConnectionClosed: the server cannot be reached, or does not speak WebSocket there.
+            PeerError: the server wants a login or more scopes (401, 403), as for a request.
         """
         target = checked_url(url, ("ws", "wss"))
         sent = checked_headers(headers or {})
@@ -109,9 +114,11 @@ class WebSocketClientChannel:
 
         try:
             async with asyncio.timeout(connect_timeout) as limit:
-                socket = await _let_in(connect, entry, lambda: both_stopped(pause, limit))
+                socket = await _let_in(shown(target), connect, entry, lambda: both_stopped(pause, limit))
         except BaseException as error:
             await session.close()
+            if isinstance(error, HttpFailure) and error.code in REFUSING:
+                raise error.ended() from None
             reason = _why_not(error, connect_timeout)
             if reason is None:
                 raise
@@ -144,6 +151,10 @@ class WebSocketClientChannel:
 
     def _why_ended(self) -> str:
         code = self._socket.close_code
+        if code == _EXPIRED:
+            return (
+                f"{self._where} closed the WebSocket, because the token it was opened with has expired: connect again"
+            )
         if code == 1009:
             return f"A message of {self._where} was larger than the limit"
         return f"{self._where} closed the WebSocket" + ("" if code in (None, 1000, 1005) else f" (code {code})")
@@ -192,27 +203,39 @@ class WebSocketClientChannel:
 
 
 async def _let_in(
-    connect: Callable[[], Awaitable[ClientWebSocketResponse[Literal[False]]]], entry: Entry | None, pause: Pause
+    where: str,
+    connect: Callable[[], Awaitable[ClientWebSocketResponse[Literal[False]]]],
+    entry: Entry | None,
+    pause: Pause,
 ) -> ClientWebSocketResponse[Literal[False]]:
     """Connect; where that is refused, do what it takes to be let in, and connect again."""
     while True:
         try:
             return await connect()
         except WSServerHandshakeError as error:
-            if entry is None or error.status not in REFUSING or error.headers is None:
+            lines = () if error.headers is None else error.headers.getall("WWW-Authenticate", ())
+            if error.status != 401 and not (error.status == 403 and lines):
+                # Also a server that is full, or has nothing there, answers a handshake with 403.
                 raise
-            entry.answered(error.headers)
-            lines = error.headers.getall("WWW-Authenticate", [])
-            try:
-                with pause():
-                    again = await entry.refused(error.status, error.headers, lines, ask=True)
-            except Unauthorized as failed:
-                raise HttpFailure(error.status, failed.message) from None
-            if not again:
-                why = entry.why(error.status)
-                if why is None:
-                    raise
-                raise HttpFailure(error.status, f"it answered HTTP {error.status}: {why}") from None
+            why = await _refused(error, lines, entry, pause)
+            if why is not None:
+                raise HttpFailure.not_let_in(where, error.status, why) from None
+
+
+async def _refused(
+    error: WSServerHandshakeError, lines: Sequence[str], entry: Entry | None, pause: Pause
+) -> str | None:
+    """Do what it takes to be let in; if nothing helps, say why not."""
+    refused = f"{HTTPStatus(error.status).phrase}{remedy(error.status)}"
+    if entry is None or error.headers is None:
+        return refused
+    entry.answered(error.headers)
+    try:
+        with pause():
+            again = await entry.refused(error.status, error.headers, lines, ask=True)
+    except Unauthorized as failed:
+        return failed.message
+    return None if again else entry.why(error.status) or refused
 
 
 def _staying_at(origin: URL) -> Any:

@@ -10,7 +10,7 @@ from aiohttp import web
 from antiphon.errors import ConfigError, Unauthorized
 from antiphon.transports.http.client.channel import HttpClientChannel
 from antiphon.transports.http.client.failures import UNUSABLE
-from tests.support.web import ask, receive, result, serving, tell
+from tests.support.web import ask, event, receive, result, serving, stream, tell
 
 
 class Entry:
@@ -157,6 +157,26 @@ async def test_a_notification_asks_nobody_to_sign_in():
         await site.until(lambda seen: seen.headers["Authorization"] == "Bearer 2")
         await channel.close()
     assert (401, ["Basic", "Bearer"], False) in access.log
+
+
+async def test_the_rest_of_a_broken_stream_asks_to_sign_in():
+    """A call waits for it; the token may have expired meanwhile."""
+    access = Access(refusals=1)
+
+    async def answers(request, seen):
+        if seen.method == "POST":
+            return await stream(request, event(None, id="1", retry=1))
+        if seen.headers["Authorization"] == "Bearer 1":
+            return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
+        return await stream(request, event({"jsonrpc": "2.0", "id": 1, "result": {}}))
+
+    async with serving(answers) as site:
+        channel = await HttpClientChannel.open(site.url, access=access)
+        channel.send(ask(1))
+        (reply,) = await receive(channel)
+        await channel.close()
+    assert reply["result"] == {}
+    assert (401, ["Bearer"], True) in access.log
 
 
 async def test_headers_are_made_for_the_address_a_redirect_leads_to():

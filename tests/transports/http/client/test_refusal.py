@@ -7,7 +7,7 @@ import json
 import pytest
 from aiohttp import web
 
-from antiphon import Client, ConnectionClosed, PeerError
+from antiphon import Client, ConnectionClosed, PeerError, Unauthorized
 from antiphon.transports.http.client.failures import http_status
 from antiphon.transports.http.client.refusal import Refusal
 from antiphon.transports.sse.client import SseClientChannel
@@ -72,17 +72,17 @@ async def test_the_oldest_transport_says_the_same():
         return web.json_response({"jsonrpc": "2.0", "id": None, "error": error}, status=401)
 
     async with serving(answers) as site:
-        with pytest.raises(ConnectionClosed, match=r"HTTP 401 Unauthorized: who are you\?.*Authorization"):
+        with pytest.raises(Unauthorized, match=r"HTTP 401 Unauthorized: who are you\?.*Authorization"):
             await SseClientChannel.open(site.url)
 
 
-@pytest.mark.parametrize("status", [401, 403])
-async def test_a_websocket_says_the_same(status):
-    """When its handshake is refused."""
+@pytest.mark.parametrize(("status", "error"), [(401, Unauthorized), (403, ConnectionClosed)])
+async def test_a_websocket_says_the_same(status, error):
+    """When its handshake is refused; only 401 is always about who comes."""
 
     async def answers(request, seen):
         return web.Response(status=status)
 
     async with serving(answers) as site:
-        with pytest.raises(ConnectionClosed, match=f"HTTP {status}.*headers="):
+        with pytest.raises(error, match=f"HTTP {status}.*headers="):
             await Client(site.url.replace("http", "ws", 1)).connect()

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from antiphon.errors import ConnectionClosed, PeerError
+from antiphon.transports.http.client.access import REFUSING
 from antiphon.wire.envelope import ErrorObject, RequestId, error_frame
+from antiphon.wire.failure import from_wire
 
 __all__ = [
     "BROKEN",
@@ -102,8 +104,17 @@ class HttpFailure(Exception):
 
     def frame(self, id: RequestId) -> bytes:
         """Make the error reply for a request."""
-        error = ErrorObject(code=self.code, message=self.message, data=self.data or None)
-        return error_frame(id, error, null_id=False)
+        return error_frame(id, self._error(), null_id=False)
+
+    def ended(self) -> PeerError | ConnectionClosed:
+        """Make the exception for a channel that could not be opened.
+
+        A server that let nobody in is reported as it is for a request: with ``Unauthorized`` or ``InsufficientScope``.
+        """
+        return from_wire(self._error()) if self.code in REFUSING else ConnectionClosed(self.message)
+
+    def _error(self) -> ErrorObject:
+        return ErrorObject(code=self.code, message=self.message, data=self.data or None)
 
 
 def remedy(status: int) -> str:

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from aiohttp import ClientError, ClientResponse
 
 from antiphon.channel import Related
-from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure
+from antiphon.transports.http.client.failures import BROKEN, UNREACHABLE, UNUSABLE, HttpFailure, remedy
 from antiphon.transports.http.client.http_request import read_body
 from antiphon.transports.http.client.line import Line
 from antiphon.transports.http.client.message import Outgoing, error_of, replies_to
@@ -152,7 +152,8 @@ class Call:
             cursor.failures += 1
             headers = self._line.stream_headers(cursor.last_id)
             try:
-                response = await self._line.web.request("GET", headers)
+                # A call waits for the rest, so a person may be asked to sign in again.
+                response = await self._line.web.request("GET", headers, ask=True)
             except HttpFailure as failure:
                 if failure.code not in (UNREACHABLE, BROKEN):
                     raise
@@ -163,7 +164,10 @@ class Call:
             response.release()
             if response.status < 500:
                 self._lost = self._has_lost_session(response, None)
-                raise HttpFailure(BROKEN, self._cut_off(f", and gave HTTP {response.status} for the rest of it"))
+                raise HttpFailure(
+                    BROKEN,
+                    self._cut_off(f", and gave HTTP {response.status} for the rest of it{remedy(response.status)}"),
+                )
         raise HttpFailure(BROKEN, self._cut_off())
 
     def _cut_off(self, more: str = "") -> str:
