@@ -5,6 +5,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.made
 ARGS ?=
+# Half of the time a test waits for a program that it has started, so two workers share a processor.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# The tests start hundreds of programs; without bytecode each of them compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 define NEEDS_PYTHON
 @test -n "$(PYTHON)" || { echo "No python3.11 or python3 found; set PYTHON=..." >&2; exit 1; }
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -45,7 +49,7 @@ $(DEMO_STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(STAMP) ## all tests but interop and the long runs
-	$(BIN)/pytest -n auto $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
 fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at 200 points, hosts stopped for a minute
 	$(BIN)/pytest -n auto -m "slow and not postgres" --timeout 900 $(ARGS)
