@@ -144,8 +144,9 @@ MEMBERS = {
     "resource resource_updated resources run serve state templates tool tools",
     "Context": "cancelled close_stream debug elicit elicit_url error info list_roots log progress read_resource "
     "request sample sample_step server state step warning",
-    "Client": "call_tool close complete connect get_prompt instructions list_prompts list_resource_templates "
-    "list_resources list_tools listen ping prompts read_resource resource_templates resources revision rounds "
+    "Client": "call_tool close complete connect get_prompt instructions is_answering is_open list_prompts "
+    "list_resource_templates list_resources list_tools listen ping prompts read_resource "
+    "resource_templates resources revision rounds "
     "server_capabilities server_info set_log_level set_roots timeout tools",
 }
 """What an author may use of each, and nothing else: plumbing begins with an underscore."""

@@ -11,7 +11,9 @@ from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.asks import by_host
 from antiphon.gateway.catalogue import Owned
 from antiphon.gateway.group import Group
-from antiphon.gateway.upstream import Kind
+from antiphon.gateway.offer import Kind
+from antiphon.gateway.processes import Processes
+from antiphon.gateway.terms import Terms
 from antiphon.host import Host, Policy, Scripted
 
 
@@ -23,11 +25,9 @@ async def test_names_are_looked_up_once_all_have_started():
     two.prompt(name="p")(lambda: "p")
     group = Group(
         {"one": one, "two": two},
-        host,
+        Terms(host=host, processes=Processes(8, 30.0), timeout=30, start_timeout=30, idle_timeout=None),
         lambda: by_host(host),
         names="prefix",
-        timeout=30,
-        start_timeout=30,
         changed=told.put_nowait,
     )
     group.start()

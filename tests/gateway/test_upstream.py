@@ -1,26 +1,44 @@
-"""A server behind a gateway: started once for all who want it, tried again later and later, ended with its children."""
+"""A server behind a gateway: started once for all who want it, stopped when nobody does, tried again later."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from antiphon import Server
 from antiphon.gateway.asks import by_host
+from antiphon.gateway.kept_lists import KeptLists
+from antiphon.gateway.offer import Offer
+from antiphon.gateway.processes import Processes
+from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
 from antiphon.host import Host, Policy, Scripted
-from antiphon.server import ServerRequest
+from antiphon.server import CallNext, ServerRequest
+from antiphon.types import Tool
+from tests.support.network import until
+from tests.support.processes import lives
 
 
 def upstream(target: Any, changed: Any = lambda kind: None, **options: Any) -> Upstream:
     """Make one whose asks are refused."""
     host = Host(Scripted([]), policy=Policy(default="allow"))
-    return Upstream(
-        "one", target, host, by_host(host), **{"timeout": 30.0, "start_timeout": 30.0, "changed": changed, **options}
-    )
+    kept = options.pop("kept", None)
+    terms = Terms(host=host, processes=Processes(8, 30.0), timeout=30.0, start_timeout=30.0, idle_timeout=None)
+    return Upstream("one", target, by_host(host), structs.replace(terms, **options), changed=changed, kept=kept)
+
+
+def script(folder: Path, text: str) -> list[str]:
+    """Write a program; returns its command line."""
+    place = folder / "server.py"
+    place.write_text(text)
+    return [sys.executable, str(place), str(folder / "asked")]
 
 
 class Counting(Server):
@@ -79,8 +97,118 @@ async def test_what_it_offers_anew_is_told(revision: str):
     server.tool(name="x")(lambda: "x")
     one = upstream(server, lambda kind: news.set())
     await one.start()
+    news.clear()
     server.tool(name="y")(lambda: "y")
     async with asyncio.timeout(30):
         await news.wait()
     assert [tool.name for tool in one.offer.tools] == ["x", "y"]
+    await one.close()
+
+
+SERVER = """
+import asyncio, os, sys
+from pathlib import Path
+from antiphon import Context, Server
+
+server = Server("one")
+
+@server.tool
+async def pid() -> int:
+    return os.getpid()
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    Path(sys.argv[1]).touch()
+    return (await ctx.sample("hm")).text
+
+server.run()
+"""
+
+
+async def test_one_that_nobody_uses_is_stopped(tmp_path: Path):
+    """But never while somebody waits for something of it; the next who wants it starts it."""
+    one = upstream(script(tmp_path, SERVER), idle_timeout=0.05)
+    with one.held():
+        await one.start()
+        first = one.process
+        assert first is not None
+        stop = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.2, stop.set_result, None)
+        await stop
+        assert (one.state, one.process) == ("running", first)
+    await until(lambda: one.state == "stopped" and one.process is None)
+    assert not lives(first)
+    await one.start()
+    assert one.process not in (None, first)
+    await one.close()
+
+
+async def test_one_that_waits_for_an_answer_is_not_stopped(tmp_path: Path):
+    """It has asked outside of any call, and a person may answer any moment."""
+    one = upstream(script(tmp_path, SERVER))
+    await one.start()
+    run = one._run
+    assert run is not None
+    session = run.client._session
+    session.incoming[1] = cast("Any", object())
+    assert not one.stop_resting()
+    session.incoming.clear()
+    assert one.stop_resting()
+    await one.close()
+
+
+async def test_one_that_dies_unused_is_started_by_the_next_who_wants_it(tmp_path: Path):
+    """Its process is missed at once."""
+    one = upstream(script(tmp_path, SERVER))
+    await one.start()
+    first = one.process
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: one.state == "stopped")
+    await one.start()
+    assert one.process not in (None, first)
+    await one.close()
+
+
+async def test_a_storm_of_changes_costs_one_listing_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    """However often it says so; and who lists is told only of what is different."""
+    monkeypatch.setattr("antiphon.gateway.upstream._PACE", 600.0)
+    server, told, lists = Server("one"), list[str](), list[str]()
+    server.tool(name="x")(lambda: "x")
+
+    @server.middleware
+    async def count(request: ServerRequest, call_next: CallNext) -> Any:
+        lists.append(request.method)
+        return await call_next(request)
+
+    one = upstream(server, told.append)
+    await one.start()
+    told.clear()
+    before = lists.count("tools/list")
+    for _ in range(500):
+        server.list_changed("tools")
+        await asyncio.sleep(0)
+    await until(lambda: lists.count("tools/list") > before)
+    server.list_changed("tools")
+    async with asyncio.timeout(30), one.used(cast("ServerRequest", None)) as client:
+        await client.ping()
+    assert (lists.count("tools/list") - before, told) == (1, [])
+    await one.close()
+
+
+async def test_it_offers_what_was_kept_before_it_runs(tmp_path: Path):
+    """And tells what is different when it does run."""
+    told, target = list[str](), script(tmp_path, SERVER)
+    kept = KeptLists(tmp_path / "lists").of(target, b"")
+    assert kept is not None
+    old = Tool(name="old", input_schema={"type": "object"})
+    kept.save(Offer(tools=(old,)))
+    one = upstream(target, told.append, kept=kept)
+    one.recall()
+    assert (one.state, one.is_listed, one.offer.tools) == ("stopped", True, (old,))
+    await one.start()
+    assert told == ["tools"]
+    found = kept.load()
+    assert found is not None
+    assert [tool.name for tool in found.tools] == [tool.name for tool in one.offer.tools] == ["pid", "ask"]
     await one.close()

@@ -24,6 +24,7 @@ from antiphon.wire.origin import describe_target
 __all__ = [
     "Found",
     "config_paths",
+    "entries_of",
     "find_entries",
     "find_entry",
     "home",
@@ -115,14 +116,30 @@ def find_entries(files: Sequence[Path]) -> dict[str, Found]:
     """
     found: dict[str, Found] = {}
     for path in files or [path for path in config_paths() if path.is_file()]:
-        data = read_bytes(path)
-        servers = read_servers(data, path)
-        if not is_own(path) and (not files or any(variables_in(entry) for entry in servers.values())):
-            _trusted(path, data, servers)
-        for name, entry in servers.items():
-            if name not in found:
-                found[name] = _found(path, name, entry)
+        for name, one in entries_of(path, is_named=bool(files)).items():
+            found.setdefault(name, one)
     return found
+
+
+def entries_of(path: Path, *, is_named: bool, may_ask: bool = True) -> dict[str, Found]:
+    """Return the servers of one file. Variables are substituted.
+
+    ``is_named``: the user has named this file, so that it must be trusted only if it wants variables. ``may_ask``:
+    a person at the terminal may be asked to trust it.
+
+    Raises:
+        ConfigError: the file cannot be read, or a variable is not set.
+        Failed: it is not trusted, and nobody can be asked.
+    """
+    data = read_bytes(path)
+    belongs_to_project = not is_own(path)
+    if belongs_to_project and not is_named and not may_ask:
+        # Before it is parsed: what is broken in it must not matter.
+        _trusted(path, data, {}, may_ask=False)
+    servers = read_servers(data, path)
+    if belongs_to_project and (not is_named or any(variables_in(entry) for entry in servers.values())):
+        _trusted(path, data, servers, may_ask=may_ask)
+    return {name: _found(path, name, entry) for name, entry in servers.items()}
 
 
 def _found(path: Path, name: str, entry: Entry) -> Found:
@@ -145,12 +162,12 @@ def shown(servers: Mapping[str, Entry]) -> Iterator[str]:
             yield inert(f"    is given from your environment: {', '.join(wanted)}")
 
 
-def _trusted(path: Path, data: bytes, servers: Mapping[str, Entry]) -> None:
+def _trusted(path: Path, data: bytes, servers: Mapping[str, Entry], *, may_ask: bool = True) -> None:
     trust = Trust()
     if trust.covers(path, data):
         return
     was = "is not trusted, or has changed since"
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (may_ask and sys.stdin.isatty() and sys.stderr.isatty()):
         raise Failed(f"{path}: {was}. Look at it, then: antiphon trust add {path}")
     print(inert(f"{path} {was}. It came with a project, and says:"), *shown(servers), sep="\n", file=sys.stderr)
     print("Trust it as it is now? [y/N] ", end="", file=sys.stderr, flush=True)

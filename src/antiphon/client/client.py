@@ -226,6 +226,16 @@ class Client:
         """The server's own instructions for a model that uses it, if it gave any."""
         return self._session.instructions
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected, and the connection has not ended."""
+        return self._link.is_open and not self._link.calls.peer.is_over
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request of the server waits for its answer."""
+        return self.is_open and bool(self._link.calls.peer.session.incoming)
+
     # --- tools --------------------------------------------------------------------------------------------------
 
     async def call_tool(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from antiphon.gateway.gateway import Gateway
-from antiphon.gateway.upstream import Offer, SignIn, Upstream
+from antiphon.gateway.offer import Offer
+from antiphon.gateway.terms import RunOptions, SignIn
+from antiphon.gateway.upstream import Upstream
 
-__all__ = ["Gateway", "Offer", "SignIn", "Upstream"]
+__all__ = ["Gateway", "Offer", "RunOptions", "SignIn", "Upstream"]

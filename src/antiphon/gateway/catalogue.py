@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
 from antiphon.gateway.names import Style, exposed, server_names
-from antiphon.gateway.upstream import Offer
+from antiphon.gateway.offer import Offer
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate

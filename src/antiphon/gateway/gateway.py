@@ -9,50 +9,53 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Unpack
 
 from antiphon.client.connection.targets import Target
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, InternalError
 from antiphon.gateway.asks import Answered, Answerers, Relay, by_host
 from antiphon.gateway.group import Group
 from antiphon.gateway.names import Style
 from antiphon.gateway.requests import SERVED
-from antiphon.gateway.upstream import SignIn, Upstream
+from antiphon.gateway.terms import RunOptions, terms_of
+from antiphon.gateway.upstream import Upstream
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
 from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
+from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
 
-__all__ = ["Gateway"]
+__all__ = ["Gateway", "Reloads"]
 
-MAX_GROUPS = 8
-"""Most sets of capabilities for which the servers are connected at once, where asks are relayed; the longest unused
-goes first."""
+Reloads = Callable[[], AsyncIterator[Mapping[str, Target]]]
+"""Yields the servers anew whenever they have changed."""
+
+MAX_GROUPS = 64
+"""Most kinds of clients at once: principals, and where asks are relayed, sets of capabilities of each. The longest
+unused goes first, and none that is used. What it costs is its lists; the processes are bounded by themselves."""
 
 
 class Gateway:
     """One server in front of many. ``run`` serves it; ``server`` can be mounted, or connected to in memory.
 
     Args:
-        servers: targets by name, each as ``Client`` takes it; started when the first client connects.
+        servers: targets by name, each as ``Client`` takes it.
         host: decides which tools may be called, and answers what the servers ask, unless that is relayed.
         asks: who answers: ``"host"``, whatever the client offers; or ``"relay"``, the client that made the call, which
             is then declared to the servers with exactly what it offers.
         names: ``"prefix"`` calls a tool ``server__tool``; ``"none"`` keeps its name, unless two servers have it.
-        timeout: seconds for each request to a server, without the time a person takes; ``None``, the default, waits
-            as long as the client does.
-        start_timeout: seconds in which a server must open its session and list what it has.
-        sign_in: called with the name of a server before it is connected to; returns what ``Client(auth=)`` takes, or
-            ``None``. By default nobody is signed in.
+        reloads: called when the gateway starts; yields the servers anew whenever they have changed. By default they
+            stay.
         closes_host: close the host with the gateway; by default its maker does.
+        options: how the servers are run; see ``RunOptions``.
 
     Raises:
-        ConfigError: there is no server.
+        ConfigError: there is no server, or ``max_processes`` is less than 1.
     """
 
     def __init__(
@@ -62,17 +65,20 @@ class Gateway:
         *,
         asks: Answered = "host",
         names: Style = "prefix",
-        timeout: float | None = None,
-        start_timeout: float = 30.0,
-        sign_in: SignIn | None = None,
+        reloads: Reloads | None = None,
         closes_host: bool = False,
+        **options: Unpack[RunOptions],
     ) -> None:
         if not servers:
             raise ConfigError("a gateway needs at least one server")
+        self._servers = dict(servers)
+        self._reloads = reloads
         self._closes = host if closes_host else None
         self._asks: Answered = asks
         self._by_host = by_host(host)
         self._groups: OrderedDict[bytes, Group] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._starts_itself = False
         self.server = Server(
             "antiphon-gateway",
             lifespan=self._lifespan,
@@ -81,16 +87,10 @@ class Gateway:
         )
         """The server that clients connect to."""
         self.server.middleware(self._serve)
-        self._group = partial(
-            Group,
-            servers,
-            host,
-            names=names,
-            timeout=timeout,
-            start_timeout=start_timeout,
-            changed=self.server.list_changed,
-            sign_in=sign_in,
-        )
+        terms = terms_of(host, options)
+        self.processes = terms.processes
+        """Those of all servers, for all clients."""
+        self._group = partial(Group, terms=terms, names=names, changed=self.server.list_changed)
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
@@ -108,43 +108,77 @@ class Gateway:
             port: port to listen on, for all but stdio.
             options: see ``ServeOptions``.
         """
+        # Where clients sign in, it is not known yet whom the servers start for.
+        self._starts_itself = options.get("auth") is None
         self.server.run(transport, host=host, port=port, **options)
+
+    async def configure(self, servers: Mapping[str, Target]) -> None:
+        """Have these servers from now on. Those that are the same go on undisturbed; clients are told of the change.
+
+        Args:
+            servers: targets by name, as the gateway was made with.
+        """
+        self._servers = dict(servers)
+        await asyncio.gather(*(group.configure(servers) for group in self._groups.values()))
 
     # --- life ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _lifespan(self, _server: Server) -> AsyncGenerator[None]:
-        if self._asks == "host":
+        if self._asks == "host" and self._starts_itself:
             # Without waiting for the first request: whoever connects is about to list.
-            self._started(b"", lambda: self._by_host)
+            self._started(_key(None, None), lambda: self._by_host)
+        reloading = asyncio.get_running_loop().create_task(self._reload())
         try:
             yield
         finally:
+            reloading.cancel()
+            await asyncio.wait([reloading])
             groups = list(self._groups.values())
             self._groups.clear()
             await asyncio.gather(*(group.close() for group in groups))
+            if self._closing:
+                await asyncio.wait(self._closing)
             if self._closes is not None:
                 await self._closes.aclose()
 
+    async def _reload(self) -> None:
+        if self._reloads is not None:
+            async for servers in self._reloads():
+                await self.configure(servers)
+
     def _started(self, key: bytes, answerers: Callable[[], Answerers]) -> Group:
-        group = self._groups[key] = self._group(answerers)
+        group = self._groups[key] = self._group(self._servers, answerers=answerers, seen_by=key)
         group.start()
         return group
 
-    async def _group_of(self, request: ServerRequest) -> Group:
-        """Return the servers as this client has them, connected to when it first comes."""
-        offered = request.ctx.request.capabilities
-        key = b"" if self._asks == "host" else encode((offered.sampling, offered.elicitation, offered.roots))
+    def _group_of(self, request: ServerRequest) -> Group:
+        """Return the servers as this client has them: no principal shares one with another."""
+        about = request.ctx.request
+        offered = about.capabilities
+        key = _key(about.principal, None if self._asks == "host" else offered)
         if key not in self._groups:
-            while len(self._groups) >= MAX_GROUPS:
-                _, oldest = self._groups.popitem(last=False)
-                await oldest.close()
-            return self._started(key, lambda: Relay(offered).answerers)
+            if len(self._groups) >= MAX_GROUPS:
+                self._drop_one()
+            return self._started(key, lambda: self._by_host if self._asks == "host" else Relay(offered).answerers)
         self._groups.move_to_end(key)
         return self._groups[key]
+
+    def _drop_one(self) -> None:
+        unused = next((key for key, group in self._groups.items() if not group.is_used), None)
+        if unused is None:
+            raise InternalError(f"This gateway serves {MAX_GROUPS} kinds of clients at once: try again later")
+        closing = asyncio.get_running_loop().create_task(self._groups.pop(unused).close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     # --- requests -----------------------------------------------------------------------------------------------
 
     async def _serve(self, request: ServerRequest, call_next: CallNext) -> Any:
         serve = SERVED.get(request.method)
-        return await (call_next(request) if serve is None else serve(await self._group_of(request), request))
+        return await (call_next(request) if serve is None else serve(self._group_of(request), request))
+
+
+def _key(principal: str | None, offered: ClientCapabilities | None) -> bytes:
+    """Tell one kind of client from another. ``offered``: what asks can be relayed to, if they are."""
+    return encode((principal, None if offered is None else (offered.sampling, offered.elicitation, offered.roots)))

@@ -1,24 +1,32 @@
-"""The servers behind a gateway, as clients of one kind have them: connected, listed, and looked up by name.
+"""The servers behind a gateway, as clients of one kind have them: listed, started, and looked up by name.
 
-Where the host answers, there is one group for all clients; where asks are relayed, one for each set of capabilities,
-since a server is told exactly what the client offers.
+A group belongs to one principal, and where asks are relayed to one set of capabilities as well, since a server is told
+exactly what the client offers. So a process serves nobody but the principal that it was started for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
 from antiphon.client.connection.targets import Target
 from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.asks import Answerers
 from antiphon.gateway.catalogue import Catalogue, Noun, Owned
 from antiphon.gateway.names import Style
-from antiphon.gateway.upstream import Kind, SignIn, Unavailable, Upstream
-from antiphon.host.configured_host import Configured
-from antiphon.host.host import Host
+from antiphon.gateway.offer import KINDS, Kind
+from antiphon.gateway.terms import Terms
+from antiphon.gateway.upstream import Unavailable, Upstream
 
 __all__ = ["Group"]
+
+LIST_PATIENCE = 10.0
+"""Seconds that a list waits for servers of which nothing is known yet. What they offer after that is told as a change.
+Hosts give up a list after 30 seconds, some after 10."""
+
+MAX_TRIES = 7
+"""Times that a server of which nothing is known is started by itself; after that when somebody lists."""
 
 
 class Group:
@@ -26,61 +34,76 @@ class Group:
 
     Args:
         servers: targets by name.
-        host: decides which tools may be called.
+        terms: how servers are run.
         answerers: makes what answers one server.
         names: how tools and prompts are called.
-        timeout: seconds for each request to a server; ``None`` for no limit.
-        start_timeout: seconds in which a server must start.
         changed: called with the kind of list that has changed.
-        sign_in: see ``Upstream``.
+        seen_by: who sees these lists.
     """
 
     def __init__(
         self,
         servers: Mapping[str, Target],
-        host: Host | Configured,
+        terms: Terms,
         answerers: Callable[[], Answerers],
         *,
         names: Style,
-        timeout: float | None,
-        start_timeout: float,
         changed: Callable[[Kind], object],
-        sign_in: SignIn | None = None,
+        seen_by: bytes = b"",
     ) -> None:
-        self.upstreams = {
-            name: Upstream(
-                name,
-                target,
-                host,
-                answerers(),
-                timeout=timeout,
-                start_timeout=start_timeout,
-                changed=self._changed,
-                sign_in=sign_in,
-            )
-            for name, target in servers.items()
-        }
+        self._terms = terms
+        self._answerers = answerers
         self._names: Style = names
         self._told = changed
-        self._starting: asyncio.Task[None] | None = None
-        self.catalogue = self._made()
-        """What all of them offer."""
+        self._seen_by = seen_by
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._first: set[asyncio.Task[None]] = set()
+        """First starts of servers of which nothing is known."""
+        self._made: Catalogue | None = None
+        self._is_shown = False
+        self.upstreams: Mapping[str, Upstream] = {name: self._upstream(name, at) for name, at in servers.items()}
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What all of them offer, as far as that is known."""
+        if self._made is None:
+            self._made = Catalogue({name: upstream.offer for name, upstream in self.upstreams.items()}, self._names)
+        return self._made
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody waits for something of them."""
+        return any(upstream.is_used for upstream in self.upstreams.values())
 
     def start(self) -> None:
-        """Begin to start all servers, side by side."""
-        self._starting = asyncio.get_running_loop().create_task(self._start_all())
+        """Begin to start, side by side, the servers of which nothing is known, or all of them."""
+        self._begin(self.upstreams.values())
 
     async def close(self) -> None:
         """End all servers."""
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
 
+    async def configure(self, servers: Mapping[str, Target]) -> None:
+        """Have these servers from now on. Those that are the same go on undisturbed."""
+        before = self.upstreams
+        kept = {name: one for name, one in before.items() if name in servers and servers[name] == one.target}
+        self.upstreams = {name: kept.get(name) or self._upstream(name, target) for name, target in servers.items()}
+        self._begin(one for name, one in self.upstreams.items() if name not in kept)
+        for kind in KINDS:
+            self._changed(kind)
+        await asyncio.gather(*(one.close() for name, one in before.items() if name not in kept))
+
     async def listed(self) -> Catalogue:
-        """Return what all offer, once every server has started or failed, because a client may list only once."""
-        if self._starting is not None:
-            await asyncio.shield(self._starting)
+        """Return what all offer, once each server is known, has failed, or takes too long."""
+        if self._first:
+            await asyncio.wait(self._first, timeout=LIST_PATIENCE)
+        elif not self._tasks:
+            self._retry_unknown()
+        self._is_shown = True
         return self.catalogue
 
     async def owned(self, noun: Noun, name: str) -> Owned:
@@ -116,20 +139,50 @@ class Group:
             raise InvalidParams(f"Unknown resource template: {uri_template}")
         return Owned(server, uri_template)
 
-    async def _start_all(self) -> None:
-        await asyncio.gather(*(self._start(upstream) for upstream in self.upstreams.values()))
+    # --- starting -----------------------------------------------------------------------------------------------
+
+    def _upstream(self, name: str, target: Target) -> Upstream:
+        lists = self._terms.lists
+        kept = lists.of(target, self._seen_by) if lists is not None else None
+        one = Upstream(name, target, self._answerers(), self._terms, changed=self._changed, kept=kept)
+        one.recall()
+        return one
+
+    def _begin(self, upstreams: Iterable[Upstream]) -> None:
+        for upstream in upstreams:
+            if not upstream.is_listed:
+                task = self._run(self._start(upstream))
+                self._first.add(task)
+                task.add_done_callback(self._first.discard)
+            elif self._terms.starts == "eager":
+                self._run(self._start(upstream))
+
+    def _retry_unknown(self) -> None:
+        for upstream in self.upstreams.values():
+            if not upstream.is_listed and upstream.pause == 0:
+                self._run(self._start(upstream))
 
     async def _start(self, upstream: Upstream) -> None:
         try:
             await upstream.start()
         except Unavailable:
             # Logged, and reported to whoever calls something of it; the other servers are not affected.
-            return
-        self.catalogue = self._made()
+            if 0 < upstream.failures < MAX_TRIES and not upstream.is_listed:
+                self._run(self._start_later(upstream))
 
-    def _made(self) -> Catalogue:
-        return Catalogue({name: upstream.offer for name, upstream in self.upstreams.items()}, self._names)
+    async def _start_later(self, upstream: Upstream) -> None:
+        await asyncio.sleep(upstream.pause)
+        if self.upstreams.get(upstream.name) is upstream:
+            await self._start(upstream)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _changed(self, kind: Kind) -> None:
-        self.catalogue = self._made()
-        self._told(kind)
+        self._made = None
+        if self._is_shown:
+            # Before, nobody has a list that could be wrong.
+            self._told(kind)

@@ -1,4 +1,4 @@
-"""One server behind a gateway: started on first use, and started again after it ended, never more than once at a time.
+"""One server behind a gateway: started on first use, stopped when nobody uses it, never started twice at a time.
 
 Owns the client of that server, its offer and its state. ``gateway`` converts requests.
 """
@@ -7,55 +7,46 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext, suppress
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from antiphon.auth.client.oauth import Auth
 from antiphon.client.client import Client
-from antiphon.client.connection.targets import Target
+from antiphon.client.connection.targets import Command, Target, resolve
 from antiphon.errors import AntiphonError, ConnectionClosed
 from antiphon.gateway.asks import Answerers
-from antiphon.host.configured_host import Configured
-from antiphon.host.host import Host
+from antiphon.gateway.kept_lists import KeptOffer
+from antiphon.gateway.offer import KINDS, Kind, Offer, changes, fetch
+from antiphon.gateway.processes import Full, Place
+from antiphon.gateway.terms import Terms
 from antiphon.server.middleware import ServerRequest
-from antiphon.wire.prompts import Prompt
-from antiphon.wire.resources import Resource, ResourceTemplate
-from antiphon.wire.tools import Tool
 
-__all__ = ["Kind", "Offer", "SignIn", "State", "Unavailable", "Upstream"]
+__all__ = ["State", "Unavailable", "Upstream"]
 
 log = logging.getLogger("antiphon.gateway")
 
-Kind = Literal["tools", "prompts", "resources"]
 State = Literal["stopped", "starting", "running", "failed"]
-
-SignIn = Callable[[str], Awaitable[Auth | None]]
-"""Called with the name of a server; returns what ``Client(auth=)`` takes, ``None`` for a server without a login."""
-
-MAX_ITEMS = 10_000
-"""Most tools, prompts, resources or templates that are listed of one server."""
 
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """Seconds after which a failed server may be started again, so that one that always fails does not cost much."""
 
-
-class Offer(Struct, frozen=True, kw_only=True):
-    """What a server offers, as last listed."""
-
-    tools: tuple[Tool, ...] = ()
-    prompts: tuple[Prompt, ...] = ()
-    resources: tuple[Resource, ...] = ()
-    templates: tuple[ResourceTemplate, ...] = ()
-    completes: bool = False
-    """Whether it completes arguments."""
-    instructions: str | None = None
+_PACE = 1.0
+"""Seconds between two listings of a server that says again and again that its lists have changed."""
 
 
 class Unavailable(AntiphonError):
     """A server behind the gateway cannot be used now; the message names it, the reason, and the next attempt."""
+
+
+class _Run(Struct, eq=False):
+    """One run of a server, from its start to its end."""
+
+    client: Client
+    place: Place | None
+    following: asyncio.Task[None] | None = None
 
 
 class Upstream:
@@ -64,43 +55,47 @@ class Upstream:
     Args:
         name: name it is configured by.
         target: as ``Client`` takes it.
-        host: decides which of its tools may be called.
         answerers: answer what it asks.
-        timeout: seconds for each request to it, without the time a person takes; ``None`` for no limit.
-        start_timeout: seconds in which it must open its session and list what it has.
+        terms: how it is run.
         changed: called with the kind of list that has changed.
-        sign_in: called before it is connected to; returns what ``Client(auth=)`` takes.
+        kept: where what it offers is kept for the next gateway; nowhere by default.
     """
 
     def __init__(
         self,
         name: str,
         target: Target,
-        host: Host | Configured,
         answerers: Answerers,
+        terms: Terms,
         *,
-        timeout: float | None,
-        start_timeout: float,
         changed: Callable[[Kind], object],
-        sign_in: SignIn | None = None,
+        kept: KeptOffer | None = None,
     ) -> None:
         self.name = name
+        self.target = target
         self.offer = Offer()
+        self.is_listed = False
+        """Whether ``offer`` is known, from the server or from an earlier gateway."""
         self.state: State = "stopped"
+        self.since = time.time()
+        """When it entered its state: seconds since the epoch."""
         self.error: str | None = None
         """Why it failed last."""
-        self._target = target
-        self._host = host
+        self.failures = 0
+        """Number of failures in a row."""
+        self.process: int | None = None
+        """The id of its process, while it has one on this machine."""
+        self.resting_since: float | None = None
+        """The loop's time at which nobody used it any more; ``None`` while it is used or has no process."""
         self._answerers = answerers
-        self._timeout = timeout
-        self._start_timeout = start_timeout
+        self._terms = terms
         self._changed = changed
-        self._sign_in = sign_in
-        self._client: Client | None = None
+        self._kept = kept
+        self._run: _Run | None = None
         self._starting: asyncio.Task[Client] | None = None
-        self._following: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._failures = 0
+        self._users = 0
+        self._rest: asyncio.TimerHandle | None = None
         self._again_at = 0.0
         self._is_closed = False
 
@@ -114,43 +109,74 @@ class Upstream:
         Raises:
             Unavailable: it cannot be started, failed a moment ago, or ended while it was used.
         """
-        client = await self._started()
         relay = self._answerers.relay
+        with self.held():
+            client = await self._started()
+            try:
+                async with relay.during(request, client) if relay is not None else nullcontext():
+                    yield client
+            except ConnectionClosed as error:
+                if self._run is not None and self._run.client is client:
+                    self._failed(str(error))
+                    self._end(self._run)
+                raise self._unavailable(f"it ended during the request: {error}") from error
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep it from being stopped for having nothing to do, as long as somebody waits for something of it."""
+        self._users += 1
+        self._wake()
         try:
-            async with relay.during(request, client) if relay is not None else nullcontext():
-                yield client
-        except ConnectionClosed as error:
-            self._lost(client, str(error))
-            raise self._unavailable(f"it ended during the request: {error}") from error
+            yield
+        finally:
+            self._users -= 1
+            self._begin_rest()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody holds it."""
+        return self._users > 0
+
+    @property
+    def pause(self) -> float:
+        """Seconds until it may be started again after a failure."""
+        return max(0.0, self._again_at - asyncio.get_running_loop().time())
+
+    def recall(self) -> None:
+        """Take what it offered to an earlier gateway, if that was kept."""
+        offer = self._kept.load() if self._kept is not None else None
+        if offer is not None:
+            self.offer, self.is_listed = offer, True
 
     async def start(self) -> None:
         """Start the server if it is not running. See ``used``."""
-        self._is_closed = False
-        await self._started()
+        with self.held():
+            await self._started()
 
     async def close(self) -> None:
-        """End the server; it is not started again before ``start``."""
+        """End the server. It is not started again."""
         self._is_closed = True
+        self._wake()
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
-        client, self._client = self._client, None
-        if client is not None:
-            await self._leave(client)
+        if self._run is not None:
+            self._end(self._run)
         if self._leaving:
             await asyncio.wait(self._leaving)
-        self.state = "stopped"
+        self._enter("stopped")
 
     # --- starting -----------------------------------------------------------------------------------------------
 
     async def _started(self) -> Client:
-        if self._client is not None:
-            return self._client
+        if self._run is not None and (self._run.client.is_open or self._users > 1):
+            return self._run.client
+        if self._run is not None:
+            self._end(self._run)
         if self._is_closed:
-            raise self._unavailable("the gateway is closing")
-        wait = self._again_at - asyncio.get_running_loop().time()
-        if self._starting is None and wait > 0:
-            raise self._unavailable(f"{self.error}; it is tried again in {max(1, round(wait))} s")
+            raise self._unavailable("it was taken out of the configuration, or the gateway is closing")
+        if self._starting is None and self.pause > 0:
+            raise self._unavailable(f"{self.error}; it is tried again in {max(1, round(self.pause))} s")
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
             self._starting.add_done_callback(self._start_ended)
@@ -159,47 +185,70 @@ class Upstream:
 
     def _start_ended(self, starting: asyncio.Task[Client]) -> None:
         self._starting = None
+        self._begin_rest()
         if not starting.cancelled():
             # The callers have received the error; if none waits, it must not be reported as never
             # retrieved.
             starting.exception()
 
     async def _start(self) -> Client:
-        self.state = "starting"
-        client = Client(
-            self._target,
-            auth=await self._sign_in(self.name) if self._sign_in is not None else None,
-            sampling=self._answerers.sampling,
-            elicitation=self._answerers.elicitation,
-            roots=self._answerers.roots,
-            confirm=self._host,
-            timeout=self._timeout,
-            errlog=self._heard,
-        )
+        self._enter("starting")
+        run: _Run | None = None
         try:
-            async with asyncio.timeout(self._start_timeout):
-                await client.connect()
-                followed = asyncio.Event()
-                self._following = asyncio.get_running_loop().create_task(self._follow(client, followed))
-                # Before its offer is listed, so that no later change is missed.
-                await followed.wait()
-                self.offer = await _offer_of(client)
+            run = await self._made()
+            async with asyncio.timeout(self._terms.start_timeout):
+                await run.client.connect()
+                await self._followed(run)
+                offer = await fetch(run.client, self.offer)
         except BaseException as error:
-            await self._leave(client)
-            self.state = "failed"
+            self._enter("failed")
+            if run is not None:
+                await self._leave(run)
             if isinstance(error, TimeoutError):
-                error = TimeoutError(f"it did not open a session within {self._start_timeout:g} s")
+                error = TimeoutError(f"it did not open a session within {self._terms.start_timeout:g} s")
             if not isinstance(error, (AntiphonError, OSError, TimeoutError)):
                 raise
-            self._failed(str(error))
+            if not isinstance(error, Full):
+                self._failed(str(error))
             raise self._unavailable(str(error)) from None
-        self._client, self.state, self.error, self._failures = client, "running", None, 0
-        return client
+        self._run, self.error, self.failures = run, None, 0
+        self._enter("running")
+        await self._take(offer)
+        return run.client
+
+    async def _made(self) -> _Run:
+        """Make a client, once there is a place for its process."""
+        terms = self._terms
+        place = await terms.processes.enter(self) if isinstance(resolve(self.target), Command) else None
+        try:
+            client = Client(
+                self.target,
+                auth=await terms.sign_in(self.name) if terms.sign_in is not None else None,
+                sampling=self._answerers.sampling,
+                elicitation=self._answerers.elicitation,
+                roots=self._answerers.roots,
+                confirm=terms.host,
+                timeout=terms.timeout,
+                errlog=self._heard,
+                wrap=self._opened,
+            )
+        except BaseException:
+            if place is not None:
+                place.give_back()
+            raise
+        return _Run(client, place)
+
+    def _opened(self, channel: Any) -> Any:
+        self.process = getattr(channel, "pid", None)
+        return channel
+
+    def _enter(self, state: State) -> None:
+        self.state, self.since = state, time.time()
 
     def _failed(self, why: str) -> None:
         self.error = why
-        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
-        self._failures += 1
+        pause = _PAUSES[min(self.failures, len(_PAUSES) - 1)]
+        self.failures += 1
         self._again_at = asyncio.get_running_loop().time() + pause
         log.warning("%s failed: %s", self.name, why)
 
@@ -211,61 +260,114 @@ class Upstream:
 
     # --- running ------------------------------------------------------------------------------------------------
 
-    async def _follow(self, client: Client, followed: asyncio.Event) -> None:
-        """Follow changes until the connection ends; ``followed`` is set once they are subscribed to."""
-        offered = client.server_capabilities
-        tools, prompts = offered.tools is not None, offered.prompts is not None
-        resources = offered.resources is not None
-        if not (tools or prompts or resources):
-            return followed.set()
+    async def _followed(self, run: _Run) -> None:
+        """Have changes followed from now on, before its offer is listed, so that no later one is missed."""
+        subscribed = asyncio.Event()
+        run.following = asyncio.get_running_loop().create_task(self._follow(run, subscribed))
+        await subscribed.wait()
+
+    async def _follow(self, run: _Run, subscribed: asyncio.Event) -> None:
+        """Follow changes until the connection ends; ``subscribed`` is set once they are subscribed to."""
+        has = run.client.server_capabilities
+        tools, prompts, resources = has.tools is not None, has.prompts is not None, has.resources is not None
+        changed: set[Kind] = set()
+        relisting: asyncio.Task[None] | None = None
         try:
-            async with client.listen(tools=tools, prompts=prompts, resources=resources) as changes:
-                followed.set()
-                async for change in changes:
-                    if change.kind != "resource":
-                        self.offer = await _offer_of(client)
-                        self._changed(change.kind)
+            while tools or prompts or resources:
+                async with run.client.listen(tools=tools, prompts=prompts, resources=resources) as news:
+                    subscribed.set()
+                    async for change in news:
+                        if change.kind != "resource":
+                            # A thousand of these in a row cost one listing.
+                            changed.add(change.kind)
+                        if changed and (relisting is None or relisting.done()):
+                            relisting = asyncio.get_running_loop().create_task(self._relist(run, changed))
+                if self._run is run and not run.client.is_open and not self._users:
+                    # It has ended by itself. Who wants it next starts it.
+                    return self._end(run)
+                await asyncio.sleep(_PACE)
+                # Only the subscription has ended, or the client has connected anew.
+                changed.update(KINDS)
         except AntiphonError as error:
             log.debug("%s tells of no changes: %s", self.name, error)
         finally:
-            followed.set()
+            subscribed.set()
+            if relisting is not None:
+                relisting.cancel()
 
-    def _lost(self, client: Client, why: str) -> None:
-        if self._client is not client:
+    async def _relist(self, run: _Run, changed: set[Kind]) -> None:
+        """List anew what has changed, as long as something has, and no more often than the pace allows."""
+        while changed:
+            kinds = frozenset(changed)
+            changed.clear()
+            try:
+                await self._take(await fetch(run.client, self.offer, kinds))
+            except AntiphonError as error:
+                log.warning("%s: what has changed cannot be listed: %s", self.name, error)
+            await asyncio.sleep(_PACE)
+
+    async def _take(self, offer: Offer) -> None:
+        """Take note of what it offers now, and tell of what is different from before."""
+        different, self.offer = changes(self.offer, offer), offer
+        was_listed, self.is_listed = self.is_listed, True
+        for kind in different if was_listed else KINDS:
+            self._changed(kind)
+        if self._kept is not None:
+            await asyncio.to_thread(self._kept.save, offer)
+
+    # --- stopping -----------------------------------------------------------------------------------------------
+
+    def stop_resting(self) -> bool:
+        """Begin to end it, if nobody uses it; returns whether it does."""
+        run = self._run
+        if self.resting_since is None or run is None:
+            return False
+        if run.client.is_answering:
+            # It has asked something outside of any call, and a person may be about to answer.
+            self._rest_on()
+            return False
+        self._end(run)
+        return True
+
+    def _begin_rest(self) -> None:
+        run = self._run
+        if run is None or self._users or self.resting_since is not None:
             return
-        self._client, self.state = None, "stopped"
-        self._failed(why)
-        leaving = asyncio.get_running_loop().create_task(self._leave(client))
+        self.resting_since = asyncio.get_running_loop().time()
+        self._rest_on()
+        if run.place is not None:
+            self._terms.processes.rests()
+
+    def _rest_on(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+        if self._terms.idle_timeout is not None:
+            self._rest = asyncio.get_running_loop().call_later(self._terms.idle_timeout, self.stop_resting)
+
+    def _wake(self) -> None:
+        self.resting_since = None
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
+    def _end(self, run: _Run) -> None:
+        """Have no part in this run any more, and end it in the background."""
+        self._run = None
+        self._wake()
+        self._enter("stopped")
+        leaving = asyncio.get_running_loop().create_task(self._leave(run))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
-    async def _leave(self, client: Client) -> None:
-        following, self._following = self._following, None
-        if following is not None:
-            following.cancel()
-            await asyncio.wait([following])
-        with suppress(AntiphonError):
-            await client.close()
-
-
-async def _offer_of(client: Client) -> Offer:
-    """List what a server offers."""
-    has = client.server_capabilities
-    resources = has.resources is not None
-    return Offer(
-        tools=await _taken(client.tools()) if has.tools is not None else (),
-        prompts=await _taken(client.prompts()) if has.prompts is not None else (),
-        resources=await _taken(client.resources()) if resources else (),
-        templates=await _taken(client.resource_templates()) if resources else (),
-        completes=has.completions is not None,
-        instructions=client.instructions,
-    )
-
-
-async def _taken(items: AsyncIterator[Any]) -> tuple[Any, ...]:
-    taken: list[Any] = []
-    async for item in items:
-        taken.append(item)
-        if len(taken) == MAX_ITEMS:
-            break
-    return tuple(taken)
+    async def _leave(self, run: _Run) -> None:
+        if run.following is not None and run.following is not asyncio.current_task():
+            run.following.cancel()
+            await asyncio.wait([run.following])
+        try:
+            with suppress(AntiphonError):
+                await run.client.close()
+        finally:
+            if self._run is None and self._starting is None:
+                self.process = None
+            if run.place is not None:
+                run.place.give_back()

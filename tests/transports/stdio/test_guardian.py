@@ -13,6 +13,7 @@ import pytest
 
 from antiphon.transports.stdio.guardian import MARK, Guardian, new_mark
 from tests.support.network import until
+from tests.support.processes import lives
 
 STUBBORN = """
 import os, signal, sys, time
@@ -37,15 +38,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def lives(pid: int) -> bool:
-    """Tell whether a process runs; one that is dead and waits for its parent does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def noted(notes: Path) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,16 +13,17 @@ import typer
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.cli.commands.serve import address_of
-from antiphon.cli.config_files import config_paths, find_entries
 from antiphon.cli.host_options import choose_host
 from antiphon.cli.logins import auth_for
 from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
-from antiphon.cli.targets import target_of
+from antiphon.cli.watched_servers import WatchedServers
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.asks import Answered
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.names import Style
+from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, SignIn, Start
+from antiphon.host.store.location import state_folder
 
 __all__ = ["command"]
 
@@ -73,6 +75,28 @@ Store = Annotated[
     typer.Option("--store", metavar="PLACE", help="Where the host keeps what outlives it.", show_default=False),
 ]
 
+StartWhen = Annotated[
+    Start,
+    typer.Option(
+        "--start",
+        metavar="first-use|eager",
+        help="Start a server when something of it is wanted, or with the gateway. One that was never listed starts "
+        "with the gateway.",
+    ),
+]
+Idle = Annotated[
+    float,
+    typer.Option(
+        "--idle", metavar="SECONDS", min=0, help="Stop a server that nobody has used for so long; 0 for never."
+    ),
+]
+MaxProcesses = Annotated[
+    int,
+    typer.Option(
+        "--max-processes", metavar="N", min=1, help="Most servers that run at once; the longest unused makes room."
+    ),
+]
+
 
 def command(
     *,
@@ -87,6 +111,9 @@ def command(
     provider: Provider = None,
     model: ModelName = None,
     store: Store = None,
+    start: StartWhen = "first-use",
+    idle: Idle = IDLE_TIMEOUT,
+    max_processes: MaxProcesses = MAX_PROCESSES,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers write.")] = False,
 ) -> int:
     """Serve all configured servers as one.
@@ -101,29 +128,38 @@ def command(
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
     files = [path for path in config or [] if path.suffix != ".toml" or _has_servers(path)]
     settings = next((path for path in config or [] if path not in files), None)
-    found = find_entries(files)
-    missing = [name for name in only or [] if name not in found]
-    if missing or not found:
-        places = ", ".join(map(str, files or config_paths()))
-        what = f"is no server {missing[0]!r}" if missing else "are no servers"
-        raise ConfigError(f"there {what} in {places}")
-    targets = {name: target_of(one, name) for name, one in found.items() if not only or name in only}
+    servers = WatchedServers(files, only or [])
     host = choose_host(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
-
-    async def sign_in(name: str) -> Auth | None:
-        where = resolve(targets[name])
-        return await auth_for(where, None) if isinstance(where, Address) else None
-
-    gateway = Gateway(targets, host, asks=asks, names=names, sign_in=sign_in, closes_host=True)
+    gateway = Gateway(
+        servers.targets,
+        host,
+        asks=asks,
+        names=names,
+        starts=start,
+        idle_timeout=idle or None,
+        max_processes=max_processes,
+        lists=state_folder(os.environ) / "lists",
+        reloads=servers.changes,
+        sign_in=_logins(servers),
+        closes_host=True,
+    )
     where = "stdio" if listens is None else f"http://{listens[0]}:{listens[1]}/mcp"
-    print(f"Serving {', '.join(targets)} over {where}. Ctrl-C ends it.", file=sys.stderr)
+    print(f"Serving {', '.join(servers.targets)} over {where}. Ctrl-C ends it.", file=sys.stderr)
     if listens is None:
         gateway.run()
     else:
         gateway.run("http", host=listens[0], port=listens[1])
     return 0
+
+
+def _logins(servers: WatchedServers) -> SignIn:
+    async def sign_in(name: str) -> Auth | None:
+        where = resolve(servers.targets[name])
+        return await auth_for(where, None) if isinstance(where, Address) else None
+
+    return sign_in
 
 
 def _listens(http: str) -> tuple[str, int]:

@@ -1,0 +1,109 @@
+"""The processes of all servers behind a gateway: counted, and never more than a limit.
+
+Who wants one at the limit has the server stopped that has rested longest. If none rests, it waits its turn, for a
+limited time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from antiphon.errors import AntiphonError
+
+__all__ = ["Full", "Occupant", "Place", "Processes"]
+
+
+class Full(AntiphonError):
+    """All processes that there may be are in use."""
+
+
+class Occupant(Protocol):
+    """What has a process."""
+
+    @property
+    def resting_since(self) -> float | None:
+        """The loop's time at which nobody used it any more; ``None`` while it is used, or starts or ends."""
+        ...
+
+    def stop_resting(self) -> bool:
+        """Begin to end it; returns whether it did. Its place is given back when the process has ended."""
+        ...
+
+
+class Place:
+    """The right to have one process. ``give_back`` when that has ended; a second time does nothing."""
+
+    def __init__(self, processes: Processes, occupant: Occupant) -> None:
+        self.occupant = occupant
+        self._processes: Processes | None = processes
+
+    def give_back(self) -> None:
+        """Let the next one have it."""
+        processes, self._processes = self._processes, None
+        if processes is not None:
+            processes.left(self)
+
+
+class Processes:
+    """The places there are.
+
+    Args:
+        limit: most processes at once.
+        patience: seconds to wait for a place.
+    """
+
+    def __init__(self, limit: int, patience: float) -> None:
+        self.limit = limit
+        self._patience = patience
+        self._places: set[Place] = set()
+        self._turns = asyncio.Semaphore(limit)
+        self._unmet: deque[object] = deque()
+        """Those who wait, and for whom no server was stopped yet."""
+
+    @property
+    def running(self) -> int:
+        """Number of processes, with those that start or end."""
+        return len(self._places)
+
+    async def enter(self, occupant: Occupant) -> Place:
+        """Wait for a place.
+
+        Raises:
+            Full: none became free in time.
+        """
+        if self._turns.locked():
+            waiting = object()
+            self._unmet.append(waiting)
+            self._make_room()
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._turns.acquire()
+            except TimeoutError:
+                raise Full(f"all {self.limit} processes of this gateway are in use; try again later") from None
+            finally:
+                if waiting in self._unmet:
+                    self._unmet.remove(waiting)
+        else:
+            await self._turns.acquire()
+        place = Place(self, occupant)
+        self._places.add(place)
+        return place
+
+    def left(self, place: Place) -> None:
+        """See ``Place.give_back``."""
+        self._places.discard(place)
+        self._turns.release()
+
+    def rests(self) -> None:
+        """Take note that a server is not used any more: somebody may wait for its place."""
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while self._unmet and self._stop_one():
+            self._unmet.popleft()
+
+    def _stop_one(self) -> bool:
+        resting = [(since, place) for place in self._places if (since := place.occupant.resting_since) is not None]
+        return any(place.occupant.stop_resting() for _, place in sorted(resting, key=lambda one: one[0]))

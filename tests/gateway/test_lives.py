@@ -1,0 +1,158 @@
+"""How long servers behind a gateway live, with real processes: from their first use until nobody wants them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import Client
+from antiphon.gateway import Gateway
+from antiphon.gateway import gateway as module
+from antiphon.host import Host, Policy, Scripted
+from tests.support.network import until
+from tests.support.processes import lives
+
+SERVER = """
+import os, sys
+from antiphon import Server
+
+server = Server(sys.argv[1])
+
+@server.tool
+async def pid() -> int:
+    return os.getpid()
+
+server.run()
+"""
+
+
+class Caller:
+    """The gateway, as a principal reaches it."""
+
+    def __init__(self, gateway: Gateway, principal: str) -> None:
+        self.gateway = gateway
+        self.principal = principal
+
+    async def serve(self, channel: Any) -> None:
+        """Serve one client of this principal."""
+        await self.gateway.server.serve(channel, principal=self.principal)
+
+
+def servers(folder: Path, *names: str) -> dict[str, list[str]]:
+    """Write a program, and return it under several names."""
+    place = folder / "server.py"
+    place.write_text(SERVER)
+    return {name: [sys.executable, str(place), name] for name in names}
+
+
+def made(targets: dict[str, list[str]], **options: Any) -> Gateway:
+    """Make a gateway whose calls are all allowed."""
+    return Gateway(targets, Host(Scripted([]), policy=Policy(default="allow")), **options)
+
+
+async def pid(client: Client, name: str) -> int:
+    """Call a server, which says what process it is."""
+    result = await client.call_tool(f"{name}__pid")
+    assert not result.is_error, result.text
+    return int(result.text)
+
+
+async def test_what_was_listed_once_is_listed_before_anything_runs(tmp_path: Path):
+    """And starts when it is wanted, by itself."""
+    targets = servers(tmp_path, "one", "two")
+    async with Client(made(targets, lists=tmp_path / "lists").server) as client:
+        assert [tool.name async for tool in client.tools()] == ["one__pid", "two__pid"]
+    gateway = made(targets, lists=tmp_path / "lists")
+    async with Client(gateway.server) as client:
+        assert [tool.name async for tool in client.tools()] == ["one__pid", "two__pid"]
+        assert [one.state for one in gateway.upstreams] == ["stopped", "stopped"]
+        await pid(client, "two")
+        assert [one.state for one in gateway.upstreams] == ["stopped", "running"]
+    eager = made(targets, lists=tmp_path / "lists", starts="eager")
+    async with Client(eager.server) as client:
+        assert [tool.name async for tool in client.tools()] == ["one__pid", "two__pid"]
+        await until(lambda: [one.state for one in eager.upstreams] == ["running", "running"])
+
+
+async def test_no_principal_has_a_process_of_anothers(tmp_path: Path):
+    """Nor a list that was kept for another; each has its own again at its next call."""
+    gateway = made(servers(tmp_path, "one"), lists=tmp_path / "lists")
+    async with Client(Caller(gateway, "ann")) as ann, Client(Caller(gateway, "ben")) as ben:
+        hers, his = await pid(ann, "one"), await pid(ben, "one")
+        assert hers != his
+        assert (await pid(ann, "one"), await pid(ben, "one")) == (hers, his)
+        async with Client(Caller(gateway, "ann")) as again:
+            assert await pid(again, "one") == hers
+    assert len(list((tmp_path / "lists").iterdir())) >= 2
+    assert not lives(hers)
+
+
+async def test_of_too_many_principals_the_longest_unused_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With its processes; but none that uses one now."""
+    monkeypatch.setattr(module, "MAX_GROUPS", 1)
+    gateway = made(servers(tmp_path, "one"))
+    async with Client(Caller(gateway, "ann")) as ann, Client(Caller(gateway, "ben")) as ben:
+        hers = await pid(ann, "one")
+        [upstream] = [one for one in gateway.upstreams if one.process == hers]
+        with upstream.held():
+            assert "try again later" in str(await asyncio.gather(ben.ping(), pid(ben, "one"), return_exceptions=True))
+        await pid(ben, "one")
+        await until(lambda: not lives(hers))
+        assert await pid(ann, "one") != hers
+
+
+async def test_there_are_never_more_processes_than_the_limit(tmp_path: Path):
+    """Whoever wants another one has the longest unused stopped, at first to list all of them."""
+    names = ["a", "b", "c", "d", "e"]
+    gateway = made(servers(tmp_path, *names), max_processes=2)
+    most = 0
+
+    async def look() -> None:
+        nonlocal most
+        while True:
+            most = max(most, sum(one.process is not None and lives(one.process) for one in gateway.upstreams))
+            await asyncio.sleep(0.005)
+
+    async with Client(gateway.server) as client:
+        looking = asyncio.create_task(look())
+        assert len([tool async for tool in client.tools()]) == 5
+        pids = [await pid(client, name) for name in names]
+        looking.cancel()
+        assert len(set(pids)) == 5
+        assert (most, gateway.processes.running) == (2, 2)
+
+
+async def test_servers_are_exchanged_while_it_runs(tmp_path: Path):
+    """One is taken out, one comes, one is another program now; the fourth does not notice."""
+    targets = servers(tmp_path, "same", "other", "gone")
+    gateway = made(targets)
+    async with Client(gateway.server) as client, client.listen(tools=True) as changes:
+        same, other, gone = [await pid(client, name) for name in targets]
+        await gateway.configure({**servers(tmp_path, "same", "new"), "other": [*targets["other"], "again"]})
+        async with asyncio.timeout(30):
+            await anext(changes)
+        assert [tool.name async for tool in client.tools()] == ["same__pid", "new__pid", "other__pid"]
+        assert await pid(client, "same") == same
+        assert await pid(client, "other") != other
+        assert not lives(gone)
+
+
+async def test_what_it_is_given_anew_is_taken_up(tmp_path: Path):
+    """By whatever yields it."""
+    given = asyncio.Queue[dict[str, list[str]]]()
+
+    async def reloads() -> Any:
+        while True:
+            yield await given.get()
+
+    gateway = made(servers(tmp_path, "one"), reloads=reloads)
+    async with Client(gateway.server) as client, client.listen(tools=True) as changes:
+        assert [tool.name async for tool in client.tools()] == ["one__pid"]
+        given.put_nowait(servers(tmp_path, "two"))
+        async with asyncio.timeout(30):
+            await anext(changes)
+        assert [tool.name async for tool in client.tools()] == ["two__pid"]
