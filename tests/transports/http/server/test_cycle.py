@@ -37,9 +37,9 @@ def cycle(*, method="POST", keep_alive=True, expects_continue=False):
         wire,
         FlowControl(wire),
         lambda: ends.append(1),
-        defaults=[(b"date", b"today")],
-        keep_alive=keep_alive,
-        expects_continue=expects_continue,
+        [(b"date", b"today")],
+        keep_alive,
+        expects_continue,
     )
     return made, wire, ends
 

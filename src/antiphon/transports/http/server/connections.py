@@ -18,7 +18,7 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from antiphon.transports.http.server.asgi import ASGIApp, Endpoint, Scope
+from antiphon.transports.http.server.asgi import ASGIApp, Endpoint
 from antiphon.transports.http.server.cycle import Cycle
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ class BoundedConnection(HttpToolsProtocol):
         """How often the client has been too slow."""
         self.served = 0
         """Number of complete responses."""
+        self._application = cast("ASGIApp", self.app)
         self._head = 0
+        self._reading: Cycle | None = None
+        """The cycle whose request is being read, or was last; ``None`` while the head of the next one is read."""
         self._served: Cycle | None = None
         """The cycle that is being served, or was last."""
         self._waiting: deque[Cycle] = deque()
@@ -87,13 +90,12 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Handle what the client has sent."""
         super().data_received(data)
-        cycle: Cycle | None = self.cycle
-        if cycle is None or cycle.scope is not self.scope:
-            self._head += len(data)
-            if self._head > self.limits.max_head:
-                self.transport.abort()
+        if self._reading is not None:
+            self._head = 0
             return
-        self._head = 0
+        self._head += len(data)
+        if self._head > self.limits.max_head:
+            self.transport.abort()
 
     # --- called by the parser
     # -------------------------------------------------------------------------------------
@@ -103,62 +105,14 @@ class BoundedConnection(HttpToolsProtocol):
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
-        self.scope: Any = None
+        self._reading = None
 
     def on_headers_complete(self) -> None:
         """Have a request served, or queue it until those before it are answered."""
         parser = self.parser
-        self.scope = scope = self._make_scope(parser.get_method().decode("ascii"), parser.get_http_version())
-        if parser.should_upgrade() and self._should_upgrade():
-            return
-        keep_alive = self._keeps and scope["http_version"] != "1.0" and parser.should_keep_alive()
-        self._begin(scope, keep_alive=keep_alive, expects_continue=self.expect_100_continue)
-
-    def _begin(self, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
-        before: Cycle | None = self.cycle
-        cycle = Cycle(
-            scope,
-            self.transport,
-            self.flow,
-            self.on_response_complete,
-            defaults=self.server_state.default_headers,
-            keep_alive=keep_alive,
-            expects_continue=expects_continue,
-        )
-        self.cycle: Any = cycle
-        if before is None or before.response_complete:
-            self._serve(cycle)
-        else:
-            # Pipelined requests are served one after the other.
-            self.flow.pause_reading()
-            self._waiting.append(cycle)
-
-    def on_body(self, body: bytes) -> None:
-        """Handle a part of a request's body."""
-        cycle = self._open_cycle()
-        if cycle is not None and cycle.feed(body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
-
-    def on_message_complete(self) -> None:
-        """Note that a request is complete."""
-        cycle = self._open_cycle()
-        if cycle is not None:
-            cycle.more_body = False
-            cycle.note()
-
-    def on_response_complete(self) -> None:
-        """Continue with the request that waits, if any."""
-        self.served += 1
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self._waiting:
-            self._serve(self._waiting.popleft())
-
-    def _make_scope(self, method: str, version: str) -> Scope:
+        version = parser.get_http_version()
         path, raw_path, query = _split(self.url, self.root_path)
-        return {
+        scope: Any = {
             "type": "http",
             "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
             "http_version": version,
@@ -168,26 +122,60 @@ class BoundedConnection(HttpToolsProtocol):
             "root_path": self.root_path,
             "headers": self.headers,
             "state": self.app_state.copy(),
-            "method": method,
+            "method": parser.get_method().decode("ascii"),
             "path": path,
             "raw_path": raw_path,
             "query_string": query,
         }
+        self.scope = scope
+        if parser.should_upgrade() and self._should_upgrade():
+            return
+        before: Cycle | None = self.cycle
+        self.cycle: Any = Cycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.on_response_complete,
+            self.server_state.default_headers,
+            self._keeps and version != "1.0" and parser.should_keep_alive(),
+            self.expect_100_continue,
+        )
+        self._reading = self.cycle
+        if before is None or before.response_complete:
+            self._serve(self.cycle)
+        else:
+            # Pipelined requests are served one after the other.
+            self.flow.pause_reading()
+            self._waiting.append(self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        """Handle a part of a request's body."""
+        if self._reading is not None and self._reading.feed(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """Note that a request is complete."""
+        if self._reading is not None:
+            self._reading.feed_end()
+
+    def on_response_complete(self) -> None:
+        """Continue with the request that waits, if any."""
+        self.served += 1
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused:
+            self.flow.resume_reading()
+        if self._waiting:
+            self._serve(self._waiting.popleft())
 
     def _serve(self, cycle: Cycle) -> None:
         self._served = cycle
-        task = self.loop.create_task(cycle.run(cast("ASGIApp", self.app), self.tasks, self.endpoint))
+        task = self.loop.create_task(cycle.run(self._application, self.tasks, self.endpoint))
         if not task.done():
             # An eagerly started task may have finished already.
             cycle.task = task
             self.tasks.add(task)
-
-    def _open_cycle(self) -> Cycle | None:
-        """Return the cycle whose request is being read, unless its response is over."""
-        cycle: Cycle | None = self.cycle
-        if cycle is None or cycle.response_complete or cycle.scope is not self.scope:
-            return None
-        return cycle
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -212,20 +200,19 @@ class BoundedConnection(HttpToolsProtocol):
     @property
     def reads_head(self) -> bool:
         """Whether a head is awaited, or has begun and is not complete."""
-        cycle: Cycle | None = self.cycle
-        return cycle is None or cycle.scope is not self.scope
+        return self._reading is None
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being served and the client is still sending."""
-        cycle: Cycle | None = self.cycle
-        return self.reads_head or (cycle is not None and cycle.response_complete and cycle.more_body)
+        read = self._reading
+        return read is None or (read.response_complete and read.more_body)
 
     @property
     def is_resting(self) -> bool:
         """Whether the last request was answered, and nothing has come since."""
-        cycle: Cycle | None = self.cycle
-        return cycle is not None and cycle.response_complete and not self.is_idle
+        read = self._reading
+        return read is not None and read.response_complete and not read.more_body
 
     @property
     def is_stuck(self) -> bool:

@@ -11,15 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from antiphon.transports.http.server.asgi import ASGIApp, AtOnce, Endpoint, HeaderPair, Message, Scope
 from antiphon.transports.http.server.header_lines import header_line, header_lines
-
-if TYPE_CHECKING:
-    from uvicorn.protocols.http.flow_control import FlowControl
 
 __all__ = ["Cycle"]
 
@@ -38,56 +36,46 @@ _FAILED_HEADERS: list[HeaderPair] = [
 ]
 
 
-class Cycle(AtOnce):
-    """A request and its response. ``ended`` is called when the response is complete."""
+class Cycle(AtOnce, Struct, eq=False):
+    """A request and its response. It is a struct because one is made for every request."""
 
-    __slots__ = (
-        "_body", "_ended", "_event", "_expects_continue", "_flow", "_has_news", "_head", "_is_chunked", "_is_framed",
-        "_left", "_tasks", "defaults", "disconnected", "keep_alive", "more_body", "response_complete",
-        "response_started", "scope", "task", "transport",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        scope: Scope,
-        transport: asyncio.Transport,
-        flow: FlowControl,
-        ended: Callable[[], None],
-        *,
-        defaults: list[HeaderPair],
-        keep_alive: bool,
-        expects_continue: bool,
-    ) -> None:
-        self.scope = scope
-        self.transport = transport
-        self.defaults = defaults
-        """Headers of every response."""
-        self.keep_alive = keep_alive
-        self.task: asyncio.Task[None] | None = None
-        """The task of ``run``, if it is in a table of tasks."""
-        self.disconnected = False
-        """Whether the client is gone."""
-        self.more_body = True
-        """Whether the end of the request has not arrived yet."""
-        self.response_started = False
-        self.response_complete = False
-        self._flow = flow
-        self._ended = ended
-        self._expects_continue = expects_continue
-        self._body: bytes | bytearray = b""
-        self._has_news = False
-        self._event: asyncio.Event | None = None
-        self._head = b""
-        """Head that is sent with the first piece of the body."""
-        self._is_framed = self._is_chunked = False
-        self._left = 0
-        """Bytes of the body that were announced and not sent yet."""
-        self._tasks: Collection[object] = ()
+    scope: Scope
+    transport: asyncio.Transport
+    _flow: FlowControl
+    _ended: Callable[[], None]
+    """Called when the response is complete."""
+    defaults: list[HeaderPair]
+    """Headers of every response."""
+    keep_alive: bool
+    _expects_continue: bool
+    task: asyncio.Task[None] | None = None
+    """The task of ``run``, if it is in a table of tasks."""
+    disconnected: bool = False
+    """Whether the client is gone."""
+    more_body: bool = True
+    """Whether the end of the request has not arrived yet."""
+    response_started: bool = False
+    response_complete: bool = False
+    _body: bytes | bytearray = b""
+    _has_news: bool = False
+    _event: asyncio.Event | None = None
+    _head: bytes = b""
+    """Head that is sent with the first piece of the body."""
+    _is_framed: bool = False
+    _is_chunked: bool = False
+    _left: int = 0
+    """Bytes of the body that were announced and not sent yet."""
+    _tasks: Collection[object] = ()
 
     # --- called by the connection -------------------------------------------------------------------------------
 
     def feed(self, piece: bytes) -> int:
-        """Add a piece of the body; return how many bytes wait to be received."""
+        """Add a piece of the body; return how many bytes wait to be received.
+
+        What comes after the response is dropped.
+        """
+        if self.response_complete:
+            return 0
         if not self._body:
             self._body = piece
         else:
@@ -98,6 +86,13 @@ class Cycle(AtOnce):
         if self._event is not None:
             self._event.set()
         return len(self._body)
+
+    def feed_end(self) -> None:
+        """Note that the request is complete."""
+        self.more_body = False
+        self._has_news = True
+        if self._event is not None:
+            self._event.set()
 
     def note(self) -> None:
         """Wake the task that waits in ``receive``."""
@@ -177,7 +172,8 @@ class Cycle(AtOnce):
         if not is_there or len(body) > limit:
             return None
         self._body, self._has_news = b"", False
-        self._flow.resume_reading()
+        if self._flow.read_paused:
+            self._flow.resume_reading()
         return bytes(body)
 
     @property
@@ -212,12 +208,8 @@ class Cycle(AtOnce):
         if self.response_started or self.disconnected or self._flow.write_paused or self.scope["method"] == "HEAD":
             return False
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-        self._head = b"%b%b%b%b%b" % (
-            STATUS_LINE[status],
-            header_lines(tuple(self.defaults)),
-            header_lines(headers),
-            framing,
-            end,
+        self._head = b"".join(
+            (STATUS_LINE[status], header_lines(tuple(self.defaults)), header_lines(headers), framing, end)
         )
         self.response_started = True
         self._expects_continue = False
