@@ -32,20 +32,14 @@ def test_which_failures_mean_that_there_are_none() -> None:
 async def test_who_comes_last_waits_for_a_place_and_tries_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """The calls before may wait for this very one: after a while it goes on without a place."""
     monkeypatch.setattr(open_files, "most_at_once", lambda: 1)
-    places, entered = Places(), list[str]()
-    async with places.taken():
-        waiting = asyncio.ensure_future(_enter(places, entered, "second"))
-        await asyncio.sleep(0)
-        assert entered == []
-    await waiting
+    places = Places()
+    assert await places.take()
+    waiting = asyncio.ensure_future(places.take())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    places.free()
+    assert await waiting
     monkeypatch.setattr(open_files, "PATIENCE", 0.01)
-    async with places.taken():
-        await _enter(places, entered, "third")
-    assert entered == ["second", "third"]
-    async with places.taken():
-        pass
-
-
-async def _enter(places: Places, entered: list[str], name: str) -> None:
-    async with places.taken():
-        entered.append(name)
+    assert not await places.take()
+    places.free()
+    assert await places.take()

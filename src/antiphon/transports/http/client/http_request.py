@@ -149,10 +149,6 @@ def new_session(
     )
 
 
-class _UsedUp(Exception):
-    """No file is left for a connection."""
-
-
 class Web:
     """Requests to one server. ``headers`` are the user's; headers of a request take precedence.
 
@@ -278,27 +274,19 @@ class Web:
         clock = asyncio.get_running_loop().time
         until = clock() + PATIENCE
         while True:
+            body = BytesIO(data) if data is not None and len(data) >= _LARGE else data
             try:
-                return await self._tried(method, url, headers, data)
-            except _UsedUp as error:
-                if clock() >= until:
-                    raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {error}") from None
+                return await self.session.request(
+                    method, url, headers=headers, data=body, allow_redirects=False, timeout=self._timeout
+                )
+            except (ClientConnectorError, ConnectionTimeoutError, ClientHttpProxyError) as error:
+                if not are_used_up(error) or clock() >= until:
+                    raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {said(error)}") from None
+            except InvalidURL:
+                raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: no valid address") from None
+            except (ClientConnectionError, OSError, ClientError) as error:
+                raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {said(error)}") from None
             await asyncio.sleep(PAUSE)
-
-    async def _tried(self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None) -> ClientResponse:
-        body = BytesIO(data) if data is not None and len(data) >= _LARGE else data
-        try:
-            return await self.session.request(
-                method, url, headers=headers, data=body, allow_redirects=False, timeout=self._timeout
-            )
-        except (ClientConnectorError, ConnectionTimeoutError, ClientHttpProxyError) as error:
-            if are_used_up(error):
-                raise _UsedUp(said(error)) from None
-            raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: {said(error)}") from None
-        except InvalidURL:
-            raise HttpFailure(UNREACHABLE, f"cannot reach {shown(url)}: no valid address") from None
-        except (ClientConnectionError, OSError, ClientError) as error:
-            raise HttpFailure(BROKEN, f"{shown(url)} broke off before it answered: {said(error)}") from None
 
     async def refusal(self, response: ClientResponse) -> tuple[bytes, str]:
         """Read the body of a refusal, up to a limit, and the line of it that can be shown."""

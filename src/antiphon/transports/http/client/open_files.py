@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 from aiohttp import ClientConnectorError
 
@@ -47,23 +45,21 @@ def are_used_up(error: Exception) -> bool:
 class Places:
     """The places for one client's calls."""
 
-    __slots__ = ("_free",)
+    __slots__ = ("_taken",)
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(most_at_once())
+        self._taken = asyncio.Semaphore(most_at_once())
 
-    @asynccontextmanager
-    async def taken(self) -> AsyncGenerator[None]:
-        """Wait for a place, no longer than ``PATIENCE``, and hold it."""
-        has_place = not self._free.locked() and await self._free.acquire()
-        if not has_place:
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    has_place = await self._free.acquire()
-            except TimeoutError:
-                has_place = False
+    async def take(self) -> bool:
+        """Wait for a place, no longer than ``PATIENCE``; return whether there was one, which is then to be freed."""
+        if not self._taken.locked():
+            return await self._taken.acquire()
         try:
-            yield
-        finally:
-            if has_place:
-                self._free.release()
+            async with asyncio.timeout(PATIENCE):
+                return await self._taken.acquire()
+        except TimeoutError:
+            return False
+
+    def free(self) -> None:
+        """Give a place back."""
+        self._taken.release()

@@ -52,13 +52,13 @@ class Call:
     async def run(self) -> None:
         """Send the request and deliver what comes back, the reply last."""
         try:
-            if self._message.method == "subscriptions/listen":
-                # A subscription lasts as long as somebody listens: other calls must not wait for its
-                # place.
+            # A subscription lasts as long as somebody listens: other calls must not wait for its place.
+            has_place = self._message.method != "subscriptions/listen" and await self._line.places.take()
+            try:
                 await self._exchange()
-            else:
-                async with self._line.places.taken():
-                    await self._exchange()
+            finally:
+                if has_place:
+                    self._line.places.free()
         except HttpFailure as failure:
             await self._line.put(failure.frame(self._id))
             if self._lost:
