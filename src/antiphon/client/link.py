@@ -120,7 +120,6 @@ class Link:
         return made if self._watch is None else self._watch.call(made, *_subject(args), self._revision)
 
     async def _run(self, call: Callable[Concatenate[Calls, P], Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
-        safe = self._may_repeat(args)
         time = options.get("timeout")
         time = time if isinstance(time, TimeLeft) else TimeLeft(None)
         stale = None
@@ -136,7 +135,7 @@ class Link:
                 try:
                     result = await call(calls, *args, **options)
                 except (PeerError, ConnectionClosed) as error:
-                    if pause is None or not self._is_worth_another(error, safe=safe):
+                    if pause is None or not self._is_worth_another(error, args):
                         raise
                     stale = calls
                 else:
@@ -152,11 +151,11 @@ class Link:
             return isinstance(args[0], int | float | None) if args else False
         return may_repeat(args[0], args[1], self._settings.tools)
 
-    def _is_worth_another(self, error: PeerError | ConnectionClosed, *, safe: bool) -> bool:
+    def _is_worth_another(self, error: PeerError | ConnectionClosed, args: tuple[object, ...]) -> bool:
         if isinstance(error, PeerError):
             return has_session_gone(error)
         # If the owner has closed the client, nothing must be opened again.
-        return safe and self._calls is not None
+        return self._calls is not None and self._may_repeat(args)
 
     def _note_level(self, args: tuple[object, ...]) -> None:
         if len(args) > 1 and isinstance(args[1], SetLevelRequestParams):

@@ -123,9 +123,9 @@ class ToolCalls:
         await self._consent.ask(params, origin, time)
         return origin
 
-    async def make(
+    def make(
         self, name: str, call: Callable[[], Awaitable[T]], time: TimeLeft, consent: Origin | None = None
-    ) -> T:
+    ) -> Awaitable[T]:
         """Make a call, repeat it if headers were missing, and validate the structured content of its result.
 
         ``time``: what is left for all of this, including the call. ``consent``: what ``ask_consent`` returned; whoever
@@ -134,11 +134,13 @@ class ToolCalls:
         Raises:
             ResultInvalid: the structured content does not fit the tool's output schema.
         """
-        if consent is None:
-            return await self._made(name, call, time)
+        made = self._made(name, call, time)
+        return made if consent is None else self._reported(made, consent)
+
+    async def _reported(self, made: Awaitable[T], consent: Origin) -> T:
         calls, why = self._link.calls, None
         try:
-            return await self._made(name, call, time)
+            return await made
         except ConnectionClosed:
             why = "closed"
             raise

@@ -105,6 +105,8 @@ class Answers:
         self._timeout = timeout
         self.timeout = timeout
         """Seconds an answerer may take; ``None`` for no limit."""
+        self.reports = _told(sampling) is not None or _told(elicitation) is not None
+        """Whether an answerer wants to know what becomes of its answers, as a ``Host`` does."""
         self._reports: set[asyncio.Future[None]] = set()
         self._aside: OrderedDict[tuple[str, int], Mapping[str, PutAside]] = OrderedDict()
         """Answers to rounds that go on by hand, by call and round."""
@@ -145,11 +147,6 @@ class Answers:
         if isinstance(params, ElicitRequestParams):
             return ElicitResult(action="cancel")
         raise Rejected("User rejected sampling request", data={"reason": "expired"})
-
-    @property
-    def reports(self) -> bool:
-        """Whether an answerer wants to know what becomes of its answers, as a ``Host`` does."""
-        return any(_told(answerer) is not None for answerer in (self._sampling, self._elicitation))
 
     def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
         """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""

@@ -145,8 +145,9 @@ class Calls:
             given_up = False
             raise
         finally:
-            # Answers of a round that was never continued did not reach the server.
-            self._report(call, "call-gone")
+            if call.answered:
+                # Answers of a round that was never continued did not reach the server.
+                self._report(call, "call-gone")
             self.open.close(call, given_up=given_up)
 
     def _reporting(self, send: Sending[R]) -> Callable[[RoundParams], Awaitable[R | InputRequiredResult]]:
