@@ -6,7 +6,7 @@ Owns the choice of the host's parts by the options of a command.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -29,7 +29,7 @@ from antiphon.host.store import Store, open_store, usual_store
 from antiphon.host.store.chain import Record
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
 __all__ = ["Answering", "Defaults", "choose_host", "configuration"]
@@ -67,6 +67,7 @@ def choose_host(
     store: str | None = None,
     review: ReviewAt | None = None,
     soon: bool = False,
+    model_api: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Configured:
     """Make the host: ``yes`` answers without asking, ``deny`` refuses, else it is as configured.
@@ -77,7 +78,8 @@ def choose_host(
     configuration says; with neither it is the usual file. A person is asked at the terminal; with a store that was
     named, and either no terminal or ``review="queue"``, the questions wait there for ``antiphon review``; with
     ``review="page"`` on the review page, which opens with the first of them. ``soon`` says
-    that there will be questions, so that the usual store is loaded meanwhile. Closing the host closes the store.
+    that there will be questions, so that the usual store is loaded meanwhile. ``model_api`` also serves servers that
+    call a vendor's API themselves. Closing the host closes the store.
 
     Raises:
         ConfigError: both were wanted, there is no such provider or model, or the configuration cannot be read.
@@ -103,6 +105,7 @@ def choose_host(
         review="never" if yes else None,
         store=kept,
         closes_store=True,
+        model_api=model_api,
     )
 
 
@@ -172,6 +175,10 @@ class Answering:
             result = await self.host.elicit(params, origin)
         self._teller.say(f"elicitation: {result.action}", "green" if result.action == "accept" else "yellow")
         return result
+
+    async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
+        """Prepare what the server's process gets to use the model API."""
+        return await self.host.equip(origin)
 
     def handed_over(self, origin: Origin, why: str | None = None) -> Awaitable[None] | None:
         """Report what became of an answer."""

@@ -71,6 +71,7 @@ async def opened(
         config=reach.config,
         store=reach.store,
         review=reach.review,
+        model_api=reach.model_api,
     )
     if isinstance(host.reviewer, Queue):
         told.say("what the server asks waits in the store: decide it with antiphon review", "yellow")

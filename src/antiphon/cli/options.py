@@ -21,6 +21,7 @@ __all__ = [
     "Headers",
     "Json",
     "Messages",
+    "ModelApi",
     "ModelName",
     "Provider",
     "Reach",
@@ -118,6 +119,14 @@ Headers = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what the server writes to its standard error.")]
 Messages = Annotated[bool, typer.Option("--messages/--no-messages", help="Show every message that travels.")]
+ModelApi = Annotated[
+    bool,
+    typer.Option(
+        "--model-api",
+        help="Give the server an address and a token instead of a vendor's key, so that what it asks a model itself is "
+        "put to you as well.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Answer what the server asks without asking me.")]
 Deny = Annotated[bool, typer.Option("--deny", help="Refuse whatever the server asks.")]
 
@@ -141,6 +150,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     model: str | None = None
     store: str | None = None
     review: ReviewAt | None = None
+    model_api: bool = False
     roots: list[str] = []
     log_level: LoggingLevel | None = None
 

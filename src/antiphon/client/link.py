@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -21,7 +22,7 @@ from antiphon.client.connection.handshake import open_session
 from antiphon.client.connection.targets import Address, Command, Opened, Serves, located, reach, speaks_oldest
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.notifications import Notices
-from antiphon.client.requests.calls import Calls
+from antiphon.client.requests.calls import Calls, loose_origin
 from antiphon.client.requests.retry import PAUSES, RepeatingConnection, may_repeat
 from antiphon.client.rounds.loop import RoundLimits
 from antiphon.client.rounds.pending import PendingRound
@@ -33,6 +34,7 @@ from antiphon.transports.deadline import stopped
 from antiphon.transports.http.client.failures import has_session_gone, is_unreachable
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.logging import SetLevelRequestParams
+from antiphon.wire.origin import Launch, Origin
 from antiphon.wire.revisions import Revision
 
 __all__ = ["Link", "Settings"]
@@ -243,6 +245,7 @@ class Link:
             inherit_env=wanted.inherit_env,
             oldest=oldest,
             pause=self._standing_still,
+            equip=partial(wanted.answers.equip, partial(self._origin, target)),
         )
         wanted.tools.attach(self._opened.channel)
         channel = wanted.wrap(self._opened.channel) if wanted.wrap is not None else self._opened.channel
@@ -263,6 +266,11 @@ class Link:
         self._reached = calls
         peer.start()
         return peer
+
+    def _origin(self, target: str | Sequence[str] | Launch) -> Origin:
+        """Return the origin of an ask that comes beside the connection, which may not be open yet."""
+        calls = self._reached
+        return loose_origin(target) if calls is None else calls.loose_origin()
 
     async def close(self) -> None:
         """End the session and, if it is a child process, the server."""

@@ -44,6 +44,7 @@ from antiphon.host.review.review import (
 )
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.identity import identity_of
+from antiphon.wire.origin import Equipment
 
 __all__ = [
     "ALLOW_ALL",
@@ -65,6 +66,7 @@ __all__ = [
     "Echo",
     "Edit",
     "ElicitItem",
+    "Equipment",
     "Facts",
     "Figures",
     "Filled",

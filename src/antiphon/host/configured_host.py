@@ -15,10 +15,12 @@ from antiphon.host.checks.limits import Gate
 from antiphon.host.checks.policy import Policy
 from antiphon.host.config.settings import Config, ServerEntry, Settings
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT, Host
-from antiphon.host.models.choice import chooser
+from antiphon.host.model_door import ModelApi, model_api_over
+from antiphon.host.models.choice import chooser, names_of
 from antiphon.host.models.models import Models
 from antiphon.host.own_request import Offer, OwnAnswer
 from antiphon.host.providers import Provider
+from antiphon.host.providers.base import Completion
 from antiphon.host.providers.persistence import Patience
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import Reviewer
@@ -26,7 +28,7 @@ from antiphon.host.review_page import PageReviewer
 from antiphon.host.store import MemoryStore, Store
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -36,10 +38,16 @@ __all__ = ["Configured"]
 class _CountedHost(Host):
     """A host whose server may share its count of asks with another host."""
 
-    def __init__(self, provider: Provider, *, gate: Gate, audit: Audit, **parts: Any) -> None:
-        super().__init__(provider, **parts)
+    def __init__(
+        self, provider: Provider, *, gate: Gate, audit: Audit, allowed: Collection[str] | None, **parts: Any
+    ) -> None:
+        super().__init__(provider, choose=chooser(provider, lambda origin: allowed), **parts)
+        self._allowed = allowed
         self.audit = audit
         self._desk = msgspec.structs.replace(self._desk, gate=gate, audit=audit)
+
+    def model_names(self, origin: Origin) -> tuple[str, ...]:
+        return names_of(self.provider, self._allowed)
 
 
 class Configured:
@@ -71,6 +79,7 @@ class Configured:
         review: Literal["never", "refuse"] | None = None,
         store: Store | None = None,
         closes_store: bool = False,
+        model_api: bool = False,
     ) -> None:
         """Combine the parts.
 
@@ -82,6 +91,7 @@ class Configured:
             review: replaces the configured review mode of every server that is not configured to be refused.
             store: keeps reservations, grants, reviews and the audit; in memory by default.
             closes_store: let ``aclose`` close the store too; by default its maker has to.
+            model_api: also serve servers that call a vendor's API themselves; see ``Host``.
 
         Raises:
             ConfigError: the configuration contradicts itself.
@@ -104,6 +114,7 @@ class Configured:
         well."""
         for entry in (*config.servers, *config.tightened_servers):
             self._add(entry)
+        self._model_api: ModelApi | None = model_api_over(self) if model_api else None
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -122,6 +133,27 @@ class Configured:
     async def __call__(self, params: CreateMessageRequestParams, origin: Origin) -> CreateMessageResult:
         """Answer a sampling request. See ``Host``."""
         return await self.host(*origin.identities)(params, origin)
+
+    async def complete(
+        self,
+        params: CreateMessageRequestParams,
+        origin: Origin,
+        flow: Callable[[str], object] | None = None,
+    ) -> Completion:
+        """See ``Host.complete``."""
+        return await self.host(*origin.identities).complete(params, origin, flow)
+
+    def model_names(self, origin: Origin) -> tuple[str, ...]:
+        """Return the names under which a server may wish for a model: those it is allowed.
+
+        Args:
+            origin: the server.
+        """
+        return self.host(*origin.identities).model_names(origin)
+
+    async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
+        """See ``Host.equip``."""
+        return None if self._model_api is None else await self._model_api.equip(origin)
 
     async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
         """See ``Host.elicit``."""
@@ -174,7 +206,9 @@ class Configured:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections to vendors, the review page if there is one, and the store if it was handed over."""
+        """Close the connections to vendors, the model API and the page, and the store if it was handed over."""
+        if self._model_api is not None:
+            await self._model_api.aclose()
         if isinstance(self.provider, Models):
             await self.provider.aclose()
         if isinstance(self.reviewer, PageReviewer):
@@ -216,12 +250,8 @@ class Configured:
             store=self.store,
             undo=self.config.review.undo if reviewer == "terminal" else None,
             budget=msgspec.structs.replace(settings.spending(), together=together),
-            choose=chooser(self.provider, _allowed(settings.models)),
+            allowed=settings.models,
         )
-
-
-def _allowed(models: Collection[str] | None) -> Callable[[Origin], Collection[str] | None]:
-    return lambda origin: models
 
 
 def _patience(config: Config) -> Patience:

@@ -5,7 +5,7 @@ Owns the choice of parts and their defaults; ``pipeline.sampling`` handles a req
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -16,7 +16,8 @@ from antiphon.host.budget import Budget
 from antiphon.host.checks.limits import Gate, Limits
 from antiphon.host.checks.policy import Policy
 from antiphon.host.checks.redact import Redaction
-from antiphon.host.models.choice import Choose, chooser
+from antiphon.host.model_door import ModelApi, model_api_over
+from antiphon.host.models.choice import Choose, chooser, names_of
 from antiphon.host.own_request import Offer, OwnAnswer
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
@@ -24,13 +25,14 @@ from antiphon.host.pipeline.case import Desk
 from antiphon.host.pipeline.handover import Released
 from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers import Provider, named
+from antiphon.host.providers.base import Completion
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import MAX_UNDO, Informed, Reviewer
 from antiphon.host.store.base import Store
 from antiphon.host.store.memory import MemoryStore
 from antiphon.wire.common import ClientCapabilities, ElicitationCapability, SamplingCapability
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -84,6 +86,7 @@ class Host:
         web: bool = False,
         notify: str | None = None,
         undo: float | None = None,
+        model_api: bool = False,
     ) -> None:
         """Choose the parts.
 
@@ -109,6 +112,9 @@ class Host:
             undo: seconds, 0 to 60, in which a permission given at the terminal or on that page can be taken back
                 before it takes effect; 5 by default, at most a quarter of the time left. Other reviewers have their
                 own; what a script decides takes effect at once.
+            model_api: also serve servers that call a vendor's API themselves: a child process gets the address of an
+                endpoint on this machine and a token instead of the vendor's key, and each of its calls is an ask of
+                this host. ``aclose`` ends the endpoint.
 
         Raises:
             ConfigError: there is no such provider, reviewer or review mode; two reviewers are given; ``notify`` is
@@ -117,10 +123,8 @@ class Host:
         self.provider = named(provider) if isinstance(provider, str) else provider
         self.policy = _with_review(policy or Policy(), review)
         self.store = store or MemoryStore()
-        if notify is not None and not web:
-            raise ConfigError("notify tells of questions on the page: it needs web=True")
         seconds = _undo(undo, asked_here=web or reviewer == "terminal")
-        self._page = _page(reviewer, self.store, notify, seconds) if web else None
+        self._page = _page(reviewer, self.store, notify, seconds, wanted=web)
         self.reviewer = self._page or _reviewer(reviewer, seconds)
         self.grants = Grants(self.store)
         self.audit = Audit(self.store, content=keep_content)
@@ -143,6 +147,7 @@ class Host:
         )
         if self._page is not None:
             self._page.asker = self
+        self._model_api: ModelApi | None = model_api_over(self) if model_api else None
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -162,6 +167,45 @@ class Host:
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
         return await pipeline.answer(self._desk, params, origin)
+
+    async def complete(
+        self,
+        params: CreateMessageRequestParams,
+        origin: Origin,
+        flow: Callable[[str], object] | None = None,
+    ) -> Completion:
+        """Answer a sampling request as calling the host does, and return the usage and the model as well.
+
+        Args:
+            params: the request.
+            origin: who asks, and why.
+            flow: gets the text of the answer while it comes, masked, if nobody reviews answers and the model's service
+                streams. What it got is never taken back.
+
+        Raises:
+            InvalidParams: the request is not valid.
+            Rejected: refused, as when the host is called.
+            InternalError: the provider or the store failed; the reason is not sent to the server.
+        """
+        return await pipeline.complete(self._desk, params, origin, flow)
+
+    def model_names(self, origin: Origin) -> tuple[str, ...]:
+        """Return the names under which a server may wish for a model.
+
+        Args:
+            origin: the server.
+        """
+        return names_of(self.provider, None)
+
+    async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
+        """Prepare what a server's process gets to use the model API; ``None`` if this host offers none.
+
+        A client calls this before it starts a server.
+
+        Args:
+            origin: makes the origin of an ask of that server.
+        """
+        return None if self._model_api is None else await self._model_api.equip(origin)
 
     async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
         """Answer an elicitation: with what the person did, or with ``decline`` if nobody can be asked.
@@ -239,7 +283,9 @@ class Host:
         return self._desk.released.record(self.audit, self.store, origin, why)
 
     async def aclose(self) -> None:
-        """Close the review page that ``web=True`` opened, if there is one. The store stays open."""
+        """Close the review page that ``web=True`` opened, and the model API. The store stays open."""
+        if self._model_api is not None:
+            await self._model_api.aclose()
         if self._page is not None:
             await self._page.aclose()
 
@@ -263,7 +309,13 @@ def _undo(seconds: float | None, *, asked_here: bool) -> float | None:
     return seconds
 
 
-def _page(reviewer: object, store: Store, notify: str | None, undo: float | None) -> PageReviewer:
+def _page(
+    reviewer: object, store: Store, notify: str | None, undo: float | None, *, wanted: bool
+) -> PageReviewer | None:
+    if not wanted:
+        if notify is not None:
+            raise ConfigError("notify tells of questions on the page: it needs web=True")
+        return None
     if reviewer != "terminal":
         raise ConfigError("web=True asks in the browser: leave reviewer out")
     # Imported here, since only hosts with a review page need it.

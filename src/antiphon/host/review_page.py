@@ -1,6 +1,6 @@
 """The review page from the host's side: a page that can be opened over a store, and a reviewer that opens it.
 
-This is the one place where a lower layer reaches a higher one: ``page_opener`` finds ``antiphon.web`` by name when a
+Here, and in ``model_door``, a lower layer reaches a higher one: ``page_opener`` finds ``antiphon.web`` by name when a
 page is first needed. Nothing here imports it, so hosts without a page need none of its packages.
 """
 

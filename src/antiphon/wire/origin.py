@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import msgspec
@@ -17,7 +17,18 @@ import msgspec
 from antiphon.wire.common import Implementation
 from antiphon.wire.tools import Tool
 
-__all__ = ["MEMORY", "Launch", "Origin", "OriginCall", "Round", "coarser", "describe_target", "identify", "is_former"]
+__all__ = [
+    "MEMORY",
+    "Equipment",
+    "Launch",
+    "Origin",
+    "OriginCall",
+    "Round",
+    "coarser",
+    "describe_target",
+    "identify",
+    "is_former",
+]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 MEMORY = "memory:"
@@ -96,6 +107,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which the server waits for the answer; ``None`` if unknown."""
     tool: Tool | None = None
     """What the server declares about the tool whose call is to be confirmed; not verified."""
+    door: str | None = None
+    """How the ask came if not as a message of the protocol: ``"model-api"``."""
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -106,6 +119,30 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     def alike(self) -> str:
         """The identity that caps and spending are counted by: the first coarser one, or else its own."""
         return self.coarser[0] if self.coarser else self.identity
+
+
+class Equipment(Protocol):
+    """What an answerer gives to the process of a server that a client starts, for as long as it runs."""
+
+    def environment(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the environment of the child, made from the one it would have.
+
+        Args:
+            env: the variables it would have.
+        """
+        ...
+
+    def started(self, pid: int) -> None:
+        """Note that the child runs.
+
+        Args:
+            pid: its process id.
+        """
+        ...
+
+    def ended(self) -> None:
+        """Note that it has ended, or was never started. May be called twice."""
+        ...
 
 
 def identify(target: str | Sequence[str] | Launch) -> str:

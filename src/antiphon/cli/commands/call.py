@@ -21,6 +21,7 @@ from antiphon.cli.options import (
     Headers,
     Json,
     Messages,
+    ModelApi,
     ModelName,
     Provider,
     Reach,
@@ -68,6 +69,7 @@ def command(
     header: Headers = None,
     store: StorePlace = None,
     review: Review = None,
+    model_api: ModelApi = False,
     revision: RevisionName = "auto",
     timeout: Timeout = 60.0,
     messages: Messages = False,
@@ -94,6 +96,7 @@ def command(
         model=model,
         store=store,
         review=review,
+        model_api=model_api,
         roots=[_absolute(path) for path in roots or ()],
         log_level="info",
     )

@@ -29,7 +29,7 @@ from antiphon.wire.common import (
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.envelope import encode
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import (
     CreateMessageRequestParams,
@@ -120,6 +120,11 @@ class Answers:
             elicitation=_own(self._elicitation, "elicitation", ElicitationCapability(form={})),
             roots=RootsCapability(list_changed=True) if self._roots is not None else None,
         )
+
+    async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
+        """Return what the answerer of sampling gives to a server's process, as a ``Host`` with a model API does."""
+        give = _owned(self._sampling, "equip")
+        return None if give is None else await give(origin)
 
     def admit(self, params: Wire) -> Wire:
         """Check an ask, and return it as an answerer may see it. See the function ``admit``."""
@@ -222,8 +227,13 @@ class Answers:
 
 def _told(answerer: object) -> Callable[[Origin, str | None], Awaitable[None] | None] | None:
     """Return the function that reports the end of an answer to an answerer, if it has one."""
+    return _owned(answerer, "handed_over")
+
+
+def _owned(answerer: object, name: str) -> Any:
+    """Return a method of the object that answers, or ``None`` if it has none of this name."""
     owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
-    return getattr(owner, "handed_over", None)
+    return getattr(owner, name, None)
 
 
 def takes_two(answerer: object) -> bool:

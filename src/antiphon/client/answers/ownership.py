@@ -143,6 +143,11 @@ class OpenCalls:
             return next(iter(self._calls.values()))
         return None
 
+    def only_tool_call(self) -> OpenCall | None:
+        """Return the call of a tool that is open, if it is exactly one."""
+        found = [call for call in self._calls.values() if call.method == "tools/call"]
+        return found[0] if len(found) == 1 else None
+
     # --- asks ---------------------------------------------------------------------------------------------------
 
     def charge(self, owner: OpenCall | None, *, is_certain: bool = False) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import ssl as tls
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -22,7 +22,7 @@ from antiphon.channel import Channel
 from antiphon.errors import ConfigError, PeerError
 from antiphon.identity import command_of, launch_of
 from antiphon.transports.http.client.access import Access, Pause
-from antiphon.wire.origin import MEMORY, Launch
+from antiphon.wire.origin import MEMORY, Equipment, Launch
 
 __all__ = [
     "Address",
@@ -198,10 +198,12 @@ async def reach(
     inherit_env: bool = False,
     oldest: bool = False,
     pause: Pause = nullcontext,
+    equip: Callable[[], Awaitable[Equipment | None]] | None = None,
 ) -> Opened:
     """Open a channel to the server, starting it if it is a command.
 
-    ``oldest``: use HTTP+SSE (2024-11-05). ``pause``: entered while a person signs in.
+    ``oldest``: use HTTP+SSE (2024-11-05). ``pause``: entered while a person signs in. ``equip``: makes what a child
+    process gets beyond its environment.
     """
     if isinstance(where, Address):
         return Opened(await _dial(where, oldest=oldest, pause=pause))
@@ -210,7 +212,12 @@ async def reach(
 
         return Opened(
             await StdioClientChannel.spawn(
-                where.argv, env=where.env, cwd=where.cwd, errlog=errlog, inherit_env=inherit_env
+                where.argv,
+                env=where.env,
+                cwd=where.cwd,
+                errlog=errlog,
+                inherit_env=inherit_env,
+                equipment=None if equip is None else await equip(),
             )
         )
     from antiphon.transports.memory import memory_pair

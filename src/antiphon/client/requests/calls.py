@@ -42,7 +42,7 @@ from antiphon.wire.origin import Launch, Origin, Round, coarser, describe_target
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
-__all__ = ["Calls"]
+__all__ = ["Calls", "loose_origin"]
 
 log = logging.getLogger("antiphon.client")
 
@@ -377,6 +377,10 @@ class Calls:
         origin = self._origin(OpenCall("tools/call", params, None), None)
         return structs.replace(origin, tool=tool)
 
+    def loose_origin(self) -> Origin:
+        """Return the origin of an ask that comes beside this connection: of the tool call that is open, if one is."""
+        return self._origin(self.open.only_tool_call(), None)
+
     def _origin(self, call: OpenCall | None, this: Round | None) -> Origin:
         agreed = self.session.revision
         return Origin(
@@ -391,3 +395,14 @@ class Calls:
             revision=agreed.name if agreed is not None else None,
             patience=self._answers.timeout,
         )
+
+
+def loose_origin(target: str | Sequence[str] | Launch) -> Origin:
+    """Return the origin of an ask of a server whose session is not open yet."""
+    return Origin(
+        id=str(next(_asks)),
+        identity=identify(target),
+        coarser=coarser(target),
+        pinned=target.pinned if isinstance(target, Launch) else True,
+        target=describe_target(target),
+    )

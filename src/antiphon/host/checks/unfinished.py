@@ -48,7 +48,7 @@ class Unfinished:
         self._before, self._waiting = window[:cut][-_CONTEXT:], window[cut:]
         if len(self._waiting) > _LONGEST:
             # No secret is this long: it is data that nobody reads.
-            self._show("\u2026")
+            self._skip(self._waiting[:-_CONTEXT])
             self._waiting = self._waiting[-_CONTEXT:]
 
     def _cut(self, window: str, found: list[Finding]) -> int:
@@ -65,6 +65,10 @@ class Unfinished:
             if start < cut < stop:
                 cut = start
         return max(begin, cut)
+
+    def _skip(self, text: str) -> None:
+        """Pass over text that is longer than any secret."""
+        self._show("\u2026")
 
     def _show(self, text: str) -> None:
         shown = self.text + text

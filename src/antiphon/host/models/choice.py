@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -18,7 +19,7 @@ from antiphon.host.providers.base import Provider, Usage
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Choose", "Chosen", "NoModel", "chooser"]
+__all__ = ["Choose", "Chosen", "NoModel", "chooser", "names_of"]
 
 _MUCH = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 """The usage at which prices are compared: prices are quoted per million tokens, and may rise for long requests."""
@@ -129,3 +130,14 @@ def chooser(provider: Provider, allowed: Callable[[Origin], Collection[str] | No
         )
 
     return choose
+
+
+def names_of(provider: Provider, allowed: Collection[str] | None) -> tuple[str, ...]:
+    """Return the names of a provider's models.
+
+    Args:
+        provider: the provider.
+        allowed: globs of the names that are returned; ``None`` for all.
+    """
+    names = [model.name for model in provider.catalogue] if isinstance(provider, _Selecting) else [provider.name]
+    return tuple(name for name in names if allowed is None or any(fnmatchcase(name, glob) for glob in allowed))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import Literal, TypeVar, Unpack
 
@@ -122,6 +122,8 @@ class Case:
         """Whether it is a request of the person's own."""
         self.by_person = False
         """Whether a person has let it pass."""
+        self.flow: Callable[[str], object] | None = None
+        """Takes the answer while it comes, for a program that reads it so."""
         self.reviews: list[str] = []
         """The reviews that contributed to the outcome."""
         self._unsaved: list[Record] = []

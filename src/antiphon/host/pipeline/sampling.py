@@ -9,6 +9,7 @@ anything is sent.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,6 +24,7 @@ from antiphon.host.checks.validate import validate, validate_result
 from antiphon.host.own_request import Offer, OwnAnswer, person
 from antiphon.host.pipeline.ask_reviewer import decided, filled_in, no_wider, warmed, within
 from antiphon.host.pipeline.case import ELICITATION, SAMPLING, Case, Desk
+from antiphon.host.pipeline.flow import flowing
 from antiphon.host.pipeline.growth import growing
 from antiphon.host.pipeline.reserve import hold, offered, reserve, send
 from antiphon.host.pipeline.stages import (
@@ -33,7 +35,7 @@ from antiphon.host.pipeline.stages import (
     refuse_blocked,
     without_secrets,
 )
-from antiphon.host.providers.base import ProviderFailure, Usage, completion_of, text_answer
+from antiphon.host.providers.base import Completion, ProviderFailure, Usage, completion_of, text_answer
 from antiphon.host.review.grants import Grant
 from antiphon.host.review.review import (
     Answer,
@@ -52,7 +54,7 @@ from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["HUMAN", "answer", "answer_elicitation", "answer_own", "offers_own"]
+__all__ = ["HUMAN", "answer", "answer_elicitation", "answer_own", "complete", "offers_own"]
 
 HUMAN = "human"
 """The model name of an answer that a person wrote."""
@@ -90,8 +92,20 @@ async def answer(desk: Desk, received: CreateMessageRequestParams, origin: Origi
             ``case.Reason``.
         InternalError: the provider, the reviewer or the store failed; the reason is not sent to the server.
     """
+    return (await complete(desk, received, origin)).result
+
+
+async def complete(
+    desk: Desk, received: CreateMessageRequestParams, origin: Origin, flow: Callable[[str], object] | None = None
+) -> Completion:
+    """Answer as ``answer`` does; return the usage and the model as well.
+
+    ``flow`` gets the text while it comes, if nobody reviews the answer: masked, in pieces that are never taken back.
+    """
     case = Case(desk, origin, SAMPLING)
-    return await concluded(case, _sampled(case, received))
+    case.flow = flow
+    result = await concluded(case, _sampled(case, received))
+    return Completion(result=result, usage=case.usage, by=case.answerer or case.chosen.model)
 
 
 async def answer_elicitation(desk: Desk, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
@@ -272,7 +286,8 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
         )
         await send(case, cleared.params, sending)
     try:
-        async with growing(case) as growth:
+        async with growing(case) as shown:
+            growth = flowing(case, cleared.params, shown, alone=cleared.beside is None)
             completing = completion_of(
                 provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
             )

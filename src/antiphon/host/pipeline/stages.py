@@ -42,7 +42,7 @@ async def concluded(case: Case, work: Awaitable[T]) -> T:
         InternalError: the store or a part of the host failed; the reason is not sent to the server.
         Whatever the work raises.
     """
-    case.note("received", **_whose(case))
+    case.note("received", case.origin.door or "", **_whose(case))
     try:
         outcome = await work
     except asyncio.CancelledError:

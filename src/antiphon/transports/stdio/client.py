@@ -23,6 +23,7 @@ from antiphon.transports.stdio.pipes import connect_reader, connect_writer
 from antiphon.transports.stdio.reader import FrameReader
 from antiphon.transports.stdio.stderr import ErrLog, StderrTail
 from antiphon.transports.stdio.writer import FrameWriter
+from antiphon.wire.origin import Equipment
 
 __all__ = ["StdioClientChannel"]
 
@@ -51,13 +52,16 @@ class StdioClientChannel:
     counted. Receiving ends when the child ends, or closes one of its streams.
     """
 
-    def __init__(self, child: Child, program: str, stderr: StderrTail, max_frame: int) -> None:
+    def __init__(
+        self, child: Child, program: str, stderr: StderrTail, max_frame: int, equipment: Equipment | None = None
+    ) -> None:
         self.noise = 0
         """Number of lines dropped because they cannot be JSON-RPC."""
         self.noise_tail: deque[str] = deque(maxlen=NOISE_KEPT)
         """The last of them, shortened."""
         self._child = child
         self._program = program
+        self._equipment = equipment
         self._ended_by = ""
         self._signs: set[str] = set()
         self._all_signs = asyncio.Event()
@@ -81,6 +85,7 @@ class StdioClientChannel:
         stderr_tail: int = STDERR_TAIL,
         errlog: ErrLog | None = None,
         grace: float = GRACE,
+        equipment: Equipment | None = None,
     ) -> StdioClientChannel:
         """Start a server and return the channel to it.
 
@@ -93,12 +98,23 @@ class StdioClientChannel:
             stderr_tail: bytes of its stderr that are kept for ``closed_error``.
             errlog: a callable that gets each line of its stderr, or a text file they are written to.
             grace: seconds for each step of the shutdown.
+            equipment: changes its environment, and is told of its start and end.
 
         Raises:
             ConfigError: it cannot be started; the message names the program.
         """
-        child = Child(command, env=child_environment(env, inherit=inherit_env), cwd=cwd, grace=grace)
-        channel = cls(child, command[0], StderrTail(stderr_tail, errlog), max_frame)
+        variables: Mapping[str, str] = child_environment(env, inherit=inherit_env)
+        try:
+            if equipment is not None:
+                variables = equipment.environment(variables)
+            child = Child(command, env=variables, cwd=cwd, grace=grace)
+        except BaseException:
+            if equipment is not None:
+                equipment.ended()
+            raise
+        channel = cls(child, command[0], StderrTail(stderr_tail, errlog), max_frame, equipment)
+        if equipment is not None:
+            equipment.started(child.process.pid)
         await channel._connect()
         return channel
 
@@ -177,6 +193,8 @@ class StdioClientChannel:
         The signs come in any order, and frames or stderr may still be in the pipes when the first one comes.
         """
         self._signs.add(of)
+        if of == "exit":
+            self._unequip()
         if self._signs >= {"input", "output", "stderr", "exit"}:
             self._all_signs.set()
         if self._signs >= {"output", "stderr", "exit"}:
@@ -202,8 +220,13 @@ class StdioClientChannel:
             async with asyncio.timeout(1.0):
                 await self._all_signs.wait()
 
+    def _unequip(self) -> None:
+        if self._equipment is not None:
+            self._equipment.ended()
+
     def _let_go(self) -> None:
         """Release everything now; the remaining signs follow."""
+        self._unequip()
         self._child.kill()
         self._writer.abort()
         self._reader.close()

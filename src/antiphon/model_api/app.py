@@ -1,0 +1,282 @@
+"""The endpoint as an ASGI application: who may call it, which request it is, and the response or the stream.
+
+Owns the guards. A browser is never let in: a page of anybody's could otherwise reach this machine (DNS rebinding), so a
+request with an ``Origin`` is refused, whatever it is, and so is a ``Host`` that is not ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+from urllib.parse import unquote
+
+import msgspec
+
+from antiphon.host.budget import input_estimate
+from antiphon.host.model_door import Completes
+from antiphon.model_api.access_tokens import Token, Tokens
+from antiphon.model_api.calls import Call
+from antiphon.model_api.dialects.asked import Asked, Said, said
+from antiphon.model_api.dialects.chat import Chat
+from antiphon.model_api.dialects.failures import NO_RETRY, Failure, anthropic_error, openai_error
+from antiphon.model_api.dialects.messages import Messages
+from antiphon.model_api.event_stream import Stream, Writer
+from antiphon.transports.http.server.asgi import AtOnce, HeaderPair, Http, Receive, Scope, Send, send_json
+from antiphon.transports.http.server.body import read_body
+from antiphon.wire.envelope import too_deep
+from antiphon.wire.origin import Origin
+
+__all__ = ["BODY_SECONDS", "KEEP_ALIVE", "MAX_BODY", "App"]
+
+MAX_BODY = 16 * 1024 * 1024
+"""Most bytes of one request, as of one message of a server."""
+BODY_SECONDS = 30.0
+"""Seconds for all of a body."""
+KEEP_ALIVE = 10.0
+"""Seconds without news after which a stream says that it still lives; then refusals are errors inside the stream."""
+_MAX_DEPTH = 80
+"""Deepest nesting of a request: the deepest schema that the host takes, in its place."""
+_ONCE = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type")
+"""Headers of which a second one would leave open what counts."""
+_LONGEST_KEY = 256
+
+
+class _Dialect(Protocol):
+    """How a vendor writes requests and answers."""
+
+    @property
+    def keep_alive(self) -> bytes: ...
+    def error(self, failure: Failure) -> bytes: ...
+    def read(self, body: Mapping[str, Any], *, offers_tools: bool) -> Asked: ...
+    def respond(self, asked: Asked, answers: Sequence[Said]) -> bytes: ...
+    def stream(self, asked: Asked) -> Writer: ...
+
+
+_DIALECTS: Mapping[str, _Dialect] = {"/v1/chat/completions": Chat(), "/v1/messages": Messages()}
+
+
+class App:
+    """Serves the requests of all processes.
+
+    Args:
+        host: answers.
+        tokens: those that are valid.
+        hosts: the ``Host`` headers that are ours.
+        keep_alive: seconds, see ``KEEP_ALIVE``.
+    """
+
+    def __init__(
+        self, host: Completes, tokens: Tokens, hosts: Sequence[str], *, keep_alive: float = KEEP_ALIVE
+    ) -> None:
+        self._host = host
+        self._tokens = tokens
+        self._hosts = frozenset(name.encode() for name in hosts)
+        self._keep_alive = keep_alive
+        self._reports: set[asyncio.Future[None]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, at_once: AtOnce | None = None) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] != "http":
+            return
+        http = Http(scope, receive, send, at_once)
+        write = anthropic_error if _is_anthropic(http) else openai_error
+        try:
+            token = self._admitted(http)
+            await self._served(http, token)
+        except Failure as failure:
+            await _refuse(http, failure, write)
+
+    async def wait_reported(self) -> None:
+        """Wait until it is recorded what became of all answers."""
+        if self._reports:
+            await asyncio.wait(self._reports)
+
+    def _admitted(self, http: Http) -> Token:
+        """Return the token of a request.
+
+        Raises:
+            Failure: it may not come in.
+        """
+        names = [name for name, _ in http.scope["headers"]]
+        if any(names.count(name) > 1 for name in _ONCE):
+            raise Failure(400, "invalid_request", "A header is given twice.")
+        if http.headers.get(b"host", b"").lower() not in self._hosts:
+            raise Failure(403, "wrong_host", "This endpoint is not reached under this name.")
+        if b"origin" in http.headers or b"sec-fetch-site" in http.headers:
+            raise Failure(403, "from_browser", "This endpoint is not for browsers.")
+        scheme, _, given = http.headers.get(b"authorization", b"").partition(b" ")
+        bearer = given.strip() if scheme.lower() == b"bearer" else b""
+        texts = {text for text in (bearer, http.headers.get(b"x-api-key", b"")) if text}
+        token = self._tokens.find(texts.pop()) if len(texts) == 1 else None
+        if token is None:
+            raise Failure(401, "invalid_api_key", "The token is not valid, or not any more.")
+        return token
+
+    async def _served(self, http: Http, token: Token) -> None:
+        path, method = str(http.scope["path"]), http.scope["method"]
+        if path == "/v1/models" or path.startswith("/v1/models/"):
+            _expect(method, "GET")
+            await send_json(http, 200, self._models(http, token, unquote(path.removeprefix("/v1/models").lstrip("/"))))
+            return
+        if path == "/v1/messages/count_tokens":
+            _expect(method, "POST")
+            body, _ = await _json_of(http)
+            asked = Messages.read(body, offers_tools=self._offers_tools, counting=True)
+            await send_json(http, 200, msgspec.json.encode({"input_tokens": input_estimate(asked.params)}))
+            return
+        dialect = _DIALECTS.get(path)
+        if dialect is None:
+            raise Failure(404, "unknown_path", "This host offers no such path.")
+        _expect(method, "POST")
+        await self._completed(http, token, dialect)
+
+    @property
+    def _offers_tools(self) -> bool:
+        sampling = self._host.capabilities.sampling
+        return sampling is not None and sampling.tools is not None
+
+    def _models(self, http: Http, token: Token, wanted: str) -> bytes:
+        names = self._host.model_names(token.origin())
+        shape = _anthropic_model if _is_anthropic(http) else _openai_model
+        if wanted:
+            if wanted not in names:
+                raise Failure(404, "model_not_found", "There is no such model.", "model")
+            return msgspec.json.encode(shape(wanted))
+        listed: dict[str, Any] = {"object": "list", "data": [shape(name) for name in names]}
+        if _is_anthropic(http):
+            ends = {"first_id": names[0], "last_id": names[-1]} if names else {"first_id": None, "last_id": None}
+            listed = {"data": listed["data"], "has_more": False, **ends}
+        return msgspec.json.encode(listed)
+
+    # --- completions --------------------------------------------------------------------------------------------
+
+    async def _completed(self, http: Http, token: Token, dialect: _Dialect) -> None:
+        body, raw = await _json_of(http)
+        asked = dialect.read(body, offers_tools=self._offers_tools)
+        call = self._call(http, token, asked, hashlib.sha256(str(http.scope["path"]).encode() + raw).digest())
+        gone = asyncio.ensure_future(_disconnected(http))
+        token.calls.attach(call)
+        try:
+            if asked.streams:
+                streamed = Stream(http, dialect.stream(asked), call, dialect.keep_alive, every=self._keep_alive)
+                delivered = await streamed.run(gone, _notes(asked))
+            else:
+                delivered = await self._whole(http, dialect, asked, call, gone)
+            call.was_delivered = call.was_delivered or delivered
+        finally:
+            gone.cancel()
+            token.calls.detach(call)
+
+    def _call(self, http: Http, token: Token, asked: Asked, digest: bytes) -> Call:
+        """Return the call that this request repeats, or a new one."""
+        key = http.headers.get(b"idempotency-key", b"")[:_LONGEST_KEY].decode("latin-1") or None
+        count = http.headers.get(b"x-stainless-retry-count", b"0")
+        found = token.calls.find(digest, key, is_retry=count.isdigit() and int(count[:9]) > 0)
+        if found is not None:
+            return found
+        origins = [msgspec.structs.replace(token.origin(), door="model-api") for _ in range(asked.n)]
+        call = token.calls.open(digest, key, lambda call: self._answered(asked, origins, call))
+        call.on_end = lambda delivered: self._report(origins, None if delivered else "closed")
+        return call
+
+    async def _answered(self, asked: Asked, origins: Sequence[Origin], call: Call) -> list[Said]:
+        """Ask the host, once for each choice."""
+        if len(origins) == 1:
+            return [await self._one(asked, origins[0], call.add if asked.form is None else None)]
+        tasks = [asyncio.create_task(self._one(asked, origin, None)) for origin in origins]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            # One refusal refuses all: a program that asks for three choices can do nothing with two.
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _one(self, asked: Asked, origin: Origin, flow: Callable[[str], object] | None) -> Said:
+        return await said(await self._host.complete(asked.params, origin, flow), asked)
+
+    def _report(self, origins: Sequence[Origin], why: str | None) -> None:
+        for origin in origins:
+            recording = self._host.handed_over(origin, why)
+            if recording is not None:
+                task = asyncio.ensure_future(recording)
+                self._reports.add(task)
+                task.add_done_callback(self._reported)
+
+    def _reported(self, task: asyncio.Future[None]) -> None:
+        self._reports.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _whole(self, http: Http, dialect: _Dialect, asked: Asked, call: Call, gone: asyncio.Future[None]) -> bool:
+        """Send the whole response; return whether it was sent."""
+        await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
+        outcome = call.outcome
+        if outcome is None or gone.done():
+            return False
+        if isinstance(outcome, Failure):
+            raise outcome
+        await send_json(http, 200, dialect.respond(asked, outcome), _notes(asked))
+        return True
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def _is_anthropic(http: Http) -> bool:
+    return b"anthropic-version" in http.headers or str(http.scope["path"]).startswith("/v1/messages")
+
+
+def _expect(method: str, expected: str) -> None:
+    if method != expected:
+        raise Failure(405, "wrong_method", f"This path takes {expected}.")
+
+
+async def _json_of(http: Http) -> tuple[Mapping[str, Any], bytes]:
+    """Return the body of a request, as an object and as it came."""
+    kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json" or b"content-encoding" in http.headers:
+        raise Failure(415, "invalid_request", "The body must be JSON: application/json, not encoded.")
+    raw = await read_body(http, MAX_BODY, BODY_SECONDS)
+    if not isinstance(raw, bytes):
+        raise Failure(raw.status, "invalid_request", raw.error.message)
+    if too_deep(raw, _MAX_DEPTH):
+        raise Failure(400, "invalid_request", "The body nests too deep.")
+    try:
+        body: object = msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        raise Failure(400, "invalid_request", "The body is not JSON.") from None
+    if not isinstance(body, dict):
+        raise Failure(400, "invalid_request", "The body must be an object.")
+    return cast("dict[str, Any]", body), raw
+
+
+async def _disconnected(http: Http) -> None:
+    """Wait until the client is gone."""
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+
+
+# --- responses --------------------------------------------------------------------------------------------------------
+
+
+async def _refuse(http: Http, failure: Failure, write: Callable[[Failure], bytes]) -> None:
+    # A refused client keeps no connection: what is left of its body is not read.
+    extra: tuple[HeaderPair, ...] = (NO_RETRY,) if failure.status < 404 else (NO_RETRY, (b"connection", b"close"))
+    await send_json(http, failure.status, write(failure), extra)
+
+
+def _notes(asked: Asked) -> tuple[HeaderPair, ...]:
+    """Return the header that names what had no effect."""
+    named = ", ".join(name for name in asked.noted if name.isidentifier() and name.isascii())
+    return ((b"antiphon-without-effect", named.encode()),) if named else ()
+
+
+def _openai_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "antiphon"}
+
+
+def _anthropic_model(name: str) -> dict[str, Any]:
+    return {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}

@@ -1,0 +1,154 @@
+"""The requests of one process: each runs once, whoever waits for it, and outlives its connection.
+
+A person may think longer than a client waits. Its retry then joins the request that is open, instead of putting the
+question a second time, and an answer that nobody took is kept for a while. Owns which request is a retry of which; two
+equal requests that are no retries stay two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from antiphon.model_api.dialects.asked import Said
+from antiphon.model_api.dialects.failures import Failure, failure_of
+
+__all__ = ["KEPT", "MAX_KEPT", "MAX_OPEN", "Call", "Calls", "Outcome"]
+
+KEPT = 600.0
+"""Seconds for which a request outlives its last connection: ten minutes, as long as a review may take by default."""
+MAX_OPEN = 64
+"""Most open requests of one process; as many asks of one server are open at most by default."""
+MAX_KEPT = 64
+"""Most answers of one process that are kept; the oldest is dropped."""
+
+Outcome = list[Said] | Failure
+Work = Callable[["Call"], Awaitable[list[Said]]]
+
+
+class Call:
+    """One request. Made by ``Calls.open``."""
+
+    def __init__(self, digest: bytes, key: str | None, work: Work, ended: Callable[[Call], None]) -> None:
+        self.digest = digest
+        self.key = key
+        self.pieces: list[str] = []
+        """The text that has come so far."""
+        self.readers = 0
+        """Connections that wait for it."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.on_end: Callable[[bool], None] = lambda delivered: None
+        """Called once, when it is forgotten: whether somebody had its answer."""
+        self.was_delivered = False
+        self._news = asyncio.Event()
+        self.task: asyncio.Task[Outcome] = asyncio.create_task(self._run(work), name="antiphon-model-api")
+        self.task.add_done_callback(lambda _: self._told(ended))
+
+    def add(self, piece: str) -> None:
+        """Add text to the answer."""
+        self.pieces.append(piece)
+        self._tell()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The answers, or why there is none; ``None`` while it runs."""
+        if not self.task.done():
+            return None
+        if self.task.cancelled():
+            return Failure(401, "revoked", "The token was revoked.")
+        return self.task.result()
+
+    async def news(self, seen: int) -> None:
+        """Wait until there are more than ``seen`` pieces, or the outcome is known."""
+        while len(self.pieces) <= seen and not self.task.done():
+            await self._news.wait()
+
+    async def _run(self, work: Work) -> Outcome:
+        try:
+            return await work(self)
+        except Exception as error:
+            return failure_of(error)
+
+    def _told(self, ended: Callable[[Call], None]) -> None:
+        self._tell()
+        ended(self)
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+class Calls:
+    """The requests of one process that are open or kept."""
+
+    def __init__(self, *, kept: float = KEPT) -> None:
+        self._kept = kept
+        self._calls: list[Call] = []
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> Call | None:
+        """Return the request that this one repeats, or ``None`` if it is a new one.
+
+        Args:
+            digest: of the path and the body; a client repeats both byte by byte.
+            key: its idempotency key, if it has one.
+            is_retry: whether the client says that it is a retry.
+
+        Raises:
+            Failure: another request has this key.
+        """
+        if key is not None:
+            named = next((call for call in self._calls if call.key == key), None)
+            if named is not None and named.digest != digest:
+                raise Failure(409, "idempotency_key_in_use", "Another request was made with this idempotency key.")
+            if named is not None or not is_retry:
+                return named
+        alike = [call for call in self._calls if call.digest == digest] if is_retry else []
+        # Of several, one that lost its connection.
+        return min(alike, key=lambda call: call.readers, default=None)
+
+    def open(self, digest: bytes, key: str | None, work: Work) -> Call:
+        """Begin a request.
+
+        Raises:
+            Failure: too many are open.
+        """
+        if sum(not call.task.done() for call in self._calls) >= MAX_OPEN:
+            raise Failure(429, "refused_limit", "Too many requests are open.")
+        call = Call(digest, key, work, self._ended)
+        self._calls.append(call)
+        return call
+
+    def attach(self, call: Call) -> None:
+        """Note that a connection waits for a request."""
+        call.readers += 1
+        if call.timer is not None:
+            call.timer.cancel()
+            call.timer = None
+
+    def detach(self, call: Call) -> None:
+        """Note that it does not any more: the request is forgotten after a while, unless a retry comes."""
+        call.readers -= 1
+        if call.readers == 0 and call in self._calls:
+            call.timer = asyncio.get_running_loop().call_later(self._kept, self._forget, call)
+
+    def close(self) -> None:
+        """Withdraw everything."""
+        for call in list(self._calls):
+            self._forget(call)
+
+    def _ended(self, call: Call) -> None:
+        done = [each for each in self._calls if each.task.done() and not each.readers]
+        for each in done[: max(0, len(done) - MAX_KEPT)]:
+            self._forget(each)
+
+    def _forget(self, call: Call) -> None:
+        if call not in self._calls:
+            return
+        self._calls.remove(call)
+        if call.timer is not None:
+            call.timer.cancel()
+        call.task.cancel()
+        call.on_end(call.was_delivered)

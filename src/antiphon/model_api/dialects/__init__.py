@@ -1,0 +1,1 @@
+"""How vendors write requests, answers and errors, and what of it a host can be asked."""

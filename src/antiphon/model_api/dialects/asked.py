@@ -1,0 +1,147 @@
+"""A vendor's request, read: what the host is asked, and how the answer is to be written. And the answer, as read.
+
+Owns answers by a JSON schema. MCP's sampling has none, so the schema is offered as the only tool, which must be used;
+its input is the answer. Where no tools are offered, or the request brings its own, the schema is asked for in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.errors import ConfigError
+from antiphon.host.providers.base import Completion, Usage
+from antiphon.json_schema.mismatch import MismatchError
+from antiphon.json_schema.validator import SchemaValidator
+from antiphon.model_api.dialects.failures import Failure
+from antiphon.model_api.dialects.values import unusable
+from antiphon.wire.content import TextContent, ToolUseContent
+from antiphon.wire.sampling import CreateMessageRequestParams, ModelHint, ModelPreferences, ToolChoice
+from antiphon.wire.tools import Tool
+
+__all__ = ["Asked", "Form", "Said", "formed", "hinted", "only_tool", "said", "with_notes"]
+
+_TOOL = "give_answer"
+_BY_TOOL = "Gives the answer. Call this exactly once."
+_BY_WORDS = "Answer with one JSON value and nothing else: no prose, no code fence."
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """The form of JSON that an answer must have."""
+
+    schema: Mapping[str, Any] | None = None
+    """``None``: any object."""
+    by_tool: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request."""
+
+    params: CreateMessageRequestParams
+    model: str
+    """As the program wished."""
+    n: int = 1
+    streams: bool = False
+    counts: bool = False
+    """Whether a stream ends with the usage."""
+    form: Form | None = None
+    noted: tuple[str, ...] = ()
+    """Members without effect."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer."""
+
+    text: str
+    uses: tuple[ToolUseContent, ...] = ()
+    stop: str
+    model: str
+    usage: Usage
+
+
+def hinted(model: str) -> ModelPreferences | None:
+    """Return the wish for a model."""
+    return ModelPreferences(hints=[ModelHint(name=model)]) if model else None
+
+
+def with_notes(noted: Sequence[str]) -> dict[str, Any] | None:
+    """Return the metadata that tells a reviewer which members have no effect."""
+    return {"withoutEffect": list(noted)} if noted else None
+
+
+def only_tool(tools: Sequence[Tool], name: str, place: str) -> list[Tool]:
+    """Return the tool of a name, which is then the only one offered."""
+    found = [tool for tool in tools if tool.name == name]
+    if not found:
+        raise unusable(place, "there is no such tool")
+    return found
+
+
+def formed(
+    params: CreateMessageRequestParams, schema: Mapping[str, Any] | None, *, offers_tools: bool
+) -> tuple[CreateMessageRequestParams, Form]:
+    """Return a request that asks for JSON, and the form of its answer.
+
+    Raises:
+        Failure: the schema cannot be used.
+    """
+    if schema is None:
+        return _in_words(params, _BY_WORDS), Form()
+    try:
+        SchemaValidator(schema, place="schema", lazy=True)
+    except ConfigError as error:
+        raise unusable("schema", str(error)) from None
+    if offers_tools and not params.tools and schema.get("type") == "object":
+        tool = Tool(name=_TOOL, description=_BY_TOOL, input_schema=dict(schema))
+        choice = ToolChoice(mode="required")
+        return msgspec.structs.replace(params, tools=[tool], tool_choice=choice), Form(schema=schema, by_tool=True)
+    written = f"{_BY_WORDS} It fits this JSON schema: {msgspec.json.encode(schema).decode()}"
+    return _in_words(params, written), Form(schema=schema)
+
+
+def _in_words(params: CreateMessageRequestParams, words: str) -> CreateMessageRequestParams:
+    system = f"{params.system_prompt}\n\n{words}" if params.system_prompt else words
+    return msgspec.structs.replace(params, system_prompt=system)
+
+
+async def said(completion: Completion, asked: Asked) -> Said:
+    """Read an answer.
+
+    Raises:
+        Failure: it is not in the form that was asked for.
+    """
+    result = completion.result
+    texts = [block.text for block in result.blocks if isinstance(block, TextContent)]
+    uses = tuple(block for block in result.blocks if isinstance(block, ToolUseContent))
+    read = Said(
+        text="".join(texts),
+        uses=uses,
+        stop=result.stop_reason or "endTurn",
+        model=result.model,
+        usage=completion.usage or Usage(),
+    )
+    return read if asked.form is None or (uses and not asked.form.by_tool) else await _fitting(read, asked.form)
+
+
+async def _fitting(read: Said, form: Form) -> Said:
+    if form.by_tool and read.uses:
+        value: Any = read.uses[0].input
+        read = msgspec.structs.replace(
+            read,
+            text=msgspec.json.encode(value).decode(),
+            uses=(),
+            stop="endTurn" if read.stop == "toolUse" else read.stop,
+        )
+    else:
+        try:
+            value = msgspec.json.decode(read.text)
+        except (ValueError, RecursionError):
+            raise Failure(502, "not_json", "The answer is not the JSON that was asked for.") from None
+    if form.schema is not None:
+        try:
+            await SchemaValidator(form.schema, place="schema").check(value)
+        except MismatchError:
+            raise Failure(502, "not_in_schema", "The answer does not fit the JSON schema.") from None
+    return read

@@ -1,0 +1,335 @@
+"""OpenAI's chat completions: its requests as asks of the host, and answers as its responses and streams."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+
+from antiphon.model_api.dialects.asked import Asked, Said, formed, hinted, only_tool, with_notes
+from antiphon.model_api.dialects.failures import Failure, openai_error
+from antiphon.model_api.dialects.members import CHAT, noted_in
+from antiphon.model_api.dialects.values import boolean, items, members, number, optional_text, text, unusable, whole
+from antiphon.wire.content import (
+    AudioContent,
+    ImageContent,
+    SamplingContent,
+    TextContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage, ToolChoice
+from antiphon.wire.tools import Tool
+
+__all__ = ["DEFAULT_TOKENS", "MAX_CHOICES", "Chat", "image_of", "tool_of", "usage_of"]
+
+DEFAULT_TOKENS = 4_096
+"""Tokens of an answer where a request names no bound: the reservation needs one."""
+MAX_CHOICES = 8
+"""Most choices of one request; each is an ask."""
+
+_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_STOPS = {"maxTokens": "length", "toolUse": "tool_calls", "contentFilter": "content_filter"}
+_SYSTEM = ("system", "developer")
+
+
+class Chat:
+    """``POST /v1/chat/completions``."""
+
+    keep_alive = b": keep-alive\n\n"
+
+    @staticmethod
+    def error(failure: Failure) -> bytes:
+        """Write a failure."""
+        return openai_error(failure)
+
+    @staticmethod
+    def read(body: Mapping[str, Any], *, offers_tools: bool) -> Asked:
+        """Read a request.
+
+        Raises:
+            Failure: it cannot be used.
+        """
+        noted = noted_in(body, CHAT)
+        model = text(body.get("model"), "model")
+        system, messages = _conversation(items(body.get("messages"), "messages"))
+        tools = [tool_of(each, f"tools[{at}]") for at, each in enumerate(items(body.get("tools") or [], "tools"))]
+        tools, choice = _choice(tools, body.get("tool_choice"))
+        most = body.get("max_completion_tokens", body.get("max_tokens"))
+        temperature = body.get("temperature")
+        params = CreateMessageRequestParams(
+            messages=messages,
+            max_tokens=DEFAULT_TOKENS if most is None else whole(most, "max_tokens"),
+            model_preferences=hinted(model),
+            system_prompt=system,
+            temperature=None if temperature is None else number(temperature, "temperature"),
+            stop_sequences=_stops(body.get("stop")),
+            metadata=with_notes(noted),
+            tools=tools or None,
+            tool_choice=choice,
+        )
+        form = None
+        wanted = _schema(body.get("response_format"))
+        if wanted is not None:
+            params, form = formed(params, wanted[0], offers_tools=offers_tools)
+        n = whole(body.get("n") or 1, "n")
+        if n > MAX_CHOICES:
+            raise unusable("n", f"at most {MAX_CHOICES}")
+        options = members(body.get("stream_options") or {}, "stream_options")
+        return Asked(
+            params=params,
+            model=model,
+            n=n,
+            streams=boolean(body.get("stream") or False, "stream"),
+            counts=boolean(options.get("include_usage") or False, "stream_options.include_usage"),
+            form=form,
+            noted=noted,
+        )
+
+    @staticmethod
+    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
+        """Write the whole response."""
+        choices = [
+            {"index": at, "message": _message(each), "logprobs": None, "finish_reason": _stop(each)}
+            for at, each in enumerate(answers)
+        ]
+        return msgspec.json.encode(
+            {
+                "id": f"chatcmpl-{token_hex(12)}",
+                "object": "chat.completion",
+                "created": int(time.time()),
+                "model": answers[0].model,
+                "choices": choices,
+                "usage": usage_of(answers),
+            }
+        )
+
+    @staticmethod
+    def stream(asked: Asked) -> _Stream:
+        """Begin a stream."""
+        return _Stream(asked)
+
+
+class _Stream:
+    """The events of one response."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._head = {
+            "id": f"chatcmpl-{token_hex(12)}",
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": asked.model,
+        }
+
+    def begin(self, answers: Sequence[Said] = ()) -> bytes:
+        """Write what comes before all text."""
+        return b"".join(self._chunk(at, {"role": "assistant", "content": ""}) for at in range(max(1, self._asked.n)))
+
+    def text(self, piece: str, at: int = 0) -> bytes:
+        """Write a piece of text."""
+        return self._chunk(at, {"content": piece}) if piece else b""
+
+    def end(self, answers: Sequence[Said], rests: Sequence[str]) -> bytes:
+        """Write the rest of each answer, and the end."""
+        parts: list[bytes] = []
+        for at, (answer, rest) in enumerate(zip(answers, rests, strict=True)):
+            parts.append(self.text(rest, at))
+            for number_, use in enumerate(answer.uses):
+                parts.append(self._chunk(at, {"tool_calls": [{"index": number_, **_tool_call(use)}]}))
+            parts.append(self._chunk(at, {}, _stop(answer)))
+        if self._asked.counts:
+            parts.append(_event({**self._head, "choices": [], "usage": usage_of(answers)}))
+        return b"".join(parts) + b"data: [DONE]\n\n"
+
+    def failed(self, failure: Failure) -> bytes:
+        """Write a failure, after which nothing comes."""
+        return b"data: " + openai_error(failure) + b"\n\n"
+
+    def _chunk(self, at: int, delta: Mapping[str, Any], stop: str | None = None) -> bytes:
+        choice = {"index": at, "delta": delta, "logprobs": None, "finish_reason": stop}
+        return _event({**self._head, "choices": [choice]})
+
+
+def _event(data: Mapping[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def usage_of(answers: Sequence[Said]) -> dict[str, int]:
+    """Return the usage of several answers together, as OpenAI counts it."""
+    read = sum(each.usage.input_tokens for each in answers)
+    written = sum(each.usage.output_tokens for each in answers)
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _stop(answer: Said) -> str:
+    return _STOPS.get(answer.stop, "stop")
+
+
+def _message(answer: Said) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": None, "annotations": []}
+    if answer.uses:
+        message["tool_calls"] = [_tool_call(use) for use in answer.uses]
+    else:
+        message["content"] = answer.text
+    return message
+
+
+def _tool_call(use: ToolUseContent) -> dict[str, Any]:
+    written = msgspec.json.encode(use.input).decode()
+    return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": written}}
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def _conversation(given: Sequence[object]) -> tuple[str | None, list[SamplingMessage]]:
+    """Read the messages: those of the system become its prompt, results of tools in a row one message."""
+    system: list[str] = []
+    messages: list[SamplingMessage] = []
+    results: list[ToolResultContent] = []
+    for at, each in enumerate(given):
+        place = f"messages[{at}]"
+        message = members(each, place)
+        role = message.get("role")
+        if role == "tool":
+            results.append(_result(message, place))
+            continue
+        if results:
+            messages.append(SamplingMessage(role="user", content=results))
+            results = []
+        if role in _SYSTEM:
+            system.append(_plain(message.get("content"), f"{place}.content"))
+        elif role == "user":
+            messages.append(SamplingMessage(role="user", content=_content(message.get("content"), f"{place}.content")))
+        elif role == "assistant":
+            messages.append(SamplingMessage(role="assistant", content=list(_said(message, place))))
+        else:
+            raise unusable(f"{place}.role", "must be system, developer, user, assistant or tool")
+    if results:
+        messages.append(SamplingMessage(role="user", content=results))
+    return "\n\n".join(system) or None, messages
+
+
+def _content(value: object, place: str) -> list[SamplingContent]:
+    if isinstance(value, str):
+        return [TextContent(text=value)]
+    return [_part(members(each, f"{place}[{at}]"), f"{place}[{at}]") for at, each in enumerate(items(value, place))]
+
+
+def _part(part: Mapping[str, Any], place: str) -> SamplingContent:
+    kind = part.get("type")
+    if kind == "text":
+        return TextContent(text=text(part.get("text"), f"{place}.text"))
+    if kind == "image_url":
+        image = members(part.get("image_url"), f"{place}.image_url")
+        return image_of(text(image.get("url"), f"{place}.image_url.url"), f"{place}.image_url.url")
+    if kind == "input_audio":
+        sound = members(part.get("input_audio"), f"{place}.input_audio")
+        mime = _SOUNDS.get(text(sound.get("format"), f"{place}.input_audio.format"))
+        if mime is None:
+            raise unusable(f"{place}.input_audio.format", "must be wav or mp3")
+        return AudioContent(data=text(sound.get("data"), f"{place}.input_audio.data"), mime_type=mime)
+    raise unusable(f"{place}.type", "must be text, image_url or input_audio")
+
+
+def image_of(url: str, place: str) -> ImageContent:
+    """Return an image from a ``data:`` URL. Nothing is fetched from anywhere."""
+    head, comma, data = url.partition(",")
+    mime = head.removeprefix("data:").removesuffix(";base64")
+    if not comma or not head.startswith("data:image/") or not head.endswith(";base64"):
+        raise unusable(place, "must be a data: URL with an image in base64; nothing is fetched")
+    return ImageContent(data=data, mime_type=mime.partition(";")[0])
+
+
+def _plain(value: object, place: str) -> str:
+    """Return content that may be text only."""
+    blocks = _content(value, place)
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    if len(texts) != len(blocks):
+        raise unusable(place, "must be text")
+    return "\n".join(texts)
+
+
+def _result(message: Mapping[str, Any], place: str) -> ToolResultContent:
+    called = text(message.get("tool_call_id"), f"{place}.tool_call_id")
+    blocks = _content(message.get("content"), f"{place}.content")
+    fitting = [block for block in blocks if isinstance(block, TextContent | ImageContent | AudioContent)]
+    return ToolResultContent(tool_use_id=called, content=fitting)
+
+
+def _said(message: Mapping[str, Any], place: str) -> Iterator[SamplingContent]:
+    if message.get("refusal"):
+        yield TextContent(text=text(message["refusal"], f"{place}.refusal"))
+    if message.get("content"):
+        content = message["content"]
+        parts: list[Any] = [content] if isinstance(content, str) else items(content, f"{place}.content")
+        for part in parts:
+            said = part if isinstance(part, str) else members(part, f"{place}.content")
+            yield TextContent(text=said if isinstance(said, str) else _words(said, place))
+    for at, each in enumerate(items(message.get("tool_calls") or [], f"{place}.tool_calls")):
+        yield _use(members(each, f"{place}.tool_calls[{at}]"), f"{place}.tool_calls[{at}]")
+
+
+def _words(part: Mapping[str, Any], place: str) -> str:
+    return text(part.get("text", part.get("refusal")), f"{place}.content")
+
+
+def _use(call: Mapping[str, Any], place: str) -> ToolUseContent:
+    function = members(call.get("function"), f"{place}.function")
+    try:
+        given = msgspec.json.decode(text(function.get("arguments") or "{}", f"{place}.function.arguments"))
+    except (ValueError, RecursionError):
+        raise unusable(f"{place}.function.arguments", "is not JSON") from None
+    return ToolUseContent(
+        id=text(call.get("id"), f"{place}.id"),
+        name=text(function.get("name"), f"{place}.function.name"),
+        input=members(given, f"{place}.function.arguments"),
+    )
+
+
+def tool_of(value: object, place: str) -> Tool:
+    """Read a tool."""
+    tool = members(value, place)
+    if tool.get("type") != "function":
+        raise unusable(f"{place}.type", "must be function: the host runs no tools")
+    function = members(tool.get("function"), f"{place}.function")
+    return Tool(
+        name=text(function.get("name"), f"{place}.function.name"),
+        description=optional_text(function.get("description"), f"{place}.function.description"),
+        input_schema=dict(members(function.get("parameters") or {"type": "object"}, f"{place}.function.parameters")),
+    )
+
+
+def _choice(tools: list[Tool], value: object) -> tuple[list[Tool], ToolChoice | None]:
+    if value is None or not tools:
+        return tools, None
+    if value in ("auto", "required", "none"):
+        return tools, ToolChoice(mode=value)
+    function = members(members(value, "tool_choice").get("function"), "tool_choice.function")
+    name = text(function.get("name"), "tool_choice.function.name")
+    return only_tool(tools, name, "tool_choice.function.name"), ToolChoice(mode="required")
+
+
+def _stops(value: object) -> list[str] | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else [value]
+    return [text(each, f"stop[{at}]") for at, each in enumerate(items(value, "stop"))]
+
+
+def _schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
+    """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
+    if value is None:
+        return None
+    wanted = members(value, "response_format")
+    if wanted.get("type") == "json_schema":
+        named = members(wanted.get("json_schema"), "response_format.json_schema")
+        return (members(named.get("schema"), "response_format.json_schema.schema"),)
+    if wanted.get("type") == "json_object":
+        return (None,)
+    if wanted.get("type") != "text":
+        raise unusable("response_format.type", "must be text, json_object or json_schema")
+    return None

@@ -1,0 +1,140 @@
+"""What becomes of each member of a vendor's request: carried, noted, or refused.
+
+This is data: requests are read by it, and the table in the documentation is made from it. *Carried* reaches the model.
+*Noted* has no effect here: the person who reviews the request sees its name, and the response names it in the header
+``antiphon-without-effect``. *Refused* would change what the answer is, so a request with it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.model_api.dialects.values import unusable
+
+__all__ = ["CHAT", "MESSAGES", "Fate", "Member", "noted_in"]
+
+Fate = Literal["carried", "noted", "refused"]
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One member of a request."""
+
+    name: str
+    fate: Fate
+    remark: str = ""
+    """For people: how it is carried, or what to do instead."""
+    harmless: tuple[Any, ...] = ()
+    """Values of a refused member that ask for nothing, and are accepted."""
+
+
+def _carried(name: str, remark: str = "") -> Member:
+    return Member(name=name, fate="carried", remark=remark)
+
+
+def _noted(*names: str) -> tuple[Member, ...]:
+    return tuple(Member(name=name, fate="noted") for name in names)
+
+
+def _refused(name: str, remark: str, *harmless: Any) -> Member:
+    return Member(name=name, fate="refused", remark=remark, harmless=harmless)
+
+
+CHAT: tuple[Member, ...] = (
+    _carried("messages", "text, images as data: URLs, audio, tool calls and their results; files are refused"),
+    _carried("model", "as a hint: the host chooses"),
+    _carried("max_completion_tokens", "4096 if absent"),
+    _carried("max_tokens", "the older name of the same"),
+    _carried("temperature"),
+    _carried("stop"),
+    _carried("n", "1 to 8; each choice is an ask of its own"),
+    _carried("tools", "functions only"),
+    _carried("tool_choice", "a single function: only that one is offered, and a tool must be used"),
+    _carried("response_format", "a JSON schema: as a tool, or in words where no tools are offered"),
+    _carried("stream"),
+    _carried("stream_options", "include_usage"),
+    *_noted(
+        "top_p",
+        "frequency_penalty",
+        "presence_penalty",
+        "seed",
+        "logit_bias",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "metadata",
+        "service_tier",
+        "parallel_tool_calls",
+        "reasoning_effort",
+        "verbosity",
+        "prediction",
+    ),
+    _refused("store", "nothing is kept for later", False),
+    _refused("logprobs", "the host does not learn them", False),
+    _refused("top_logprobs", "the host does not learn them", 0),
+    _refused("modalities", "answers are text", ["text"]),
+    _refused("audio", "answers are text"),
+    _refused("web_search_options", "the host runs no tools"),
+    _refused("moderation", "the host moderates nothing for the program"),
+    _refused("functions", "use tools", []),
+    _refused("function_call", "use tool_choice", "auto", "none"),
+)
+"""Members of ``POST /v1/chat/completions``."""
+
+MESSAGES: tuple[Member, ...] = (
+    _carried("messages", "text, images as base64, documents of text, tool uses and their results"),
+    _carried("model", "as a hint: the host chooses"),
+    _carried("max_tokens"),
+    _carried("system"),
+    _carried("temperature"),
+    _carried("stop_sequences"),
+    _carried("tools", "those with an input schema; tools of the vendor are refused"),
+    _carried("tool_choice", "a single tool: only that one is offered, and a tool must be used"),
+    _carried("output_config", "format with a JSON schema: as for chat completions; effort is noted"),
+    _carried("output_format", "the older name of output_config.format"),
+    _carried("stream"),
+    *_noted(
+        "top_p",
+        "top_k",
+        "metadata",
+        "service_tier",
+        "thinking",
+        "cache_control",
+        "inference_geo",
+        "context_management",
+        "speed",
+        "workspace_id",
+        "user_profile_id",
+        "diagnostics",
+    ),
+    _refused("container", "the host runs no code"),
+    _refused("mcp_servers", "the host connects to no servers for a request", []),
+)
+"""Members of ``POST /v1/messages``."""
+
+
+def noted_in(body: Mapping[str, Any], table: tuple[Member, ...]) -> tuple[str, ...]:
+    """Return the names of the members that have no effect; those that are not in the table are among them.
+
+    Raises:
+        Failure: a member is refused.
+    """
+    known = {member.name: member for member in table}
+    noted: list[str] = []
+    for name, value in body.items():
+        member = known.get(name)
+        if value is None or (member is not None and member.fate == "carried"):
+            continue
+        if member is None or member.fate == "noted":
+            noted.append(name[:_LONGEST])
+        elif value not in member.harmless:
+            raise unusable(name, f"not offered here: {member.remark}")
+    return tuple(noted[:_MOST])
+
+
+_LONGEST, _MOST = 64, 32
+"""Characters of a name, and number of names, that are noted: more than any vendor's request has."""

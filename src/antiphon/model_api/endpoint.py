@@ -1,0 +1,124 @@
+"""The endpoint: listens on this machine from the first process on that is equipped, and closes with its host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+
+import uvicorn
+
+from antiphon.host.model_door import Completes
+from antiphon.model_api.access_tokens import Tokens
+from antiphon.model_api.app import App
+from antiphon.model_api.variables import equipped
+from antiphon.transports.http.server.connections import Limits, bounded_by
+from antiphon.transports.http.server.shutdown import GracefulServer
+from antiphon.wire.origin import Equipment, Origin
+
+__all__ = ["LIMITS", "Endpoint"]
+
+LIMITS = Limits(max_connections=512)
+"""Connections of all processes together: far more than they may have requests open."""
+_ADDRESS = "127.0.0.1"
+
+
+class Endpoint:
+    """The model API of one host. See ``host.model_door.ModelApi``."""
+
+    def __init__(self, host: Completes) -> None:
+        self._host = host
+        self._tokens = Tokens()
+        self._serving: asyncio.Task[None] | None = None
+        self._closed = asyncio.Event()
+        self._port: asyncio.Future[int] | None = None
+
+    async def equip(self, origin: Callable[[], Origin]) -> Equipment:
+        """Make the equipment of one server; the endpoint listens from then on."""
+        return _Equipment(self._tokens, origin, await self._listening())
+
+    async def aclose(self) -> None:
+        """Revoke all tokens, and stop listening."""
+        serving, self._serving, self._port = self._serving, None, None
+        if serving is not None and serving.get_loop() is asyncio.get_running_loop():
+            self._tokens.close()
+            self._closed.set()
+            await serving
+
+    async def _listening(self) -> str:
+        loop = asyncio.get_running_loop()
+        # A program may run several event loops in turn: the endpoint ended with the loop it was opened in.
+        if self._port is None or self._port.get_loop() is not loop or (self._serving and self._serving.done()):
+            self._port, self._closed = loop.create_future(), asyncio.Event()
+            self._serving = loop.create_task(self._serve(self._port, self._closed), name="antiphon-model-api")
+        return f"http://{_ADDRESS}:{await asyncio.shield(self._port)}"
+
+    async def _serve(self, port: asyncio.Future[int], closed: asyncio.Event) -> None:
+        try:
+            async with listening(self._host, self._tokens) as number:
+                port.set_result(number)
+                await closed.wait()
+        except OSError as error:
+            if port.done():
+                raise
+            port.set_exception(error)
+
+
+@contextlib.asynccontextmanager
+async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
+    """Listen within a block; yields the port."""
+    # Named as TCP, so that asyncio sends small data at once.
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as opened:
+        opened.bind((_ADDRESS, 0))
+        opened.listen(128)
+        port: int = opened.getsockname()[1]
+        app = App(host, tokens, [f"{_ADDRESS}:{port}", f"localhost:{port}"])
+        config = uvicorn.Config(
+            app,
+            http=bounded_by(LIMITS, app),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+        )
+        server = _Quiet(config, app.wait_reported, LIMITS)
+        serving = asyncio.create_task(server.serve(sockets=[opened]))
+        try:
+            yield port
+        finally:
+            server.should_exit = True
+            await asyncio.shield(serving)
+
+
+class _Quiet(GracefulServer):
+    """Leaves signals to the owner of the event loop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class _Equipment:
+    """What one process gets. See ``wire.origin.Equipment``."""
+
+    def __init__(self, tokens: Tokens, origin: Callable[[], Origin], address: str) -> None:
+        self._tokens = tokens
+        self._address = address
+        self._text, self._token = tokens.issue(origin)
+
+    def environment(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the environment of the process."""
+        text, self._text = self._text, ""
+        return equipped(env, address=self._address, token=text)
+
+    def started(self, pid: int) -> None:
+        """Note which process it is."""
+        self._token.pid = pid
+
+    def ended(self) -> None:
+        """Revoke the token."""
+        self._tokens.revoke(self._token)
