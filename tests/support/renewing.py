@@ -1,7 +1,8 @@
 """A process that shares a login: ``python -m tests.support.renewing FILE SERVER TIMES [POINT]``.
 
 Renews the login so often, as if it had expired each time, and prints what came of each: ``renewed``, or ``none`` if
-somebody has to sign in. POINT: where it kills itself, ``claimed`` (before it sends) or ``answered`` (before it writes).
+somebody has to sign in. POINT: where it kills itself, ``claimed`` (before it sends) or ``answered`` (before it writes);
+or ``page``: it shows a page to sign in, prints ``page``, and waits.
 """
 
 from __future__ import annotations
@@ -37,11 +38,20 @@ def die_at(point: str) -> None:
     TokenEndpoint.request = deadly
 
 
+async def page(address: str) -> None:
+    """Show a page to nobody."""
+    print("page", flush=True)
+    await asyncio.Event().wait()
+
+
 async def main(file: str, server: str, times: str, point: str = "") -> None:
     """Renew so often."""
-    if point:
+    if point in ("claimed", "answered"):
         die_at(point)
-    access = SignedIn(OAuth(store=FileLogins(file, keyring=False)), URL(server), ssl=True, proxy=None)
+    oauth = OAuth(store=FileLogins(file, keyring=False), open_page=page)
+    access = SignedIn(oauth, URL(server), ssl=True, proxy=None)
+    if point == "page":
+        await access.sign_in(None, None)
     for _ in range(int(times)):
         login = await access.fresh()
         print("none" if login is None else "renewed", flush=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from antiphon.auth.client.grants.kinds import Grant, Wanted
     from antiphon.auth.client.grants.workload_identity import WorkloadIdentity
     from antiphon.auth.client.oauth import Auth, OAuth, OpenPage
-    from antiphon.auth.client.store import Claim, Document, Login, LoginStore, MemoryLogins, Registered
+    from antiphon.auth.client.store import Claim, Document, Login, LoginStore, MemoryLogins, Registered, SigningIn
     from antiphon.auth.metadata import ServerMetadata
     from antiphon.auth.server.issuer import Introspection, Issuer
     from antiphon.auth.server.proofs import DPoP
@@ -55,6 +55,7 @@ __all__ = [
     "Registered",
     "ResourceServer",
     "ServerMetadata",
+    "SigningIn",
     "TokenAnswer",
     "Wanted",
     "WorkloadIdentity",
@@ -88,6 +89,7 @@ _HOMES = {
     "Registered": "client.store",
     "ResourceServer": "server.resource_server",
     "ServerMetadata": "metadata",
+    "SigningIn": "client.store",
     "TokenAnswer": "client.exchange",
     "Wanted": "client.grants.kinds",
     "WorkloadIdentity": "client.grants.workload_identity",

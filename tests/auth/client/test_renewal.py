@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 
 import pytest
 from msgspec import structs
@@ -14,8 +13,6 @@ from yarl import URL
 from antiphon.auth.client.access import SignedIn
 from antiphon.auth.client.file_store import FileLogins
 from antiphon.auth.client.oauth import OAuth
-from antiphon.auth.client.renewal import CLAIM, claim_is_void, this_process
-from antiphon.auth.client.store import Claim
 from antiphon.auth.client.token_endpoint import TokenEndpoint
 from antiphon.errors import Unauthorized
 from tests.support.authority import Person, protected
@@ -139,22 +136,3 @@ async def test_an_answer_that_comes_after_its_claim_was_taken_over_is_not_writte
 
         monkeypatch.setattr(TokenEndpoint, "request", slow)
         assert (await access.renewed(await access.login())).access_token == "theirs"
-
-
-@pytest.mark.parametrize(
-    ("claim", "void"),
-    [
-        ({}, False),
-        ({"until": -1.0}, True),
-        ({"started": "another boot:1"}, True),
-        ({"pid": 2**22 + 1}, True),
-        ({"pid": 2**22 + 1, "started": ""}, False),
-    ],
-)
-def test_a_claim_is_taken_over_when_its_time_or_its_process_is_over(claim, void):
-    """A process of another machine, whose start is not known, has its time."""
-    pid, started = this_process()
-    now = time.time()
-    fields = {"owner": "x", "pid": pid, "started": started, **claim}
-    fields["until"] = now + fields.get("until", CLAIM)
-    assert claim_is_void(Claim(**fields), now) is void

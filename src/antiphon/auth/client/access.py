@@ -18,10 +18,12 @@ from yarl import URL
 
 from antiphon.auth.challenge import Challenge, oauth_challenge, read_challenges
 from antiphon.auth.client.addresses import is_loopback, origin_of, shown
+from antiphon.auth.client.claims import sign_in_once
 from antiphon.auth.client.discovery import discover
 from antiphon.auth.client.fetch import Fetch, fetching
+from antiphon.auth.client.grants.device import MAX_WAIT
 from antiphon.auth.client.oauth import Auth, OAuth
-from antiphon.auth.client.renewal import renew
+from antiphon.auth.client.renewal import CLAIM, renew
 from antiphon.auth.client.scopes import shown_scopes, union
 from antiphon.auth.client.sign_in import sign_in
 from antiphon.auth.client.store import Login
@@ -152,22 +154,44 @@ class SignedIn:
         return await self._shared(work, ("renew", login.access_token))
 
     async def sign_in(self, challenge: Challenge | None, before: Login | None) -> Login:
-        """Sign in; concurrent callers share one sign-in."""
+        """Sign in; concurrent callers share one sign-in, and so do processes where a person is asked."""
 
         async def work(fetch: Fetch) -> Login:
-            hint = challenge.resource_metadata if challenge is not None else None
-            found = await discover(fetch, self.server, hint, issuer=self.settings.issuer)
-            return await sign_in(self.settings, fetch, self.server, found, challenge, before)
+            grant = self.settings.grant
+            if grant is not None and not grant.needs_person:
+                return await self._obtained(fetch, challenge, before)
+            return await sign_in_once(
+                self.settings.store,
+                str(self.server),
+                self.settings.label,
+                patience=(self.settings.timeout if grant is None else MAX_WAIT) + CLAIM,
+                serves=lambda login: self._serves(login, challenge, before),
+                sign_in=lambda: self._obtained(fetch, challenge, before),
+            )
 
         login = await self._shared(work, ("sign in", *(challenge.scopes if challenge else ())))
         assert login is not None
         return login
 
+    async def _obtained(self, fetch: Fetch, challenge: Challenge | None, before: Login | None) -> Login:
+        hint = challenge.resource_metadata if challenge is not None else None
+        # Another process may have widened the login while this one waited for it.
+        before = await self.login() or before
+        used = before.metadata.issuer if before is not None else None
+        found = await discover(fetch, self.server, hint, issuer=self.settings.issuer, used=used)
+        return await sign_in(self.settings, fetch, self.server, found, challenge, before)
+
+    def _serves(self, login: Login, challenge: Challenge | None, before: Login | None) -> bool:
+        """Tell whether a login that was obtained meanwhile makes a sign-in unnecessary."""
+        wanted = {*(challenge.scopes if challenge is not None else ()), *(self.settings.scopes or ())}
+        is_new = before is None or login.access_token != before.access_token
+        return is_new and wanted <= {*login.asked}
+
     async def still_issued_by(self, issuer: str, challenge: Challenge | None) -> bool:
         """Tell whether the server still accepts the tokens of an issuer."""
         hint = challenge.resource_metadata if challenge is not None else None
         async with self._fetching() as fetch:
-            found = await discover(fetch, self.server, hint, issuer=self.settings.issuer)
+            found = await discover(fetch, self.server, hint, issuer=self.settings.issuer, used=issuer)
         return found.server.issuer == issuer
 
     def key_of(self, login: Login) -> ProofKey | None:

@@ -112,8 +112,17 @@ def fallback(url: URL) -> ServerMetadata:
     )
 
 
-async def discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None = None) -> Found:
-    """Find the authorization server of the server at ``url``; with ``issuer``, accept only that one.
+async def discover(
+    fetch: Fetch, url: URL, hint: str | None, *, issuer: str | None = None, used: str | None = None
+) -> Found:
+    """Find the authorization server of the server at ``url``.
+
+    Args:
+        fetch: makes the requests.
+        url: the server.
+        hint: where the server says its metadata is.
+        issuer: accept only this authorization server.
+        used: the one that issued the last login; chosen among several if it is still named.
 
     Raises:
         Unauthorized: there is none that may be used; the message says why.
@@ -126,7 +135,7 @@ async def discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | No
             f"signing in was stopped: {shown(url)} says that tokens for it are for {_quoted(described.resource)}, "
             "which is another server"
         )
-    chosen = _choose(described, url, issuer)
+    chosen = _choose(described, url, issuer, used)
     return Found(
         server=await _server(fetch, chosen),
         resource=described.resource,
@@ -135,8 +144,8 @@ async def discover(fetch: Fetch, url: URL, hint: str | None, *, issuer: str | No
     )
 
 
-def _choose(described: ResourceMetadata, url: URL, issuer: str | None) -> str:
-    """Choose among the authorization servers of a resource: the configured issuer, otherwise the first."""
+def _choose(described: ResourceMetadata, url: URL, issuer: str | None, used: str | None) -> str:
+    """Choose among the authorization servers of a resource: the configured one, the last one, otherwise the first."""
     offered = described.authorization_servers
     if issuer is not None:
         if issuer not in offered:
@@ -147,7 +156,7 @@ def _choose(described: ResourceMetadata, url: URL, issuer: str | None) -> str:
         return issuer
     if not offered:
         raise Unauthorized(f"{shown(url)} wants a login, but names no authorization server")
-    return offered[0]
+    return used if used is not None and used in offered else offered[0]
 
 
 async def _resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadata | None:

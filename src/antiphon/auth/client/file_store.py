@@ -81,7 +81,7 @@ class FileLogins:
         """
         if self._stamp() != self._seen:
             await asyncio.to_thread(self._reload)
-        return Document(logins=list(self._kept.logins), registered=list(self._kept.registered))
+        return self._kept.copied()
 
     async def change(self, how: Callable[[Document], T]) -> T:
         """See ``LoginStore.change``. The file is written only if the logins have changed.

@@ -13,33 +13,27 @@ sign-in.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, structs
 from yarl import URL
 
+from antiphon.auth.client.claims import LOOKS, claim_is_void, claim_of
 from antiphon.auth.client.discovery import Found
 from antiphon.auth.client.exchange import Refused
 from antiphon.auth.client.fetch import PATIENCE as REQUEST_PATIENCE
 from antiphon.auth.client.fetch import Fetch
 from antiphon.auth.client.sign_in import login_of
-from antiphon.auth.client.store import Claim, Document, Login, LoginStore
+from antiphon.auth.client.store import Document, Login, LoginStore
 from antiphon.auth.client.token_endpoint import TokenEndpoint
 from antiphon.auth.dpop import ProofKey
 from antiphon.errors import Unauthorized
 
-__all__ = ["CLAIM", "claim_is_void", "renew", "this_process"]
+__all__ = ["CLAIM", "renew"]
 
 CLAIM = 2 * REQUEST_PATIENCE + 15.0
 """Seconds until a claim expires: two requests, if a nonce is required, and time to write the answer."""
-
-_LOOK = 0.05
-"""Seconds between the first checks of a login that another process is refreshing."""
-
-_LONGEST_LOOK = 0.25
 
 _FORGOTTEN = ("invalid_grant",)
 
@@ -52,19 +46,6 @@ class Standing(Struct, frozen=True):
     """The stored login, if it differs from the one to be refreshed."""
 
 
-def this_process() -> tuple[int, str]:
-    """Return what identifies this process until the machine restarts."""
-    return os.getpid(), _started(os.getpid())
-
-
-def claim_is_void(claim: Claim, now: float) -> bool:
-    """Tell whether a claim may be taken over: it has expired, or its process is gone."""
-    if now >= claim.until:
-        return True
-    # Without a start time it may belong to another machine that shares the folder.
-    return bool(claim.started) and _started(claim.pid) != claim.started
-
-
 async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Login | None:
     """Refresh a login, or wait until another process has; return the login stored after that.
 
@@ -74,7 +55,7 @@ async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
     Raises:
         Unauthorized: it could not be refreshed now; the stored login is unchanged.
     """
-    pause = _LOOK
+    pause, longest = LOOKS
     while True:
         standing = _standing(await store.read(), login)
         if standing.what == "free":
@@ -85,7 +66,7 @@ async def renew(store: LoginStore, fetch: Fetch, login: Login, owner: str) -> Lo
         if standing.what == "done":
             return standing.login
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_LOOK)
+        pause = min(2 * pause, longest)
 
 
 def _standing(kept: Document, login: Login) -> Standing:
@@ -105,9 +86,7 @@ def _claim(kept: Document, login: Login, owner: str) -> Login | None:
     standing = _standing(kept, login)
     if standing.what != "free" or standing.login is None:
         return None
-    pid, started = this_process()
-    claim = Claim(owner=owner, until=time.time() + CLAIM, pid=pid, started=started)
-    claimed = structs.replace(standing.login, claim=claim)
+    claimed = structs.replace(standing.login, claim=claim_of(owner, CLAIM))
     kept.put(claimed)
     return claimed
 
@@ -166,14 +145,3 @@ def _give_up(kept: Document, login: Login, owner: str, *, forget: bool) -> None:
         kept.drop(login.server, login.label)
     else:
         kept.put(structs.replace(current, claim=None))
-
-
-def _started(pid: int) -> str:
-    """Return when a process was started, from the kernel; empty if that is unknown or the process is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-    # The second field is the name of the program, which may contain spaces and brackets.
-    return f"{boot}:{stat.rpartition(')')[2].split()[19]}"

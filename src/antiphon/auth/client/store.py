@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from antiphon.auth.client.exchange import ClientIdentity
 from antiphon.auth.metadata import ServerMetadata
 
-__all__ = ["Claim", "Document", "Login", "LoginStore", "MemoryLogins", "Registered"]
+__all__ = ["Claim", "Document", "Login", "LoginStore", "MemoryLogins", "Registered", "SigningIn"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ MAX_LOGINS = 1000
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A process is refreshing this login."""
+    """A process is refreshing a login, or signing in."""
 
     owner: str
     """Identifies the process and the object in it."""
@@ -70,11 +70,24 @@ class Registered(Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
 
 
+class SigningIn(Struct, frozen=True, kw_only=True):
+    """A process is signing in."""
+
+    server: str
+    label: str
+    claim: Claim
+
+
 class Document(Struct, kw_only=True):
     """Everything in the store; changed in place, only within ``LoginStore.change``."""
 
     logins: list[Login] = field(default_factory=list)
     registered: list[Registered] = field(default_factory=list)
+    signing_in: list[SigningIn] = field(default_factory=list)
+
+    def copied(self) -> Document:
+        """Return a copy that can be changed."""
+        return Document(logins=list(self.logins), registered=list(self.registered), signing_in=list(self.signing_in))
 
     def find(self, server: str, label: str) -> Login | None:
         """Return the login of a client to a server, if there is one.
@@ -103,6 +116,39 @@ class Document(Struct, kw_only=True):
             label: configuration of the client.
         """
         self.logins[:] = [one for one in self.logins if (one.server, one.label) != (server, label)]
+
+    def sign_in_of(self, server: str, label: str) -> Claim | None:
+        """Return the claim of the process that is signing in a client, or was when it ended.
+
+        Args:
+            server: URL of the MCP server.
+            label: configuration of the client.
+        """
+        return next((one.claim for one in self.signing_in if (one.server, one.label) == (server, label)), None)
+
+    def begin_sign_in(self, server: str, label: str, claim: Claim) -> None:
+        """Store that a process is signing in.
+
+        Args:
+            server: URL of the MCP server.
+            label: configuration of the client.
+            claim: of that process.
+        """
+        self.signing_in[:] = [one for one in self.signing_in if (one.server, one.label) != (server, label)]
+        self.signing_in.append(SigningIn(server=server, label=label, claim=claim))
+        del self.signing_in[:-MAX_LOGINS]
+
+    def end_sign_in(self, server: str, label: str, owner: str) -> None:
+        """Delete the claim of a process that was signing in, unless another one has taken it over.
+
+        Args:
+            server: URL of the MCP server.
+            label: configuration of the client.
+            owner: of the claim.
+        """
+        self.signing_in[:] = [
+            one for one in self.signing_in if (one.server, one.label, one.claim.owner) != (server, label, owner)
+        ]
 
     def registration(self, issuer: str, now: float) -> Registered | None:
         """Return the client's registration at an authorization server, unless it has expired.
@@ -158,7 +204,7 @@ class MemoryLogins:
 
     async def read(self) -> Document:
         """See ``LoginStore.read``."""
-        return Document(logins=list(self._kept.logins), registered=list(self._kept.registered))
+        return self._kept.copied()
 
     async def change(self, how: Callable[[Document], T]) -> T:
         """See ``LoginStore.change``: atomic, because it does not await."""
