@@ -11,7 +11,7 @@ import pytest
 from antiphon.host.catalogue import Model, PriceStep
 from antiphon.host.checks.policy import Policy, Rule
 from antiphon.host.config.parse import Defaults, read
-from antiphon.host.config.settings import STANDARD, Budget, Caps, Notify, Reviewing, ServerEntry
+from antiphon.host.config.settings import STANDARD, AccessTokens, Budget, Caps, Notify, Reviewing, ServerEntry
 from antiphon.host.host import GENERATE_TIMEOUT, REVIEW_TIMEOUT
 from antiphon.host.providers.persistence import Patience
 from tests.test_docs import PAGES, blocks, title
@@ -42,6 +42,7 @@ def keys(section: str) -> dict[str, str]:
         ("[servers.NAME]", ServerEntry),
         ("[notify]", Notify),
         ("[review]", Reviewing),
+        ("[auth]", AccessTokens),
         ("[policy]", Policy),
         ("[[policy.rules]]", Rule),
     ],

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from antiphon import Client
+from antiphon.cli.logins import wanted_by
+from antiphon.client.connection.targets import Address
+from antiphon.errors import InsufficientScope, Unauthorized
+from tests.cli.commands.test_serve import connected
 from tests.cli.conftest import Cli
-from tests.cli.program import SHOP, environment
+from tests.cli.program import COMMAND, SHOP, environment
+from tests.support.issuer import Issuer
 
 
 def written(path: Path, **servers: object) -> Path:
@@ -37,7 +46,10 @@ async def test_a_host_starts_it_and_finds_the_servers(tmp_path: Path, revision: 
         ((), "there are no servers in"),
         (("--config", "none.json"), "none.json: No such file"),
         (("--config", "mcp.json", "--only", "other"), "there is no server 'other' in mcp.json"),
-        (("--config", "mcp.json", "--http", "0.0.0.0:9000"), "serves this machine only: write 127.0.0.1:9000"),
+        (("--config", "mcp.json", "--http", "0.0.0.0:9000"), "--issuer URL --public-url URL"),
+        (("--config", "mcp.json", "--issuer", "https://id.example"), "--issuer: for a network only; add --http"),
+        (("--config", "mcp.json", "--http", "0:9000", "--scope", "a"), "name who issues them, --issuer"),
+        (("--config", "mcp.json", "--http", "0:9000", "--issuer", "https://id.example"), "--public-url"),
         (("--config", "mcp.json", "--http", "here"), "is no address"),
         (("--config", "mcp.json", "--review", "terminal"), "over stdio the terminal is the protocol's"),
         (("--config", "mcp.json", "--names", "short"), "is not one of"),
@@ -49,6 +61,44 @@ def test_what_is_wrong_is_said_with_the_remedy(arguments: tuple[str, ...], messa
     done = cli("gateway", *arguments)
     assert done.code == 2
     assert message in done.err
+
+
+async def test_over_http_only_those_are_served_who_have_signed_in(tmp_path: Path):
+    """``[auth]`` says where; options of the command line go before it. A client without a token learns where to go."""
+    servers = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+    settings = tmp_path / "gateway.toml"
+    command = [*COMMAND, "gateway", "--config", str(servers), "--config", str(settings), "--http", place]
+    async with Issuer().open() as issuer:
+        issuer.metadata = {"token_endpoint": f"{issuer.url}/token"}
+        settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = 'http://{place}/mcp'\n")
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            "--scope",
+            "mcp:use",
+            "--yes",
+            "--provider",
+            "echo",
+            cwd=tmp_path,
+            env=environment(XDG_STATE_HOME=str(tmp_path)),
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            assert process.stderr is not None
+            assert f"http://{place}/mcp" in (await process.stderr.readline()).decode()
+            token = issuer.token(aud="ours", scope="mcp:use")
+            client = await connected(f"http://{place}/mcp", "2026-07-28", auth=token)
+            assert [tool.name async for tool in client.tools()]
+            await client.close()
+            for auth, error in ((None, Unauthorized), (issuer.token(aud="ours"), InsufficientScope)):
+                with pytest.raises(error):
+                    await Client(f"http://{place}/mcp", auth=auth).connect()
+            assert issuer.url in await wanted_by(Address(url=f"http://{place}/mcp"))
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            await process.communicate()
 
 
 def test_a_projects_file_starts_nothing_before_it_is_trusted(cli: Cli, tmp_path: Path):

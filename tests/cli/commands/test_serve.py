@@ -89,11 +89,11 @@ def served(option: str, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]
         process.communicate()
 
 
-async def connected(url: str, revision: str, trusting: ssl.SSLContext | None = None) -> Client:
+async def connected(url: str, revision: str, trusting: ssl.SSLContext | None = None, auth: str | None = None) -> Client:
     """Connect as soon as somebody listens there."""
     async with asyncio.timeout(30):
         while True:
-            client = Client(url, revision=revision, ssl=trusting)
+            client = Client(url, revision=revision, ssl=trusting, auth=auth)
             try:
                 await client.connect()
             except (AntiphonError, OSError):
@@ -161,8 +161,9 @@ async def test_a_server_is_served_with_tls(tmp_path: Path, monkeypatch: pytest.M
     [
         (["--http", "127.0.0.1:1", "--tls-cert", "none.pem"], "TLS: no such file: none.pem"),
         (["--http", "127.0.0.1:1", "--tls-key", "none.pem"], "a key alone is of no use"),
-        (["--tls-cert", "none.pem"], "are for --http, --sse and --ws"),
-        (["--allow-origin", "https://app.example"], "are for --http, --sse and --ws"),
+        (["--tls-cert", "none.pem"], "--tls-cert: for a network only"),
+        (["--allow-origin", "https://app.example"], "--allow-origin: for a network only"),
+        (["--issuer", "https://id.example"], "--issuer: for a network only"),
     ],
 )
 def test_options_that_cannot_be_served_are_named(arguments: list[str], message: str, cli: Cli):
@@ -197,7 +198,7 @@ async def test_a_server_with_a_token_lets_only_those_in_who_send_it():
     [
         (["--http", "127.0.0.1:1", "--token", ""], "--token is one word"),
         (["--http", "127.0.0.1:1", "--token", "two words"], "--token is one word"),
-        (["--token", "x"], "--token are for --http, --sse and --ws"),
+        (["--token", "x"], "--token: for a network only"),
     ],
 )
 def test_a_token_that_cannot_be_sent_is_refused(cli: Cli, options: list[str], message: str):

@@ -69,6 +69,7 @@ def test_a_project_chooses_among_the_users_models(place: Place):
         ("\n[policy]\ndefault='allow'", "policy"),
         ("\n[review]\nundo=0", "review"),
         ("\n[notify]\nwebhook='https://evil.example/'", "notify"),
+        ("\n[auth]\nissuers=['https://evil.example']\naudience='x'", "auth"),
         ("\n[defaults]\nattempts = 99", "attempts"),
         ("\n[defaults]\nstore = 'theirs.db'", "store"),
     ],
@@ -146,6 +147,31 @@ def test_notices_go_where_the_user_says(place: Place):
     place.write(user="[notify]\nwebhook = 'hooks.example'")
     with pytest.raises(ConfigError, match="webhook is a URL"):
         place.load()
+
+
+AUTH = "[auth]\nissuers = ['https://id.example']\naudience = 'https://mcp.example/mcp'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[auth]\naudience = 'x'", "needs issuers"),
+        ("[auth]\nissuers = ['https://id.example']", "needs audience"),
+        (f"{AUTH}introspection_client = 'gateway'", "belong together"),
+        (f"{AUTH}introspection_client = 'gateway'\nintrospection_secret = 'p4ss-word'", "not the secret itself"),
+        (f"{AUTH}secret = 'x'", "stay in the environment"),
+        (f"{AUTH}issuer = 'x'", "did you mean 'issuers'"),
+    ],
+)
+def test_who_may_connect_is_said_whole(place: Place, text: str, message: str):
+    """Half of it would let in nobody, or everybody."""
+    assert place.load().auth is None
+    place.write(user=AUTH)
+    assert place.load().auth.issuers == ("https://id.example",)
+    place.write(user=text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        place.load()
+    assert "p4ss" not in str(caught.value)
 
 
 def test_without_a_word_there_is_no_store(place: Place):

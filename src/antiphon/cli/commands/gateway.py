@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Unpack
 
 import typer
+from msgspec import Struct
 
 from antiphon.auth.client.oauth import Auth
-from antiphon.cli.commands.serve import address_of
-from antiphon.cli.host_options import choose_host
+from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.logins import auth_for
+from antiphon.cli.network_options import (
+    AllowHost,
+    AllowOrigin,
+    Audience,
+    Issuers,
+    Listening,
+    PublicUrl,
+    Scopes,
+    TlsCert,
+    TlsKey,
+    Token,
+    address_of,
+    is_local,
+)
 from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
 from antiphon.cli.watched_servers import WatchedServers
 from antiphon.client.connection.targets import Address, resolve
@@ -22,8 +36,9 @@ from antiphon.errors import ConfigError
 from antiphon.gateway.asks import Answered
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.names import Style
-from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, SignIn, Start
+from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, RunOptions, SignIn, Start
 from antiphon.host.store.location import state_folder
+from antiphon.server.network import ServeOptions
 
 __all__ = ["command"]
 
@@ -44,7 +59,10 @@ Only = Annotated[
 Http = Annotated[
     str | None,
     typer.Option(
-        "--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp, on this machine only.", show_default=False
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve Streamable HTTP at /mcp; beyond this machine only with --issuer, [auth] or --token.",
+        show_default=False,
     ),
 ]
 Names = Annotated[
@@ -115,43 +133,47 @@ def command(
     idle: Idle = IDLE_TIMEOUT,
     max_processes: MaxProcesses = MAX_PROCESSES,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers write.")] = False,
+    allow_host: AllowHost = None,
+    allow_origin: AllowOrigin = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    token: Token = None,
+    issuer: Issuers = None,
+    audience: Audience = None,
+    public_url: PublicUrl = None,
+    scope: Scopes = None,
 ) -> int:
     """Serve all configured servers as one.
 
-    Over stdio, for the configuration of a host; or over HTTP on this machine. What the servers ask (sampling,
-    elicitation) and every call of a tool is decided by a person, by the rules of antiphon.toml and by its budgets,
-    whatever the host itself can do.
+    Over stdio, for the configuration of a host; or over HTTP, beyond this machine only for clients that sign in. What
+    the servers ask (sampling, elicitation) and every call of a tool is decided by a person, by the rules of
+    antiphon.toml and by its budgets, whatever the host itself can do.
     """
+    listening = Listening(
+        allow_host=allow_host, allow_origin=allow_origin, tls_cert=tls_cert, tls_key=tls_key, token=token,
+        issuer=issuer, audience=audience, public_url=public_url, scope=scope,
+    )  # fmt: skip
     if review == "terminal" and http is None and not (yes or deny):
         raise ConfigError("over stdio the terminal is the protocol's: --review page or queue")
-    listens = _listens(http) if http is not None else None
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
     files = [path for path in config or [] if path.suffix != ".toml" or _has_servers(path)]
     settings = next((path for path in config or [] if path not in files), None)
+    listens = _listens(http, listening, settings)
     servers = WatchedServers(files, only or [])
     host = choose_host(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
+    running = _running(servers, starts=start, idle_timeout=idle or None, max_processes=max_processes)
     gateway = Gateway(
-        servers.targets,
-        host,
-        asks=asks,
-        names=names,
-        starts=start,
-        idle_timeout=idle or None,
-        max_processes=max_processes,
-        lists=state_folder(os.environ) / "lists",
-        reloads=servers.changes,
-        sign_in=_logins(servers),
-        closes_host=True,
+        servers.targets, host, asks=asks, names=names, reloads=servers.changes, closes_host=True, **running
     )
-    where = "stdio" if listens is None else f"http://{listens[0]}:{listens[1]}/mcp"
-    print(f"Serving {', '.join(servers.targets)} over {where}. Ctrl-C ends it.", file=sys.stderr)
-    if listens is None:
-        gateway.run()
-    else:
-        gateway.run("http", host=listens[0], port=listens[1])
+    _serve(gateway, servers.targets, listens)
     return 0
+
+
+def _running(servers: WatchedServers, **chosen: Unpack[RunOptions]) -> RunOptions:
+    """Return how the servers are run: as the options say, with the lists and the logins of this user."""
+    return {**chosen, "lists": state_folder(os.environ) / "lists", "sign_in": _logins(servers)}
 
 
 def _logins(servers: WatchedServers) -> SignIn:
@@ -162,16 +184,50 @@ def _logins(servers: WatchedServers) -> SignIn:
     return sign_in
 
 
-def _listens(http: str) -> tuple[str, int]:
-    """Read the address to serve on, which must be local, because everybody who reaches it may call the tools."""
+class _Place(Struct, frozen=True, kw_only=True):
+    """Where a gateway serves HTTP."""
+
+    host: str
+    port: int
+    options: ServeOptions
+
+    @property
+    def shown(self) -> str:
+        """The address for clients."""
+        if "auth" in self.options:
+            return self.options["auth"].url
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if 'tls_cert' in self.options else ''}://{host}:{self.port}/mcp"
+
+
+def _listens(http: str | None, listening: Listening, settings: Path | None) -> _Place | None:
+    """Read where to serve, and who may connect there: everybody only on this machine.
+
+    Raises:
+        ConfigError: somebody else could call the tools; the message says how to let in only those who may.
+    """
+    if http is None:
+        if listening.given:
+            raise ConfigError(f"{listening.given}: for a network only; add --http HOST:PORT")
+        return None
     host, port = address_of(http)
-    try:
-        is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_here = False
-    if not is_here:
-        raise ConfigError(f"--http {http}: a gateway serves this machine only: write 127.0.0.1:{port}")
-    return host, port
+    options = listening.options(configuration(settings, os.environ).auth)
+    if not is_local(host) and "auth" not in options and "check_token" not in options:
+        raise ConfigError(
+            f"--http {http}: whoever reaches this address could call every tool. Say who may connect: --issuer URL "
+            "--public-url URL (OAuth), [auth] in antiphon.toml, or ANTIPHON_TOKEN for one shared token; or serve this "
+            f"machine only: --http 127.0.0.1:{port}"
+        )
+    return _Place(host=host, port=port, options=options)
+
+
+def _serve(gateway: Gateway, names: Iterable[str], place: _Place | None) -> None:
+    where = "stdio" if place is None else place.shown
+    print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
+    if place is None:
+        gateway.run()
+    else:
+        gateway.run("http", host=place.host, port=place.port, **place.options)
 
 
 def _has_servers(path: Path) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
 import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -16,14 +14,24 @@ from typing import Annotated
 import typer
 
 from antiphon.cli.failures import Failed
+from antiphon.cli.network_options import (
+    AllowHost,
+    AllowOrigin,
+    Audience,
+    Issuers,
+    Listening,
+    PublicUrl,
+    Scopes,
+    TlsCert,
+    TlsKey,
+    Token,
+    address_of,
+)
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.host.config import load_config
 from antiphon.server.app import Server
-from antiphon.server.network import ServeOptions
 
-__all__ = ["address_of", "command", "find_server", "load"]
-
-_PASSWORD = "ANTIPHON_TLS_PASSWORD"
-_TOKEN = "ANTIPHON_TOKEN"
+__all__ = ["command", "find_server", "load"]
 
 File = Annotated[
     str, typer.Argument(metavar="FILE[:NAME]", help="A .py file, and which Server in it.", show_default=False)
@@ -40,39 +48,10 @@ Sse = Annotated[
 Ws = Annotated[
     str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
 ]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option("--allow-host", metavar="NAME", help="A name clients reach it by; repeat.", show_default=False),
-]
-AllowOrigin = Annotated[
-    list[str] | None,
-    typer.Option("--allow-origin", metavar="ORIGIN", help="A page that may call it; repeat.", show_default=False),
-]
-TlsCert = Annotated[
-    str | None,
-    typer.Option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate (PEM).", show_default=False),
-]
-TlsKey = Annotated[
-    str | None,
+ConfigFile = Annotated[
+    Path | None,
     typer.Option(
-        "--tls-key",
-        metavar="FILE",
-        help="Its key (PEM); the password of one is read from ANTIPHON_TLS_PASSWORD.",
-        show_default=False,
-    ),
-]
-
-
-Token = Annotated[
-    str | None,
-    typer.Option(
-        "--token",
-        metavar="TOKEN",
-        envvar=_TOKEN,
-        help="Let only those in who send it: 'Authorization: Bearer TOKEN'. In ANTIPHON_TOKEN nobody sees it in a list "
-        "of processes.",
-        show_default=False,
-        show_envvar=False,
+        "--config", metavar="FILE", help="Take who may connect from [auth] of this antiphon.toml.", show_default=False
     ),
 ]
 
@@ -88,11 +67,27 @@ def command(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     token: Token = None,
+    issuer: Issuers = None,
+    audience: Audience = None,
+    public_url: PublicUrl = None,
+    scope: Scopes = None,
+    config: ConfigFile = None,
 ) -> int:
     """Serve a Server out of a Python file.
 
     Over stdio, until the client ends; or over a network, until Ctrl-C.
     """
+    listening = Listening(
+        allow_host=allow_host,
+        allow_origin=allow_origin,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        token=token,
+        issuer=issuer,
+        audience=audience,
+        public_url=public_url,
+        scope=scope,
+    )
     path, name = _split(file)
     # Standard output belongs to the protocol, so what the file prints while loading goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):
@@ -103,64 +98,18 @@ def command(
     if chosen:
         kind, address = chosen[0]
         host, port = address_of(address)
-        options = _options(allow_host, allow_origin, tls_cert, tls_key, token)
+        options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
         place = _url(kind, host, port, is_tls=tls_cert is not None)
         print(f"Serving {server.name!r} at {place}. Ctrl-C ends it.", file=sys.stderr)
         server.run(kind, host=host, port=port, **options)
         return 0
-    # The environment's token may be meant for another server.
-    if allow_host or allow_origin or tls_cert or tls_key or (token and token != os.environ.get(_TOKEN)):
-        raise ConfigError(
-            "--allow-host, --allow-origin, --tls-cert, --tls-key and --token are for --http, --sse and --ws"
-        )
+    given = ", ".join(filter(None, (listening.given, "--config" if config is not None else "")))
+    if given:
+        raise ConfigError(f"{given}: for a network only; add --http, --sse or --ws")
     if sys.stdin.isatty():
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
     return 0
-
-
-def _options(
-    hosts: list[str] | None,
-    origins: list[str] | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-    token: str | None,
-) -> ServeOptions:
-    options: ServeOptions = {}
-    if token is not None:
-        options["check_token"] = _checked(token)
-    if hosts:
-        options["allowed_hosts"] = hosts
-    if origins:
-        options["allowed_origins"] = origins
-    if tls_cert:
-        options["tls_cert"] = tls_cert
-    if tls_key:
-        options["tls_key"] = tls_key
-    password = os.environ.get(_PASSWORD)
-    if password:
-        options["tls_password"] = password
-    return options
-
-
-def _checked(token: str) -> Callable[[str], str | None]:
-    """Make the check of the token, which takes the same time for right and wrong ones.
-
-    Raises:
-        ConfigError: the token is empty, or cannot be sent in a header.
-    """
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError("--token is one word of printable ASCII; openssl rand -hex 32 makes one")
-    expected = token.encode()
-    return lambda given: "token" if hmac.compare_digest(given.encode("utf-8", "replace"), expected) else None
-
-
-def address_of(text: str) -> tuple[str, int]:
-    """Read ``HOST:PORT``, or ``PORT`` for this machine only."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _url(kind: str, host: str, port: int, *, is_tls: bool) -> str:

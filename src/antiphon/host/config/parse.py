@@ -14,7 +14,17 @@ import msgspec
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
 from antiphon.host.checks.policy import Policy
-from antiphon.host.config.settings import Budget, Caps, Notify, Review, Reviewing, ReviewResponse, ServerEntry, Settings
+from antiphon.host.config.settings import (
+    AccessTokens,
+    Budget,
+    Caps,
+    Notify,
+    Review,
+    Reviewing,
+    ReviewResponse,
+    ServerEntry,
+    Settings,
+)
 from antiphon.host.config.toml_lines import Lines, Place
 
 __all__ = ["Defaults", "Document", "read"]
@@ -22,7 +32,7 @@ __all__ = ["Defaults", "Document", "read"]
 T = TypeVar("T", bound=msgspec.Struct)
 Table = dict[str, Any]
 
-_SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review")
+_SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review", "auth")
 _LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
 
 
@@ -72,6 +82,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     notify: Notify = Notify()
     review: Reviewing = Reviewing()
+    auth: AccessTokens | None = None
     lines: dict[str, int] = {}
     """The line of each top-level table that exists."""
 
@@ -114,6 +125,7 @@ class _Reader:
             policy=self._convert(self._data["policy"], Policy, ("policy",)) if "policy" in self._data else None,
             notify=self._convert(self._data.get("notify", {}), Notify, ("notify",)),
             review=self._convert(self._data.get("review", {}), Reviewing, ("review",)),
+            auth=self._convert(self._data["auth"], AccessTokens, ("auth",)) if "auth" in self._data else None,
             lines={name: self._lines.of((name,)) for name in self._data},
         )
         self._check_references(document)

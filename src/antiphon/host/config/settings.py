@@ -28,6 +28,7 @@ from antiphon.wire.origin import Launch, coarser, describe_target, identify
 
 __all__ = [
     "STANDARD",
+    "AccessTokens",
     "Budget",
     "Caps",
     "Config",
@@ -211,6 +212,42 @@ class Reviewing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(f"reasons are at most {MAX_REASONS}, of at most {MAX_REASON} characters")
 
 
+class AccessTokens(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The access tokens that let clients into a gateway or a server of this user: the ``[auth]`` table."""
+
+    issuers: tuple[str, ...] = ()
+    """Authorization servers whose tokens are accepted, as their metadata names them."""
+    audience: str | tuple[str, ...] = ()
+    """The ``aud`` of tokens for this server; by default its ``url``."""
+    url: str | None = None
+    """The address of the server for clients; by default the audience."""
+    scopes: tuple[str, ...] = ()
+    """Scopes that every token must have."""
+    token_issuers: tuple[str, ...] = ()
+    """The ``iss`` of tokens, if it differs from the issuer."""
+    scope_claims: tuple[str, ...] = ("scope", "scp")
+    """Claims that list scopes."""
+    introspection_client: str | None = None
+    """Ask the issuer about its tokens, as this client, instead of verifying signatures."""
+    introspection_secret: str | None = None
+    """Name of the environment variable with the secret of that client."""
+    dpop: bool = False
+    """Accept only tokens that are bound to a key of the client."""
+
+    def __post_init__(self) -> None:
+        if not self.issuers:
+            raise ValueError("needs issuers: the authorization servers whose tokens are accepted")
+        if not self.audience and self.url is None:
+            raise ValueError("needs audience: what tokens for this server name in aud")
+        if (self.introspection_client is None) != (self.introspection_secret is None):
+            raise ValueError("introspection_client and introspection_secret belong together")
+        if len(self.issuers) > 1 and (self.token_issuers or self.introspection_client):
+            raise ValueError("token_issuers and introspection are for a single issuer")
+        name = self.introspection_secret
+        if name is not None and not (name.isidentifier() and name.isascii() and len(name) < 100):
+            raise ValueError("introspection_secret is the name of an environment variable, not the secret itself")
+
+
 _LIMITS, _SPENDING = Limits(), Spending()
 
 STANDARD = Settings(
@@ -242,6 +279,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     notify: Notify = Notify()
     review: Reviewing = Reviewing()
+    auth: AccessTokens | None = None
+    """Who may connect over a network; ``None`` if nobody has to sign in."""
     review_timeout: float | None = None
     """Seconds; ``None`` for the host's default."""
     generate_timeout: float | None = None

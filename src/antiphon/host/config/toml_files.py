@@ -106,6 +106,7 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
         policy=said.policy,
         notify=said.notify,
         review=said.review,
+        auth=said.auth,
         review_timeout=said.defaults.review_timeout,
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
@@ -128,7 +129,7 @@ def _check_project(said: Document, path: Path) -> None:
         for name in ("review_timeout", "generate_timeout", "attempts", "store")
         if getattr(said.defaults, name) is not None
     ]
-    sections = [section for section in ("models", "policy", "notify", "review") if section in said.lines]
+    sections = [section for section in ("models", "policy", "notify", "review", "auth") if section in said.lines]
     for name in [*sections, *said_of_host]:
         line = said.lines.get(name) or said.lines["defaults"]
         raise ConfigError(

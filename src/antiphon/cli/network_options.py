@@ -1,0 +1,243 @@
+"""The options of commands that serve on a network: where they listen, who may connect, and TLS.
+
+Shared by ``serve`` and ``gateway``. ``auth.server`` checks the tokens.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from antiphon.errors import ConfigError
+from antiphon.host.config.settings import AccessTokens
+from antiphon.server.network import ServeOptions
+
+if TYPE_CHECKING:
+    from antiphon.auth.server.resource_server import ResourceServer
+
+__all__ = [
+    "AllowHost",
+    "AllowOrigin",
+    "Audience",
+    "Issuers",
+    "Listening",
+    "PublicUrl",
+    "Scopes",
+    "TlsCert",
+    "TlsKey",
+    "Token",
+    "address_of",
+    "is_local",
+]
+
+_PASSWORD = "ANTIPHON_TLS_PASSWORD"
+_TOKEN = "ANTIPHON_TOKEN"
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""Names of this machine, which a proxy in front may use as well."""
+
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="A name clients reach it by; repeat.", show_default=False),
+]
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option("--allow-origin", metavar="ORIGIN", help="A page that may call it; repeat.", show_default=False),
+]
+TlsCert = Annotated[
+    str | None,
+    typer.Option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate (PEM).", show_default=False),
+]
+TlsKey = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-key",
+        metavar="FILE",
+        help="Its key (PEM); the password of one is read from ANTIPHON_TLS_PASSWORD.",
+        show_default=False,
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="TOKEN",
+        envvar=_TOKEN,
+        help="Let only those in who send it: 'Authorization: Bearer TOKEN'. In ANTIPHON_TOKEN nobody sees it in a list "
+        "of processes.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+Issuers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--issuer",
+        metavar="URL",
+        help="Let only those in who have signed in at this authorization server (OAuth); repeat. More in [auth] of "
+        "antiphon.toml.",
+        show_default=False,
+    ),
+]
+Audience = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--audience",
+        metavar="NAME",
+        help="What their tokens have in aud: by default the public URL; repeat.",
+        show_default=False,
+    ),
+]
+PublicUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--public-url", metavar="URL", help="The address clients use, such as https://host/mcp.", show_default=False
+    ),
+]
+Scopes = Annotated[
+    list[str] | None,
+    typer.Option("--scope", metavar="SCOPE", help="A scope that every token must have; repeat.", show_default=False),
+]
+
+
+class Listening(Struct, frozen=True, kw_only=True):
+    """The options of a command that serves on a network, as given."""
+
+    allow_host: list[str] | None = None
+    allow_origin: list[str] | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    token: str | None = None
+    issuer: list[str] | None = None
+    audience: list[str] | None = None
+    public_url: str | None = None
+    scope: list[str] | None = None
+
+    @property
+    def given(self) -> str:
+        """The options that were given on the command line, for a message; empty if there are none."""
+        said = [name for name in self.__struct_fields__ if getattr(self, name)]
+        # The environment's token may be meant for another server.
+        if self.token is not None and self.token == os.environ.get(_TOKEN):
+            said.remove("token")
+        return ", ".join(f"--{name.replace('_', '-')}" for name in said)
+
+    def options(self, accepts: AccessTokens | None, environ: Mapping[str, str] = os.environ) -> ServeOptions:
+        """Return the options for ``Server.run``.
+
+        Args:
+            accepts: the ``[auth]`` table of the configuration, which options of the command line override.
+            environ: has the secrets.
+
+        Raises:
+            ConfigError: they cannot be used; the message says what to do.
+        """
+        options: ServeOptions = {}
+        auth = self._auth(accepts, environ)
+        if auth is not None:
+            options["auth"] = auth
+        elif self.token is not None:
+            options["check_token"] = _checked(self.token)
+        hosts = self.allow_host or ([_host_of(auth.url), *_LOOPBACK] if auth is not None else None)
+        if hosts:
+            options["allowed_hosts"] = hosts
+        if self.allow_origin:
+            options["allowed_origins"] = self.allow_origin
+        if self.tls_cert:
+            options["tls_cert"] = self.tls_cert
+        if self.tls_key:
+            options["tls_key"] = self.tls_key
+        password = environ.get(_PASSWORD)
+        if password:
+            options["tls_password"] = password
+        return options
+
+    def _auth(self, accepts: AccessTokens | None, environ: Mapping[str, str]) -> ResourceServer | None:
+        said = {
+            "issuers": tuple(self.issuer or ()),
+            "audience": tuple(self.audience or ()),
+            "url": self.public_url,
+            "scopes": tuple(self.scope or ()),
+        }
+        chosen = {name: value for name, value in said.items() if value}
+        if chosen and accepts is None and not self.issuer:
+            raise ConfigError(
+                "--audience, --public-url and --scope are for access tokens: name who issues them, --issuer"
+            )
+        if not chosen and accepts is None:
+            return None
+        if self.token is not None and self.issuer:
+            raise ConfigError("--token and --issuer exclude each other: take one of them")
+        known = {} if accepts is None else msgspec.structs.asdict(accepts)
+        try:
+            return _resource_server(msgspec.convert({**known, **chosen}, AccessTokens), environ)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"--issuer: {error}: --public-url, or --audience") from None
+
+
+def _resource_server(accepts: AccessTokens, environ: Mapping[str, str]) -> ResourceServer:
+    # Imported here, because most servers are started without.
+    from antiphon.auth.server.issuer import Introspection, Issuer
+    from antiphon.auth.server.proofs import DPoP
+    from antiphon.auth.server.resource_server import ResourceServer
+
+    asks: Introspection | None = None
+    if accepts.introspection_client is not None:
+        secret = environ.get(accepts.introspection_secret or "")
+        if not secret:
+            raise ConfigError(f"[auth] introspection_secret: the variable {accepts.introspection_secret} is not set")
+        asks = Introspection(client_id=accepts.introspection_client, client_secret=secret)
+    issuers = [
+        Issuer(url=url, token_issuers=accepts.token_issuers, scope_claims=accepts.scope_claims, introspection=asks)
+        for url in accepts.issuers
+    ]
+    audience = accepts.audience or accepts.url or ""
+    return ResourceServer(
+        issuers,
+        audience,
+        url=accepts.url,
+        scopes=accepts.scopes,
+        dpop=DPoP(required=True) if accepts.dpop else None,
+    )
+
+
+def _host_of(url: str) -> str:
+    """Return the name in the address of a server, by which clients reach it."""
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).hostname or ""
+
+
+def _checked(token: str) -> Callable[[str], str | None]:
+    """Make the check of the token, which takes the same time for right and wrong ones.
+
+    Raises:
+        ConfigError: the token is empty, or cannot be sent in a header.
+    """
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError("--token is one word of printable ASCII; openssl rand -hex 32 makes one")
+    expected = token.encode()
+    return lambda given: "token" if hmac.compare_digest(given.encode("utf-8", "replace"), expected) else None
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Read ``HOST:PORT``, or ``PORT`` for this machine only."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def is_local(host: str) -> bool:
+    """Tell whether only this machine can connect to an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

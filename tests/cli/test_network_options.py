@@ -1,0 +1,84 @@
+"""Options of commands that serve on a network: who may connect, from flags and from the configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.cli.network_options import Listening, is_local
+from antiphon.errors import ConfigError
+from antiphon.host.config.settings import AccessTokens
+
+URL = "https://mcp.example/mcp"
+ISSUER = "https://id.example"
+ACCEPTS = AccessTokens(issuers=(ISSUER,), audience=URL, scopes=("mcp:use",))
+
+
+def test_flags_are_enough():
+    """The public address is the audience, unless another one is named; clients come by its name."""
+    options = Listening(issuer=[ISSUER], public_url=URL).options(None)
+    assert (options["auth"].url, options["auth"].scopes) == (URL, ())
+    assert options["allowed_hosts"] == ["mcp.example", "localhost", "127.0.0.1", "[::1]"]
+    named = Listening(issuer=[ISSUER], public_url=URL, audience=["api://gateway"]).options(None)
+    assert named["auth"].url == URL
+
+
+def test_flags_go_before_the_configuration():
+    """One by one."""
+    assert Listening().options(ACCEPTS)["auth"].scopes == ("mcp:use",)
+    changed = Listening(scope=["other"], allow_host=["inner"]).options(ACCEPTS)
+    assert (changed["auth"].scopes, changed["allowed_hosts"]) == (("other",), ["inner"])
+
+
+def test_a_token_is_for_whoever_has_no_issuer():
+    """One of the two."""
+    assert Listening(token="s3cret").options(None)["check_token"]("other") is None
+    with pytest.raises(ConfigError, match="exclude each other"):
+        Listening(token="s3cret", issuer=[ISSUER], public_url=URL).options(None)
+    assert "check_token" not in Listening(token="s3cret").options(ACCEPTS)
+
+
+def test_the_secret_of_introspection_is_in_the_environment():
+    """And missed before anything listens."""
+    accepts = AccessTokens(
+        issuers=(ISSUER,), audience=URL, introspection_client="gateway", introspection_secret="GATEWAY_SECRET"
+    )
+    assert "auth" in Listening().options(accepts, {"GATEWAY_SECRET": "s3cret"})
+    with pytest.raises(ConfigError, match="GATEWAY_SECRET is not set"):
+        Listening().options(accepts, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"issuer": [ISSUER]}, "needs audience.*--public-url"),
+        ({"public_url": URL}, "name who issues them, --issuer"),
+        ({"issuer": [ISSUER], "audience": ["a"]}, "url="),
+        ({"issuer": ["id.example"], "public_url": URL}, "Issuer"),
+    ],
+)
+def test_half_of_it_is_refused(given: dict[str, object], message: str):
+    """With what is missing."""
+    with pytest.raises(ConfigError, match=message):
+        Listening(**given).options(None)
+
+
+def test_what_was_given_is_named(monkeypatch: pytest.MonkeyPatch):
+    """For a command that has no use for it; the token of the environment may be for another one."""
+    monkeypatch.setenv("ANTIPHON_TOKEN", "t")
+    assert Listening(token="t", public_url=URL).given == "--public-url"
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("localhost", True),
+        ("127.0.0.9", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("example.com", False),
+    ],
+)
+def test_tells_this_machine_from_others(host: str, local: bool):
+    """An address that all can reach is not local, and neither is a name."""
+    assert is_local(host) is local
