@@ -70,5 +70,11 @@ async def loop(run: str, ctx: Context) -> str:
     return f"{answer.text} after {len(used)} uses | body ran {began} time(s)"
 
 
+mounted = Server("mounted")
+for handler in (chain, form, loop):
+    mounted.tool(handler)
+server.mount(mounted, prefix="mounted")
+
+
 if __name__ == "__main__":
     server.run()

@@ -131,6 +131,15 @@ async def test_a_form_between_two_samples(transport: str, revision: str) -> None
         assert (model.forms, set(model.asked.values())) == (1, {1})
 
 
+@pytest.mark.parametrize(("transport", "revision"), [way for way in WAYS if way[1] >= "2025-11-25"])
+async def test_a_form_of_a_mounted_server(transport: str, revision: str) -> None:
+    """The same handler behind a prefix, over every transport."""
+    model = Model()
+    result = await called(transport, revision, "mounted__form", model, f"mounted-{next(NUMBERS)}")
+    assert result.text == "<dea?> in red> | body ran 1 time(s)"
+    assert (model.forms, set(model.asked.values())) == (1, {1})
+
+
 @pytest.mark.parametrize(("transport", "revision"), WAYS)
 async def test_a_tool_loop_of_25_turns(transport: str, revision: str) -> None:
     """From 2025-11-25; before, the error names the revision, and the model was not asked."""

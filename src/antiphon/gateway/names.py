@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
+from antiphon.server.mounts import prefixed
+
 __all__ = ["MAX_NAME", "Style", "exposed", "server_names"]
 
 Style = Literal["prefix", "none"]
@@ -41,7 +43,7 @@ def exposed(server: str, name: str) -> str:
 
     ``server``: in the form of ``server_names``. ``name``: the server's own name for it.
     """
-    whole = f"{server}__{name}"
+    whole = prefixed(server, name)
     return whole if len(whole) <= MAX_NAME else _cut(whole, MAX_NAME, whole)
 
 

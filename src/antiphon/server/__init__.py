@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in typing, without importing it
 if TYPE_CHECKING:
-    from antiphon.server.app import Lifespan, Server
+    from antiphon.server.app import Lifespan, Mountable, Server
     from antiphon.server.asks.elicitation import Elicited
     from antiphon.server.asks.sample import Sample
     from antiphon.server.asks.tool_loop import SampleOptions, TurnOptions
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from antiphon.server.fallback import Completes
     from antiphon.server.features.feature_options import PromptOptions, ResourceOptions, TemplateOptions, ToolOptions
     from antiphon.server.features.prompts import ServedPrompt
-    from antiphon.server.features.registry import Page, Registry
+    from antiphon.server.features.registry import Page, Registry, Via
     from antiphon.server.features.resources import ServedResource, ServedTemplate
     from antiphon.server.features.tools import ServedTool
     from antiphon.server.limits import Rate
@@ -40,6 +40,7 @@ __all__ = [
     "Lifespan",
     "MemoryStateStore",
     "Middleware",
+    "Mountable",
     "Page",
     "PromptOptions",
     "Rate",
@@ -61,6 +62,7 @@ __all__ = [
     "TemplateOptions",
     "ToolOptions",
     "TurnOptions",
+    "Via",
 ]
 
 _HOMES = {
@@ -75,6 +77,7 @@ _HOMES = {
     "Lifespan": "antiphon.server.app",
     "MemoryStateStore": "antiphon.server.calls.state_store",
     "Middleware": "antiphon.server.middleware",
+    "Mountable": "antiphon.server.app",
     "Page": "antiphon.server.features.registry",
     "PromptOptions": "antiphon.server.features.feature_options",
     "Rate": "antiphon.server.limits",
@@ -96,6 +99,7 @@ _HOMES = {
     "TemplateOptions": "antiphon.server.features.feature_options",
     "ToolOptions": "antiphon.server.features.feature_options",
     "TurnOptions": "antiphon.server.asks.tool_loop",
+    "Via": "antiphon.server.features.registry",
 }
 
 

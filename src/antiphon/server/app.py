@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
 
 from antiphon.channel import Channel
 from antiphon.errors import ConfigError
@@ -29,7 +29,7 @@ from antiphon.wire.revisions import REVISIONS, Revision, revision
 if TYPE_CHECKING:
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
 
-__all__ = ["Server"]
+__all__ = ["Mountable", "Server"]
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
@@ -149,13 +149,35 @@ class Server(Features):
         self._service.use(function)
         return function
 
+    def mount(self, other: Server | Mountable, /, prefix: str | None = None) -> None:
+        """Offer everything that another server offers, in this process and with no connection between the two.
+
+        Its tools and prompts are called ``prefix__name``; its resources keep their URIs, which are in links and texts,
+        too. What is added to it or removed from it later is added and removed here. Its requests pass the middleware
+        of this server and then its own; its lifespan is entered after this one's, and left before. On a server that is
+        open, its features appear as soon as its lifespan has been entered, and clients are notified.
+
+        Args:
+            other: the server; or what has one as its ``server``, such as ``antiphon.gateway.Gateway``.
+            prefix: letters, digits, hyphens, and single underscores between them; by default names stay as they are.
+
+        Raises:
+            ConfigError: a name or a URI is taken (the message names both servers), the prefix cannot be one, or the
+                server is mounted here already, or is this one.
+        """
+        match cast("object", other):
+            case Server(_service=service) | Mountable(server=Server(_service=service)):
+                self._service.mount(service, prefix)
+            case _:
+                raise ConfigError(f"mount() takes a Server, or what has one as its .server, not {other!r}")
+
     def resource_updated(self, uri: str) -> None:
         """Notify the clients that subscribed to a resource that it has changed. May be called from any thread.
 
         Args:
             uri: URI of the resource.
         """
-        self._service.changes.resource(uri)
+        self._service.resource_updated(uri)
 
     def list_changed(self, kind: ListKind) -> None:
         """Notify the clients that a list has changed. May be called from any thread.
@@ -165,7 +187,7 @@ class Server(Features):
         Args:
             kind: ``"tools"``, ``"prompts"`` or ``"resources"``, which includes the templates.
         """
-        self._service.changes.list(kind)
+        self._service.list_changed(kind)
 
     def run(
         self,
@@ -231,6 +253,16 @@ class Server(Features):
         if offer is None or offer.capabilities != capabilities or offer.instructions != self.instructions:
             offer = self._offered = Offer(self.info, capabilities, self.instructions, self._revisions)
         return offer
+
+
+@runtime_checkable
+class Mountable(Protocol):
+    """What can be mounted beside a ``Server`` itself."""
+
+    @property
+    def server(self) -> Server:
+        """What serves its requests."""
+        ...
 
 
 def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:

@@ -16,6 +16,7 @@ from antiphon.server.asks.tool_loop import MAX_STEPS, SampleOptions, Turns, one_
 from antiphon.server.asks.toolbox import TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.calls.call import Call
 from antiphon.server.calls.steps import take_step
+from antiphon.server.core import Core
 from antiphon.server.decorators import Features
 from antiphon.server.request_info import RequestFacts
 from antiphon.wire.common import LOGGING_LEVELS, LoggingLevel, RequestParams
@@ -34,17 +35,19 @@ S = TypeVar("S")
 class Context:
     """The client, as seen from one call. Declare a parameter of this type, and the context is passed in."""
 
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_core")
     __antiphon_context__ = True
     """By this attribute ``signature`` recognises the parameter to fill in."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, core: Core | None = None) -> None:
         self._call = call
+        self._core = call.core if core is None else core
+        """The server whose handler runs; that of the call itself may be one on which it is mounted."""
 
     @property
     def server(self) -> Features:
         """The server this handler belongs to."""
-        return self._call.core.features
+        return self._core.features
 
     @property
     def request(self) -> RequestFacts:
@@ -54,7 +57,7 @@ class Context:
     @property
     def state(self) -> Any:
         """What the server's lifespan yielded; ``None`` if it has no lifespan."""
-        return self._call.core.state
+        return self._core.state
 
     @property
     def cancelled(self) -> bool:
@@ -147,7 +150,7 @@ class Context:
             tools=toolbox.definitions if toolbox is not None else None,
             tool_choice=tool_choice,
         )
-        turns = Turns(self._call, fallback=fallback, key=key, timeout=timeout)
+        turns = Turns(self._call, self._core, fallback=fallback, key=key, timeout=timeout)
         return await turns.complete(params, toolbox, max_steps, result_type)
 
     async def sample_step(
@@ -166,7 +169,7 @@ class Context:
         Raises:
             What ``sample`` raises.
         """
-        return await one_step(self, self._call, messages, execute_tools, options)
+        return await one_step(self, self._call, self._core, messages, execute_tools, options)
 
     @overload
     async def elicit(
@@ -287,7 +290,7 @@ class Context:
         """
         if level not in LOGGING_LEVELS:
             raise LocalProtocolError(f"log: there is no level {level!r}; the levels are {', '.join(LOGGING_LEVELS)}")
-        params = LoggingMessageNotificationParams(level=level, data=data, logger=logger or self._call.core.name)
+        params = LoggingMessageNotificationParams(level=level, data=data, logger=logger or self._core.name)
         request = self._call.request
         if request is not None:
             await self._call.send(self._call.connection.session.log(params, request))
@@ -341,4 +344,5 @@ class Context:
         Raises:
             ResourceNotFound: there is no resource with this URI.
         """
-        return await self._call.core.read_resource(uri, self)
+        owner, resource = self._core.owner_of(uri)
+        return await resource.read(uri, self if owner is self._core else Context(self._call, owner))

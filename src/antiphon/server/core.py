@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from msgspec import Raw
@@ -21,11 +21,11 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback
 from antiphon.server.features.completion import Completions
+from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.tools import Requirement
 from antiphon.server.limits import Rate, RateLimiter
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
-from antiphon.wire.resources import ReadResourceResult
 
 __all__ = ["Core", "Declared"]
 
@@ -48,6 +48,7 @@ class Core:
     """
 
     __slots__ = (
+        "_by_scheme",
         "_declares",
         "_error_details",
         "_limiter",
@@ -55,6 +56,7 @@ class Core:
         "completions",
         "fallback",
         "features",
+        "mounted",
         "name",
         "state",
     )
@@ -77,6 +79,10 @@ class Core:
         self.code_version = code_version
         self.state: Any = None
         """What the lifespan yielded, while the server is open."""
+        self.mounted: list[Core] = []
+        """The servers that are mounted on this one."""
+        self._by_scheme: tuple[int, dict[str, list[ServedTemplate]]] = (-1, {})
+        """The resource templates by the schemes of their URIs, and for which version of them."""
         self._declares = frozenset(declares)
         self._error_details = error_details
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None
@@ -85,7 +91,7 @@ class Core:
 
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities of what the server declares, and of what was added to it so far."""
-        features, declares = self.features, self._declares
+        features, declares = self.features, self.declared()
         has_tools = "tools" in declares or len(features.tools) > 0
         has_prompts = "prompts" in declares or len(features.prompts) > 0
         has_resources = "resources" in declares or len(features.resources) + len(features.templates) > 0
@@ -93,9 +99,17 @@ class Core:
             tools=ListChangedCapability(list_changed=True) if has_tools else None,
             prompts=ListChangedCapability(list_changed=True) if has_prompts else None,
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
-            completions={} if "completions" in declares or len(self.completions) else None,
+            completions={} if "completions" in declares or self.completes() else None,
             logging={},
         )
+
+    def declared(self) -> frozenset[Declared]:
+        """Return what is declared though there may be none: here, and by mounted servers."""
+        return self._declares.union(*(core.declared() for core in self.mounted))
+
+    def completes(self) -> bool:
+        """Tell whether arguments are completed: here, or by mounted servers."""
+        return len(self.completions) > 0 or any(core.completes() for core in self.mounted)
 
     def has(self, method: str, name: str) -> bool:
         """Tell whether a tool or a prompt of this name exists; ``method`` says which of the two."""
@@ -113,45 +127,50 @@ class Core:
         """Drop the rate-limit state of a peer that has left."""
         if self._limiter is not None:
             self._limiter.forget(id(peer))
+        for core in self.mounted:
+            core.forget(peer)
 
     def can_serve(self, needed: Requirement, request: Request) -> bool:
         """Tell whether a tool's requirement is met by the client, or by the server's own model."""
-        if self.fallback is not None and self.fallback.stands_for(needed):
-            return True
-        return declares(request.capabilities, needed)
+        return self.stands_for(needed) or declares(request.capabilities, needed)
+
+    def stands_for(self, needed: Requirement) -> bool:
+        """Tell whether the server's own model can replace a client capability."""
+        return self.fallback is not None and self.fallback.stands_for(needed)
 
     # --- resources by URI ---------------------------------------------------------------------------------------
 
-    async def read_resource(self, uri: str, context: Any) -> ReadResourceResult:
-        """Read a resource: a fixed one, else the first template that matches. ``context`` is the reader's ``Context``.
+    def resource(self, uri: str) -> ServedResource | ServedTemplate | None:
+        """Return what serves a URI: a fixed resource, else the first template that matches."""
+        fixed = self.features.resources.get(uri)
+        if fixed is not None:
+            return fixed
+        for template in self._templates_of(uri.partition(":")[0]):
+            if template.match(uri) is not None:
+                return template
+        return None
+
+    def owner_of(self, uri: str) -> tuple[Core, ServedResource | ServedTemplate]:
+        """Return what serves a URI, and the server it belongs to: this one, or one that is mounted on it.
 
         Raises:
             ResourceNotFound: nothing serves this URI.
         """
-        fixed = self.features.resources.get(uri)
-        if fixed is not None:
-            return await fixed.read(uri, context)
-        for template in self.features.templates:
-            variables = template.match(uri)
-            if variables is not None:
-                return await template.read(uri, context)
-        raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+        found = self.resource(uri)
+        if found is None:
+            raise ResourceNotFound(f"Resource not found: {uri}", data={"uri": uri})
+        return (self, found) if found.via is None else found.via.mount.core.owner_of(uri)
 
-    def scopes_of_resource(self, uri: str) -> tuple[str, ...]:
-        """Return what a token has to allow for a URI; nothing for one that nobody serves."""
-        fixed = self.features.resources.get(uri)
-        if fixed is not None:
-            return fixed.scopes
-        fitting = (template for template in self.features.templates if template.match(uri) is not None)
-        found = next(fitting, None)
-        return found.scopes if found is not None else ()
-
-    def code_of_resource(self, uri: str) -> bytes:
-        """Return the digest of the code that serves a URI; empty if none does."""
-        fixed = self.features.resources.get(uri)
-        fitting = (template for template in self.features.templates if template.match(uri) is not None)
-        found = fixed or next(fitting, None)
-        return found.code if found is not None else b""
+    def _templates_of(self, scheme: str) -> Sequence[ServedTemplate]:
+        """Return the templates of a scheme, in order; so those of other mounted servers cost a call nothing."""
+        templates = self.features.templates
+        if self._by_scheme[0] != templates.version:
+            found: dict[str, list[ServedTemplate]] = {}
+            version = templates.version
+            for template in templates:
+                found.setdefault(template.uri_template.partition(":")[0], []).append(template)
+            self._by_scheme = version, found
+        return self._by_scheme[1].get(scheme, ())
 
     # --- error texts --------------------------------------------------------------------------------------------
 

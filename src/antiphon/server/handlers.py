@@ -6,12 +6,13 @@ A call whose handler may ask runs in the way of its era: a modern one in ``Round
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import CoroutineType
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from antiphon.engine.connection import LATER, Connection, Handler, Later
 from antiphon.errors import (
@@ -29,14 +30,18 @@ from antiphon.server.calls.rounds import Rounds
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
+from antiphon.server.features.prompts import ServedPrompt
+from antiphon.server.features.registry import Via
+from antiphon.server.features.resources import ServedResource, ServedTemplate
 from antiphon.server.features.scopes import demand
 from antiphon.server.features.tools import Requirement, ServedTool
 from antiphon.server.functions.arguments import ArgumentError
 from antiphon.server.listing import Pages
 from antiphon.server.middleware import ServerRequest, Stack
+from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 from antiphon.wire.common import EmptyResult, Wire
-from antiphon.wire.completion import CompleteRequestParams
+from antiphon.wire.completion import CompleteRequestParams, PromptReference
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import decode
 from antiphon.wire.failure import cause_of, drop_frames
@@ -60,17 +65,24 @@ class Handlers:
     """The functions of one server."""
 
     def __init__(
-        self, core: Core, pages: Pages, subscriptions: Subscriptions, rounds: Rounds, middleware: Stack
+        self,
+        core: Core,
+        pages: Pages,
+        subscriptions: Subscriptions,
+        rounds: Rounds,
+        middleware: Stack,
+        mounts: Mounts,
     ) -> None:
         self._core = core
         self._pages = pages
         self._subscriptions = subscriptions
         self._rounds = rounds
         self._middleware = middleware
+        self._mounts = mounts
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""
-        pages, subscriptions = self._pages, self._subscriptions
+        pages = self._pages
         table: dict[str, Handler] = {
             "tools/list": pages.tools,
             "tools/call": self.call_tool,
@@ -78,7 +90,7 @@ class Handlers:
             "resources/templates/list": pages.templates,
             "resources/read": self.read_resource,
             "resources/subscribe": self.subscribe,
-            "resources/unsubscribe": subscriptions.unsubscribe,
+            "resources/unsubscribe": self.unsubscribe,
             "subscriptions/listen": self.listen,
             "prompts/list": pages.prompts,
             "prompts/get": self.get_prompt,
@@ -87,9 +99,12 @@ class Handlers:
         }
         if not self._middleware:
             return table
-        called = {"tools/call": self._tool_call, "resources/read": self._reading, "prompts/get": self._prompting}
         around = {method: partial(self._around, handler) for method, handler in table.items()}
-        return around | {method: partial(self._around_call, find) for method, find in called.items()}
+        return around | dict.fromkeys(self._finders(), self._around_call)
+
+    def _finders(self) -> Mapping[str, Callable[[Any, Request, Peer], Handled]]:
+        """Return what finds the target of a call, by method."""
+        return {"tools/call": self._tool_call, "resources/read": self._reading, "prompts/get": self._prompting}
 
     # --- through middleware -------------------------------------------------------------------------------------
 
@@ -98,36 +113,63 @@ class Handlers:
 
         async def last(passed: ServerRequest) -> Any:
             request.params = passed.params
-            outcome = handler(request, peer)
-            result = await outcome if isinstance(outcome, CoroutineType) else outcome
-            if isinstance(result, Raw) and request.method.result is not None:
-                return decode(result, request.method.result)
-            return None if isinstance(result, Later) else result
+            return await _outcome(handler(request, peer), request)
 
         call = Call(self._core, peer, request)
-        result = await self._middleware.run(ServerRequest(request.method.name, request.params, call), last)
+        result = await self._middleware.run(self._passing(request.params, request, call), last)
         return LATER if result is None else result
 
-    def _around_call(
-        self, find: Callable[[Any, Request, Peer], Handled], request: Request, peer: Peer
-    ) -> CoroutineType[Any, Any, Wire] | Later:
-        """Serve a call that may ask. Its target is looked up after the middleware, which may change the name."""
+    def _around_call(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
+        """Serve a call that may ask."""
+        return self._serve(request, peer, self.target(request.params, request, peer))
+
+    def _passing(self, params: Any, request: Request, call: Call) -> ServerRequest:
+        return ServerRequest(request.method.name, params, call, self._core)
+
+    # --- for the server on which this one is mounted ------------------------------------------------------------
+
+    @property
+    def answering(self) -> bool:
+        """Whether middleware may answer requests here, so that the registries do not say all there is."""
+        return bool(self._middleware) or len(self._mounts.answering) > 0
+
+    def target(self, params: Any, request: Request, peer: Peer) -> Handled:
+        """Return what serves a call, behind the middleware. It is looked up after that, which may change the name.
+
+        ``params``: those of the request, in the names of this server.
+        """
+        find = self._finders()[request.method.name]
+        if not self._middleware:
+            return find(params, request, peer)
 
         def body(call: Call) -> CoroutineType[Any, Any, Wire]:
             def last(passed: ServerRequest) -> Awaitable[Wire]:
                 return find(passed.params, request, peer).body(call)
 
-            return self._middleware.run(ServerRequest(request.method.name, request.params, call), last)
+            return self._middleware.run(self._passing(params, request, call), last)
 
         try:
-            sent = find(request.params, request, peer)
+            sent = find(params, request, peer)
         except InsufficientScope:
             raise
         except PeerError:
             # There is no such target, unless the middleware changes the name.
             sent = Handled("", body, bytes)
-        name, code = _subject(request.params), sent.code
-        return self._serve(request, peer, Handled(name, body, lambda: self._middleware.code() + code(), once=sent.once))
+        code = sent.code
+        return Handled(_subject(params), body, lambda: self._middleware.code() + code(), once=sent.once)
+
+    async def answer(self, params: Any, request: Request, peer: Peer) -> Any:
+        """Serve a request that is no call, through the middleware; return its result."""
+        request.params = params
+        return await _outcome(self.table()[request.method.name](request, peer), request)
+
+    async def around(self, params: Any, request: Request, peer: Peer, last: Callable[[], Awaitable[Any]]) -> Any:
+        """Run the middleware around a subscription that the outer server keeps. It may refuse it, not change it."""
+
+        async def inward(_passed: ServerRequest) -> Any:
+            return await self._mounts.around(_uris(params), partial(_narrowed, params), request, peer, last)
+
+        return await self._middleware.run(self._passing(params, request, Call(self._core, peer, request)), inward)
 
     # --- tools --------------------------------------------------------------------------------------------------
 
@@ -137,8 +179,8 @@ class Handlers:
         """Serve ``tools/call``."""
         params: CallToolRequestParams = request.params
         tool = self._core.features.tools.get(params.name)
-        if tool is None:
-            raise InvalidParams(f"Unknown tool: {params.name}")
+        if tool is None or tool.via is not None:
+            return self._serve(request, peer, self._tool_call(params, request, peer))
         if tool.scopes:
             demand(tool.scopes, request, peer)
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
@@ -161,16 +203,37 @@ class Handlers:
 
     def _tool_call(self, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
         tool = self._core.features.tools.get(params.name)
+        via = self._mounts.by_name(params.name) if tool is None else tool.via
+        if via is not None:
+            return self._mounted_tool_call(via, params, request, peer)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name}")
         demand(tool.scopes, request, peer)
 
         async def body(call: Call) -> CallToolResult:
-            if tool.requires is not None and not self._core.can_serve(tool.requires, request):
-                return _useless(tool, tool.requires, request)
+            needed = tool.requires
+            # A mounted server may use the model of the server that it is mounted on.
+            if needed is not None and not (self._core.can_serve(needed, request) or call.core.stands_for(needed)):
+                return _useless(tool, needed, request)
             return await self._run(tool, params.arguments, call, request, self._core.tool_wait(peer))
 
-        return Handled(tool.name, body, lambda: tool.code, once=tool.once)
+        return Handled(tool.name, body, partial(self._code, tool), once=tool.once, asks=tool.wants_context)
+
+    def _mounted_tool_call(self, via: Via, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
+        mount: Mount = via.mount
+        inner = mount.behind.target(structs.replace(params, name=via.name), request, peer)
+
+        def body(call: Call) -> CoroutineType[Any, Any, Any]:
+            wait = self._core.tool_wait(peer)
+            running = inner.body(call)
+            return _after(wait, running) if wait else running
+
+        return Handled(params.name, body, inner.code, once=inner.once, asks=inner.asks)
+
+    def _code(self, found: ServedTool | ServedPrompt | ServedResource | ServedTemplate) -> bytes:
+        """Return what must be the same where a call goes on: the server's own word for it, or the code's digest."""
+        version = self._core.code_version
+        return found.code if version is None else version.encode()
 
     async def _run(
         self, tool: ServedTool, arguments: Raw, call: Call | None, request: Request, wait: float
@@ -178,7 +241,7 @@ class Handlers:
         if wait:
             await asyncio.sleep(wait)
         try:
-            running = tool.call(arguments, Context(call) if call is not None else None)
+            running = tool.call(arguments, Context(call, self._core) if call is not None else None)
             return await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
         except Exception as error:
             # The only name for the error ends with this block: the error leads to this frame, and
@@ -193,7 +256,7 @@ class Handlers:
             return _failed(text)
 
     def _serve(self, request: Request, peer: Peer, handled: Handled) -> CoroutineType[Any, Any, Any] | Later:
-        if request.revision.modern:
+        if request.revision.modern and handled.asks:
             return self._rounds.serve(peer, request, handled)
         return handled.body(Call(self._core, peer, request))
 
@@ -204,11 +267,17 @@ class Handlers:
         return self._serve(request, peer, self._reading(request.params, request, peer))
 
     def _reading(self, params: ReadResourceRequestParams, request: Request, peer: Peer) -> Handled:
-        demand(self._core.scopes_of_resource(params.uri), request, peer)
+        found = self._core.resource(params.uri)
+        if found is None:
+            return self._mounts.read(params, request, peer)
+        if found.via is not None:
+            mount: Mount = found.via.mount
+            return mount.behind.target(params, request, peer)
+        demand(found.scopes, request, peer)
         return Handled(
             params.uri,
-            lambda call: self._core.read_resource(params.uri, Context(call)),
-            lambda: self._core.code_of_resource(params.uri),
+            lambda call: found.read(params.uri, Context(call, self._core)),
+            partial(self._code, found),
         )
 
     def get_prompt(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
@@ -217,37 +286,129 @@ class Handlers:
 
     def _prompting(self, params: GetPromptRequestParams, request: Request, peer: Peer) -> Handled:
         prompt = self._core.features.prompts.get(params.name)
+        via = self._mounts.by_name(params.name) if prompt is None else prompt.via
+        if via is not None:
+            mount: Mount = via.mount
+            inner = mount.behind.target(structs.replace(params, name=via.name), request, peer)
+            return Handled(params.name, inner.body, inner.code)
         if prompt is None:
             raise InvalidParams(f"Unknown prompt: {params.name}")
         demand(prompt.scopes, request, peer)
-        return Handled(params.name, lambda call: prompt.get(params.arguments, Context(call)), lambda: prompt.code)
+        return Handled(
+            params.name,
+            lambda call: prompt.get(params.arguments, Context(call, self._core)),
+            partial(self._code, prompt),
+        )
 
     async def complete(self, request: Request, peer: Peer) -> Wire:
         """Serve ``completion/complete``."""
         params: CompleteRequestParams = request.params
-        demand(self._core.completions.scopes_of(params.ref), request, peer)
-        return await self._core.completions.complete(params, Context(Call(self._core, peer, request)))
+        ref, completions = params.ref, self._core.completions
+        owner = completions.find(ref)
+        if owner is None:
+            return await self._complete_elsewhere(params, request, peer)
+        if owner.via is not None:
+            mount: Mount = owner.via.mount
+            return await mount.behind.answer(_completing(params, owner.via), request, peer)
+        demand(owner.scopes, request, peer)
+        return await completions.complete(params, Context(Call(self._core, peer, request), self._core))
 
-    def subscribe(self, request: Request, peer: Peer) -> EmptyResult:
+    async def _complete_elsewhere(self, params: CompleteRequestParams, request: Request, peer: Peer) -> Wire:
+        """Complete an argument of what only a mounted server's middleware may know."""
+        if isinstance(params.ref, PromptReference):
+            via = self._mounts.by_name(params.ref.name)
+            if via is not None:
+                mount: Mount = via.mount
+                return await mount.behind.answer(_completing(params, via), request, peer)
+        else:
+            for mount in self._mounts.answering:
+                with suppress(InvalidParams):
+                    return await mount.behind.answer(params, request, peer)
+        return await self._core.completions.complete(params)
+
+    # --- subscriptions ------------------------------------------------------------------------------------------
+
+    def subscribe(self, request: Request, peer: Peer) -> EmptyResult | CoroutineType[Any, Any, Any]:
         """Serve ``resources/subscribe``; a caller that may not read a resource gets no updates of it."""
         params: SubscribeRequestParams = request.params
-        demand(self._core.scopes_of_resource(params.uri), request, peer)
-        return self._subscriptions.subscribe(request, peer)
+        demand(self._scopes_of_resource(params.uri), request, peer)
+        return self._kept(request, peer, self._subscriptions.subscribe)
 
-    def listen(self, request: Request, peer: Peer) -> Later:
+    def unsubscribe(self, request: Request, peer: Peer) -> EmptyResult | CoroutineType[Any, Any, Any]:
+        """Serve ``resources/unsubscribe``."""
+        return self._kept(request, peer, self._subscriptions.unsubscribe)
+
+    def listen(self, request: Request, peer: Peer) -> Later | CoroutineType[Any, Any, Any]:
         """Serve ``subscriptions/listen``, likewise."""
         params: SubscriptionsListenRequestParams = request.params
         # What is more than may be listened to is refused in a moment, and not looked up before.
         uris = list(params.notifications.resource_subscriptions or ())[:MAX_SUBSCRIPTIONS]
-        required = {scope for uri in uris for scope in self._core.scopes_of_resource(uri)}
+        required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
         demand(required, request, peer)
-        return self._subscriptions.listen(request, peer)
+        return self._kept(request, peer, self._subscriptions.listen)
+
+    def _scopes_of_resource(self, uri: str) -> Sequence[str]:
+        """Return what a token has to allow for a URI; nothing for one that nobody serves."""
+        found = self._core.resource(uri)
+        return () if found is None else found.scopes
+
+    def _kept(self, request: Request, peer: Peer, keep: Callable[[Request, Peer], Any]) -> Any:
+        """Keep a subscription, behind the middleware of the mounted servers whose resources it names."""
+        if not self._mounts.answering:
+            return keep(request, peer)
+        params = request.params
+
+        async def last() -> Any:
+            request.params = params
+            return await _outcome(keep(request, peer), request)
+
+        async def inward() -> Any:
+            uris = _uris(params)[:MAX_SUBSCRIPTIONS]
+            result = await self._mounts.around(uris, partial(_narrowed, params), request, peer, last)
+            return LATER if result is None else result
+
+        return inward()
 
     def set_level(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``logging/setLevel``."""
         params: SetLevelRequestParams = request.params
         peer.session.log_level = params.level
         return EmptyResult()
+
+
+async def _outcome(outcome: Wire | Raw | Later | CoroutineType[Any, Any, Any], request: Request) -> Any:
+    """Return the result that a handler gave, decoded, or ``None`` for one that comes later."""
+    result = await outcome if isinstance(outcome, CoroutineType) else outcome
+    if isinstance(result, Raw) and request.method.result is not None:
+        return decode(result, request.method.result)
+    return None if isinstance(result, Later) else result
+
+
+async def _after(seconds: float, running: Awaitable[Any]) -> Any:
+    await asyncio.sleep(seconds)
+    return await running
+
+
+def _completing(params: CompleteRequestParams, via: Via) -> CompleteRequestParams:
+    """Return the request in the names of a mounted server."""
+    ref = params.ref
+    return (
+        structs.replace(params, ref=structs.replace(ref, name=via.name)) if isinstance(ref, PromptReference) else params
+    )
+
+
+def _uris(params: Any) -> Sequence[str]:
+    """Return the resources that a subscription names."""
+    if isinstance(params, SubscriptionsListenRequestParams):
+        return list(params.notifications.resource_subscriptions or ())
+    return [params.uri]
+
+
+def _narrowed(params: Any, uris: Sequence[str]) -> Any:
+    """Return the params of a subscription with only these resources."""
+    if isinstance(params, SubscriptionsListenRequestParams):
+        return structs.replace(params, notifications=structs.replace(params.notifications, resource_subscriptions=uris))
+    return params
 
 
 def _subject(params: CallToolRequestParams | ReadResourceRequestParams | GetPromptRequestParams) -> str:

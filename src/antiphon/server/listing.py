@@ -1,20 +1,26 @@
-"""Lists, page by page, encoded once per revision and cached until the registry changes."""
+"""Lists, page by page, encoded once per revision and cached until the registry changes.
+
+What a mounted server without middleware offers stands in the registry. One whose middleware may answer is asked for its
+list each time; its pages come after those of the registry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import CoroutineType
 from typing import Any, get_args
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, InvalidParams
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.core import Core
 from antiphon.server.features.registry import Registry
 from antiphon.server.features.tools import Requirement
+from antiphon.server.mounts import Mount, Mounts
 from antiphon.wire.common import PaginatedParams, PaginatedResult
 from antiphon.wire.envelope import encode
 from antiphon.wire.prompts import ListPromptsResult
@@ -26,6 +32,10 @@ __all__ = ["Pages"]
 _MAX_KEPT = 256
 """Most encoded pages cached for one list, so that a client with made-up cursors cannot fill the memory."""
 
+_MOUNTED = "mount."
+"""Begins the cursors of pages that a mounted server answers; no registry's cursor begins so."""
+
+Peer = Connection[ServerSession]
 Build = Callable[[list[Any], str | None], PaginatedResult]
 Hidden = Callable[[Request], frozenset[str]]
 """Returns the requirements whose tools are hidden from a client."""
@@ -41,20 +51,27 @@ _REQUIREMENTS: tuple[Requirement, ...] = get_args(Requirement)
 class _List:
     """One list: its registry, how a page of it is built, and the pages encoded so far."""
 
-    __slots__ = ("_build", "_hidden", "_pages", "_registry", "_required", "_size", "_version")
+    __slots__ = ("_build", "_hidden", "_items", "_mounts", "_pages", "_registry", "_required", "_size", "_version")
 
-    def __init__(self, registry: Registry[Any], build: Build, size: int, hidden: Hidden | None = None) -> None:
+    def __init__(
+        self, registry: Registry[Any], items: str, build: Build, size: int, mounts: Mounts, hidden: Hidden | None = None
+    ) -> None:
         self._registry = registry
         self._hidden = hidden
+        self._items = items
+        """The member of a page that holds its items."""
         self._build = build
+        self._mounts = mounts
         self._size = size
         self._version = -1
         self._pages: dict[tuple[str, str | None, frozenset[str], frozenset[Scopes]], Raw] = {}
         self._required: frozenset[Scopes] = frozenset()
         """What its items require of a token: each set of scopes once."""
 
-    def serve(self, request: Request, _peer: Connection[ServerSession]) -> Raw:
+    def serve(self, request: Request, peer: Peer) -> Raw | CoroutineType[Any, Any, PaginatedResult]:
         """Return the page the request wants."""
+        if self._mounts.answering:
+            return self._joined(request, peer)
         params: PaginatedParams = request.params
         if self._version != self._registry.version or len(self._pages) >= _MAX_KEPT:
             self._pages.clear()
@@ -65,13 +82,53 @@ class _List:
         key = (request.revision.name, params.cursor, hidden, closed)
         page = self._pages.get(key)
         if page is None:
-            found = self._registry.page(params.cursor, self._size)
-            shown = [item for item in found.items if item.requires not in hidden] if hidden else found.items
-            if closed:
-                shown = [item for item in shown if item.scopes not in closed]
-            result = self._build([item.definition for item in shown], found.next_cursor)
+            shown, after = self._shown(params.cursor, hidden, closed)
+            result = self._build([item.definition for item in shown], after)
             page = self._pages[key] = Raw(encode(request.revision.lower(result)))
         return page
+
+    def _shown(
+        self, cursor: str | None, hidden: frozenset[str], closed: frozenset[Scopes]
+    ) -> tuple[Sequence[Any], str | None]:
+        found = self._registry.page(cursor, self._size)
+        shown = [item for item in found.items if item.requires not in hidden] if hidden else found.items
+        if closed:
+            shown = [item for item in shown if item.scopes not in closed]
+        return shown, found.next_cursor
+
+    async def _joined(self, request: Request, peer: Peer) -> PaginatedResult:
+        """Return a page of what the registry holds, and then of what mounted servers answer."""
+        params: PaginatedParams = request.params
+        place = _place(params.cursor, len(self._mounts.all))
+        found: list[Any] = []
+        if place is None:
+            hidden = self._hidden(request) if self._hidden is not None else _NOTHING
+            self._required = frozenset(item.scopes for item in self._registry if item.scopes)
+            closed = self._closed_to(request.caller)
+            shown, after = self._shown(params.cursor, hidden, closed)
+            asked = self._mounts.answering
+            found = [item.definition for item in shown if item.via is None or item.via.mount not in asked]
+            if after is not None:
+                return self._build(found, after)
+            place = 0, None
+        first, inner = place
+        for at, mount in list(enumerate(self._mounts.all))[first:]:
+            if mount not in self._mounts.answering:
+                continue
+            if len(found) >= self._size:
+                return self._build(found, f"{_MOUNTED}{at}.")
+            page = await mount.behind.answer(structs.replace(params, cursor=inner), request, peer)
+            found += self._listed(mount, getattr(page, self._items))
+            if page.next_cursor is not None:
+                return self._build(found, f"{_MOUNTED}{at}.{page.next_cursor}")
+            inner = None
+        return self._build(found, None)
+
+    def _listed(self, mount: Mount, items: Sequence[Any]) -> Sequence[Any]:
+        """Return a mounted server's items as they are listed here, without those whose name is another's."""
+        registry, listed = self._registry, [mount.listed(item) for item in items]
+        known = [(item, registry.get(_name(item))) for item in listed]
+        return [item for item, here in known if here is None or (here.via is not None and here.via.mount is mount)]
 
     def _closed_to(self, caller: Caller | None) -> frozenset[Scopes]:
         """Return the sets of scopes whose items a caller is not shown, where it is shown only what it may use.
@@ -84,29 +141,56 @@ class _List:
         return frozenset(scopes for scopes in self._required if not caller.has(scopes))
 
 
+def _place(cursor: str | None, mounts: int) -> tuple[int, str | None] | None:
+    """Read a cursor: which mount the page begins with, and its own cursor; ``None`` if it is the registry's."""
+    if cursor is None or not cursor.startswith(_MOUNTED):
+        return None
+    at, mark, inner = cursor.removeprefix(_MOUNTED).partition(".")
+    # No number of ours has more digits; a longer text would cost time to read.
+    if not mark or len(at) > 6 or not (at.isascii() and at.isdigit()) or int(at) >= mounts:
+        raise InvalidParams("Invalid cursor")
+    return int(at), inner or None
+
+
+def _name(item: Any) -> str:
+    return getattr(item, "uri_template", None) or getattr(item, "uri", None) or item.name
+
+
 class Pages:
     """The four lists of a server, as handlers."""
 
-    def __init__(self, core: Core, size: int) -> None:
+    def __init__(self, core: Core, size: int, mounts: Mounts) -> None:
         if type(size) is not int or size < 1:
             raise ConfigError(f"page_size= must be a whole number of at least 1, got {size!r}")
         features = core.features
         self.tools = _List(
             features.tools,
+            "tools",
             lambda items, after: ListToolsResult(tools=items, next_cursor=after),
             size,
+            mounts,
             lambda request: _out_of_reach(core, request),
         ).serve
         self.prompts = _List(
-            features.prompts, lambda items, after: ListPromptsResult(prompts=items, next_cursor=after), size
+            features.prompts,
+            "prompts",
+            lambda items, after: ListPromptsResult(prompts=items, next_cursor=after),
+            size,
+            mounts,
         ).serve
         self.resources = _List(
-            features.resources, lambda items, after: ListResourcesResult(resources=items, next_cursor=after), size
+            features.resources,
+            "resources",
+            lambda items, after: ListResourcesResult(resources=items, next_cursor=after),
+            size,
+            mounts,
         ).serve
         self.templates = _List(
             features.templates,
+            "resource_templates",
             lambda items, after: ListResourceTemplatesResult(resource_templates=items, next_cursor=after),
             size,
+            mounts,
         ).serve
 
 

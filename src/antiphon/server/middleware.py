@@ -16,6 +16,7 @@ from msgspec import Raw, structs
 from antiphon.errors import ConfigError
 from antiphon.server.calls.call import Call
 from antiphon.server.context import Context
+from antiphon.server.core import Core
 from antiphon.server.functions.code_digest import digest_code
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode
@@ -33,13 +34,14 @@ class ServerRequest:
     progress, and all asks.
     """
 
-    __slots__ = ("_call", "ctx", "method", "params")
+    __slots__ = ("_call", "_core", "ctx", "method", "params")
 
-    def __init__(self, method: str, params: Any, call: Call) -> None:
+    def __init__(self, method: str, params: Any, call: Call, core: Core | None = None) -> None:
         self.method = method
         self.params = params
-        self.ctx = Context(call)
+        self.ctx = Context(call, core)
         self._call = call
+        self._core = core
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class ServerRequest:
         """
         if isinstance(self.params, CallToolRequestParams) and "arguments" in members:
             members["arguments"] = CallToolRequestParams.of("", members["arguments"]).arguments
-        return ServerRequest(self.method, structs.replace(self.params, **members), self._call)
+        return ServerRequest(self.method, structs.replace(self.params, **members), self._call, self._core)
 
     async def ask(self, method: str, params: Wire) -> Any:
         """Ask the client with params as they are, for middleware that relays; others use ``ctx.sample`` and the like.

@@ -7,14 +7,16 @@ Owns the lifespan, the offer, the subscriptions and the rounds of a server. ``ap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import logging
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
 from antiphon.channel import Channel
 from antiphon.engine.connection import Connection
 from antiphon.engine.telemetry import watch
+from antiphon.errors import ConfigError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.events import Notified
 from antiphon.protocol.server_offer import Offer
@@ -26,9 +28,12 @@ from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
 from antiphon.server.listing import Pages
 from antiphon.server.middleware import Middleware, Stack
-from antiphon.server.subscriptions import Changes, Subscriptions
+from antiphon.server.mounts import Mount, Mounts
+from antiphon.server.subscriptions import Changes, ListKind, Subscriptions
 
 __all__ = ["Service"]
+
+log = logging.getLogger("antiphon.server")
 
 _GRACE = 2.0
 """Seconds that running handlers have to finish after a client has ended its side, for the last answers of a piped
@@ -64,9 +69,18 @@ class Service:
         self._offer = offer
         self._lifespan = lifespan
         self._middleware = Stack()
-        self._functions = Handlers(core, Pages(core, page_size), self.subscriptions, self.rounds, self._middleware)
+        self._mounts = Mounts(core)
+        pages = Pages(core, page_size, self._mounts)
+        self._functions = Handlers(core, pages, self.subscriptions, self.rounds, self._middleware, self._mounts)
         self._handlers = self._functions.table()
-        self._held: Held | None = None
+        self._mounted: list[Service] = []
+        """The servers that are mounted on this one, in the order of mounting."""
+        self._outer: list[Service] = []
+        """The servers that this one is mounted on."""
+        self._mounting: set[asyncio.Task[None]] = set()
+        """Mounts made while the server is open, whose lifespans are being entered."""
+        self._entered = AsyncExitStack()
+        """What is left when the server closes: its lifespan, and its mounted servers."""
         self._is_open = False
         self._users = 0
         self._gate: tuple[asyncio.AbstractEventLoop | None, asyncio.Lock] = None, asyncio.Lock()
@@ -76,6 +90,26 @@ class Service:
         """Put a function around the requests of every connection that is opened from now on."""
         self._middleware.add(middleware)
         self._handlers = self._functions.table()
+        for outer in self._outer:
+            outer.refresh()
+
+    def refresh(self) -> None:
+        """Take note that a mounted server may answer by middleware from now on."""
+        self._mounts.refresh()
+        for outer in self._outer:
+            outer.refresh()
+
+    def list_changed(self, kind: ListKind) -> None:
+        """Notify the clients of this server, and of those it is mounted on, that a list has changed."""
+        self.changes.list(kind)
+        for outer in self._outer:
+            outer.list_changed(kind)
+
+    def resource_updated(self, uri: str) -> None:
+        """Notify the clients of this server, and of those it is mounted on, that a resource has changed."""
+        self.changes.resource(uri)
+        for outer in self._outer:
+            outer.resource_updated(uri)
 
     def _watch(self) -> None:
         features, changes = self.core.features, self.changes
@@ -112,10 +146,14 @@ class Service:
         return self._gate[1]
 
     async def _open(self) -> None:
-        if self._lifespan is not None:
-            held = Held(self._lifespan())
-            self.core.state = await held.enter()
-            self._held = held
+        async with AsyncExitStack() as entered:
+            if self._lifespan is not None:
+                held = Held(self._lifespan())
+                self.core.state = await held.enter()
+                entered.push_async_callback(self._leave, held)
+            for other in self._mounted:
+                await entered.enter_async_context(self._serving_mounted(other))
+            self._entered = entered.pop_all()
         self.rounds.closed = False
         self.changes.open()
         self._is_open = True
@@ -126,12 +164,83 @@ class Service:
             await asyncio.wait(tasks, timeout=_GRACE)
         self.changes.close()
         self._is_open = False
-        held, self._held = self._held, None
+        for task in self._mounting:
+            task.cancel()
+        if self._mounting:
+            await asyncio.wait(self._mounting)
+        # In the order opposite to that of entering.
+        await self._entered.aclose()
+
+    async def _leave(self, held: Held) -> None:
         try:
-            if held is not None:
-                await held.leave()
+            await held.leave()
         finally:
             self.core.state = None
+
+    # --- mounted servers ----------------------------------------------------------------------------------------
+
+    def mount(self, other: Service, prefix: str | None) -> None:
+        """Offer everything that another server offers. See ``Server.mount``."""
+        mount = Mount(prefix, other.core, other._functions)
+        if self in other.all_mounted():
+            raise ConfigError(f"the server {self.core.name!r} cannot be mounted on itself")
+        if other in self._mounted:
+            raise ConfigError(f"the server {other.core.name!r} is mounted on {self.core.name!r} already")
+        include = mount.include_in(self.core)
+        loop = self.changes.loop
+        if loop is None:
+            self._mount(mount, other, include)
+        else:
+            loop.call_soon_threadsafe(self._begin_mounting, mount, other)
+
+    def all_mounted(self) -> Iterator[Service]:
+        """Iterate over this server, and all that are mounted on it or on one of these."""
+        yield self
+        for other in self._mounted:
+            yield from other.all_mounted()
+
+    def _mount(self, mount: Mount, other: Service, include: Callable[[], None]) -> None:
+        self._mounted.append(other)
+        other._outer.append(self)
+        self._mounts.add(mount)
+        include()
+        for outer in self._outer:
+            outer.refresh()
+
+    def _begin_mounting(self, mount: Mount, other: Service) -> None:
+        task = asyncio.get_running_loop().create_task(self._mount_live(mount, other))
+        self._mounting.add(task)
+        task.add_done_callback(self._mounting.discard)
+
+    async def _mount_live(self, mount: Mount, other: Service) -> None:
+        """Enter the lifespan of a server that is mounted on an open one, and only then offer what it has."""
+        try:
+            async with AsyncExitStack() as entered:
+                await entered.enter_async_context(self._serving_mounted(other))
+                self._mount(mount, other, mount.include_in(self.core))
+                self._entered.push_async_exit(entered.pop_all())
+        except Exception:
+            log.exception("the server %r could not be mounted on %r", other.core.name, self.core.name)
+
+    @asynccontextmanager
+    async def _serving_mounted(self, other: Service) -> AsyncGenerator[None]:
+        """Hold a mounted server open; an error of its lifespan says whose it is."""
+        serving = other.serving()
+        with self._saying_whose(other):
+            await serving.__aenter__()
+        try:
+            yield
+        finally:
+            with self._saying_whose(other):
+                await serving.__aexit__(None, None, None)
+
+    @contextmanager
+    def _saying_whose(self, other: Service) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"in the lifespan of the server {other.core.name!r}, mounted on {self.core.name!r}")
+            raise
 
     # --- clients ------------------------------------------------------------------------------------------------
 

@@ -139,6 +139,11 @@ class Changes:
         self._pending: set[ListKind] = set()
         self._lock = threading.Lock()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the server while it is open."""
+        return self._loop
+
     def open(self) -> None:
         """Report changes from now on, on the running loop."""
         with self._lock:

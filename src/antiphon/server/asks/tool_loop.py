@@ -22,6 +22,7 @@ from antiphon.server.asks.sample import Messages, Preferences, Sample, sampling_
 from antiphon.server.asks.toolbox import MAX_USES, TOOL_CONCURRENCY, SamplingTool, Toolbox
 from antiphon.server.asks.typed_answers import TypedAnswer
 from antiphon.server.calls.call import Call
+from antiphon.server.core import Core
 from antiphon.server.fallback import Fallback
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
 from antiphon.wire.envelope import decode, encode
@@ -90,16 +91,18 @@ class Turns:
     """The turns of one sample.
 
     ``by``: whose model answers, the client's unless it has none; ``count``: turns so far. ``fallback``, ``key`` and
-    ``timeout`` are those of ``Context.sample``.
+    ``timeout`` are those of ``Context.sample``. ``core``: the server that samples.
     """
 
-    __slots__ = ("_call", "_fallback", "_key", "_timeout", "by", "count")
+    __slots__ = ("_call", "_core", "_fallback", "_key", "_timeout", "by", "count")
 
     def __init__(
-        self, call: Call, *, fallback: bool = True, key: str | None = None, timeout: float | None = None
+        self, call: Call, core: Core, *, fallback: bool = True, key: str | None = None, timeout: float | None = None
     ) -> None:
         self._call = call
-        self._fallback: Fallback | None = call.core.fallback if fallback else None
+        self._core = core
+        # A mounted server without a model of its own uses that of the server its clients are connected to.
+        self._fallback: Fallback | None = (core.fallback or call.core.fallback) if fallback else None
         self._key = key
         self._timeout = timeout
         self.by: Literal["client", "server"] = "client"
@@ -192,7 +195,7 @@ class Turns:
             raise SamplingFailed(f"The model wants to use {len(uses)} tools at once; at most {MAX_USES} are taken")
         if len({use.id for use in uses}) < len(uses):
             raise SamplingFailed("The model gave two uses of tools the same id", text=turn.answer.text)
-        results = await tools.use(self._call, uses)
+        results = await tools.use(self._call, self._core, uses)
         choice = turn.params.tool_choice
         # "required" applies to the first turn only: a model that must always use tools never finishes.
         if choice is not None and choice.mode == "required":
@@ -232,7 +235,7 @@ class Turns:
 
 
 async def one_step(
-    context: object, call: Call, messages: Messages, execute_tools: bool, options: SampleOptions
+    context: object, call: Call, core: Core, messages: Messages, execute_tools: bool, options: SampleOptions
 ) -> Sample[None]:
     """Do the work of ``ctx.sample_step``."""
     tools = options.pop("tools", None)
@@ -240,6 +243,7 @@ async def one_step(
     toolbox = Toolbox(tools, context, concurrency) if tools else None
     turns = Turns(
         call,
+        core,
         fallback=options.pop("fallback", True),
         key=options.pop("key", None),
         timeout=options.pop("timeout", None),

@@ -16,6 +16,7 @@ from antiphon.errors import CallDiverged, ConfigError, ConnectionClosed, LocalPr
 from antiphon.json_schema.mismatch import suggest
 from antiphon.server.calls.call import Call
 from antiphon.server.calls.tool_timeouts import within
+from antiphon.server.core import Core
 from antiphon.server.features.tools import ServedTool
 from antiphon.wire import tools as wire
 from antiphon.wire.content import TextContent, ToolResultContent, ToolUseContent
@@ -67,10 +68,10 @@ class Toolbox:
         if twice:
             raise ConfigError(f'tools= holds two tools named "{twice[0]}": tell them apart by name')
 
-    async def use(self, call: Call, uses: Sequence[ToolUseContent]) -> SamplingMessage:
+    async def use(self, call: Call, core: Core, uses: Sequence[ToolUseContent]) -> SamplingMessage:
         """Run the uses of one answer, concurrently where possible; return the message with all results, in order."""
         # The tasks are made in the order of the uses, so that a replay gives their asks the same names.
-        tasks = [asyncio.get_running_loop().create_task(self._use(call, use)) for use in uses]
+        tasks = [asyncio.get_running_loop().create_task(self._use(call, core, use)) for use in uses]
         try:
             results = await asyncio.gather(*tasks)
         except BaseException:
@@ -80,7 +81,7 @@ class Toolbox:
             raise
         return SamplingMessage(role="user", content=results)
 
-    async def _use(self, call: Call, use: ToolUseContent) -> ToolResultContent:
+    async def _use(self, call: Call, core: Core, use: ToolUseContent) -> ToolResultContent:
         tool = self._tools.get(use.name)
         if tool is None:
             return _failed(use, f"There is no tool {use.name[:128]!r}{suggest(use.name, self._tools)}")
@@ -89,11 +90,11 @@ class Toolbox:
                 # A step cannot ask, because no round is sent during a step. So a replay runs the tool
                 # again over its recorded answers; its result is recorded nevertheless, because later
                 # asks depend on it.
-                result = await self._run(call, tool, use)
+                result = await self._run(core, tool, use)
                 return await _kept(call, use, lambda: _given(result))
-            return await _kept(call, use, lambda: self._run(call, tool, use))
+            return await _kept(call, use, lambda: self._run(core, tool, use))
 
-    async def _run(self, call: Call, tool: ServedTool, use: ToolUseContent) -> ToolResultContent:
+    async def _run(self, core: Core, tool: ServedTool, use: ToolUseContent) -> ToolResultContent:
         try:
             running = tool.call(Raw(encode(use.input)), self._context)
             result = await (running if tool.timeout is None else within(tool.timeout, tool.name, running))
@@ -103,7 +104,7 @@ class Toolbox:
             cause = cause_of(error)
             if isinstance(cause, _ENDS_ALL):
                 raise cause from None
-            return _failed(use, call.core.failure_text(tool.name, cause))
+            return _failed(use, core.failure_text(tool.name, cause))
         return ToolResultContent(
             tool_use_id=use.id,
             # Some vendors refuse a result without content.

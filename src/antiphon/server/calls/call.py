@@ -238,10 +238,11 @@ class Call:
 class Handled:
     """The body of a modern call.
 
-    ``name`` and the digest ``code()`` bind its states; ``once``: it must never run twice.
+    ``name`` and the digest ``code()`` bind its states; ``once``: it must never run twice; ``asks``: it may ask the
+    client, so that it may take several requests.
     """
 
-    __slots__ = ("body", "code", "name", "once")
+    __slots__ = ("asks", "body", "code", "name", "once")
 
     def __init__(
         self,
@@ -250,11 +251,13 @@ class Handled:
         code: Callable[[], bytes],
         *,
         once: bool = False,
+        asks: bool = True,
     ) -> None:
         self.name = name
         self.body = body
         self.code = code
         self.once = once
+        self.asks = asks
 
 
 def _named(data: Any) -> str:

@@ -77,10 +77,9 @@ class Completions:
         """Remove a completer. Raises ``KeyError`` if there is none."""
         del self._completers[of, argument]
 
-    def scopes_of(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, ...]:
-        """Return what a token has to allow for a prompt or a template; nothing for one that is not there."""
-        owner = self._prompts.get(ref.name) if isinstance(ref, PromptReference) else self._templates.get(ref.uri)
-        return owner.scopes if owner is not None else ()
+    def find(self, ref: PromptReference | ResourceTemplateReference) -> ServedPrompt | ServedTemplate | None:
+        """Return the prompt or the template, or ``None``."""
+        return self._prompts.get(ref.name) if isinstance(ref, PromptReference) else self._templates.get(ref.uri)
 
     async def complete(self, params: CompleteRequestParams, context: Any = None) -> CompleteResult:
         """Serve ``completion/complete``: at most ``MAX_VALUES`` values, and the number of all.
@@ -103,10 +102,7 @@ class Completions:
         return CompleteResult(completion=found) if isinstance(found, Completion) else _result(_texts(found, completer))
 
     def _owner(self, ref: PromptReference | ResourceTemplateReference) -> tuple[str, ServedPrompt | ServedTemplate]:
-        if isinstance(ref, PromptReference):
-            name, owner = ref.name, self._prompts.get(ref.name)
-        else:
-            name, owner = ref.uri, self._templates.get(ref.uri)
+        name, owner = ref.name if isinstance(ref, PromptReference) else ref.uri, self.find(ref)
         if owner is None:
             kind = "prompt" if isinstance(ref, PromptReference) else "resource template"
             raise InvalidParams(f"Unknown {kind}: {name}")

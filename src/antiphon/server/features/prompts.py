@@ -7,11 +7,14 @@ the function's parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.errors import ResultInvalid
+from antiphon.server.features.registry import Via
 from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.functions.arguments import Arguments
 from antiphon.server.functions.docstrings import read_docstring
@@ -34,7 +37,7 @@ class ServedPrompt:
     some.
     """
 
-    __slots__ = ("_arguments", "_build", "_definition", "_function", "_place", "choices", "name", "scopes")
+    __slots__ = ("_arguments", "_build", "_definition", "_function", "_place", "choices", "name", "scopes", "via")
 
     def __init__(
         self, *, function: UserFunction, signature: Signature, arguments: Arguments, build: Callable[[], wire.Prompt],
@@ -43,6 +46,8 @@ class ServedPrompt:
         self.name = name
         self.scopes = checked_scopes(scopes, f"prompt {name!r}")
         """What a caller's token has to allow."""
+        self.via: Via | None = None
+        """The mount through which it came, if it belongs to a mounted server."""
         self.choices = text_choices(arguments.schema)
         self._function = function
         self._place = signature.place
@@ -58,7 +63,20 @@ class ServedPrompt:
         """The prompt as it is listed. Made on first use."""
         if self._definition is None:
             self._definition = self._build()
+        if self._definition.name != self.name:
+            self._definition = replace(self._definition, name=self.name)
         return self._definition
+
+    def mounted(self, name: str, via: Via) -> ServedPrompt:
+        """Return this prompt as a server lists it on which its own server is mounted.
+
+        Args:
+            name: its name there.
+            via: the mount.
+        """
+        listed = copy(self)
+        listed.name, listed.via = name, via
+        return listed
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -1,5 +1,8 @@
 """What a server offers of one kind, in order of registration: look-up by name, pages, notification of changes.
 
+A registry can *include* another one: it then holds whatever the other holds, at every moment, under names of its own.
+So a mounted server's features are found in one look-up, however many servers are mounted.
+
 Generic: knows nothing about tools, resources or prompts. Every method is short and leaves the registry consistent at
 every point, so that a tool running in a thread may add another tool. Callbacks of ``on_change`` run in the thread that
 made the change.
@@ -9,11 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from antiphon.errors import ConfigError, InvalidParams
 
-__all__ = ["Page", "Registry"]
+__all__ = ["Page", "Registry", "Via"]
 
 T = TypeVar("T")
 
@@ -26,6 +29,50 @@ class Page(NamedTuple, Generic[T]):
 
     items: tuple[T, ...]
     next_cursor: str | None
+
+
+class Via(NamedTuple):
+    """How an item came into a registry that includes the one it was added to."""
+
+    mount: Any
+    """The ``Mount``; typed by ``mounts``, since features know nothing of servers."""
+    name: str
+    """The item's name, or URI, on the mounted server."""
+
+
+class _Inclusion(Generic[T]):
+    """One registry that includes another. See ``Registry.include_in`` for the arguments."""
+
+    def __init__(
+        self, into: Registry[T], server: str, rename: Callable[[str], str], make: Callable[[T, str], T]
+    ) -> None:
+        self.server = server
+        self._into = into
+        self._rename = rename
+        self._make = make
+        self._held: dict[str, T] = {}
+
+    def check(self, name: str) -> None:
+        """Check that an item of this name can be included.
+
+        Raises:
+            ConfigError: its name is taken here; the message names both servers.
+        """
+        here = self._rename(name)
+        if name not in self._held:
+            self._into.check_free(here, f"the server {self.server!r}")
+
+    def put(self, name: str, item: T) -> None:
+        """Include an item that was checked."""
+        here = self._rename(name)
+        made = self._held[name] = self._make(item, here)
+        self._into.put(here, made, self.server)
+
+    def remove(self, name: str) -> None:
+        """Remove an item, unless something else has its name by now."""
+        here, made = self._rename(name), self._held.pop(name, None)
+        if made is not None and self._into.get(here) is made:
+            self._into.remove(here)
 
 
 class Registry(Generic[T]):
@@ -44,6 +91,10 @@ class Registry(Generic[T]):
         self._items: dict[str, tuple[int, T]] = {}
         self._added = 0
         self._listeners: list[Callable[[], None]] = []
+        self._inclusions: list[_Inclusion[T]] = []
+        """The registries that include this one."""
+        self._servers: dict[str, str] = {}
+        """The servers that included items come from, by the items' names here."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -78,13 +129,83 @@ class Registry(Generic[T]):
         Raises:
             ConfigError: the name is taken.
         """
+        if not replace:
+            self.check_free(name)
+        for inclusion in self._inclusions:
+            inclusion.check(name)
+        self.put(name, item)
+
+    def check_free(self, name: str, wanted_by: str | None = None) -> None:
+        """Check that a name can be added, here and wherever this registry is included.
+
+        Args:
+            name: the name.
+            wanted_by: who wants it, for the message; by default an item of this server's own.
+
+        Raises:
+            ConfigError: it is taken; the message names who has it, and who wants it.
+        """
+        if name in self._items:
+            raise ConfigError(self._taken(name, wanted_by))
+        if wanted_by is not None:
+            for inclusion in self._inclusions:
+                inclusion.check(name)
+
+    def _taken(self, name: str, wanted_by: str | None) -> str:
+        server = self._servers.get(name)
+        if server is None and wanted_by is None:
+            return f"{self.noun} {name!r} is there already: choose another name, or remove it first"
+        has = f"the server {server!r}" if server is not None else "the server that it would be mounted on"
+        wants = wanted_by or "this server"
+        return f"{self.noun} {name!r} is there already: {has} has it, and {wants} has one of that name, too"
+
+    def put(self, name: str, item: T, server: str | None = None) -> None:
+        """Add an item that was checked, or replace one.
+
+        Args:
+            name: name of the item.
+            item: the item.
+            server: the mounted server that it comes from, if it does.
+        """
         present = self._items.get(name)
-        if present is not None and not replace:
-            raise ConfigError(f"{self.noun} {name!r} is there already: choose another name, or remove it first")
         if present is None:
             self._added += 1
         self._items[name] = (self._added if present is None else present[0], item)
+        if server is not None:
+            self._servers[name] = server
+        else:
+            self._servers.pop(name, None)
+        for inclusion in self._inclusions:
+            inclusion.put(name, item)
         self._changed()
+
+    def include_in(
+        self, into: Registry[T], *, server: str, rename: Callable[[str], str], make: Callable[[T, str], T]
+    ) -> Callable[[], None]:
+        """Find room in another registry for all items.
+
+        Args:
+            into: the other registry.
+            server: name of the server that the items come from, for messages.
+            rename: returns the name of an item there, given its name here; raises ``ConfigError`` if it has none.
+            make: returns the item as it is held there, given the item and its name there.
+
+        Returns:
+            What puts the items there; from then on the other registry holds what this one holds.
+
+        Raises:
+            ConfigError: a name is taken there; the message names both servers.
+        """
+        inclusion = _Inclusion(into, server, rename, make)
+        for name in list(self._items):
+            inclusion.check(name)
+
+        def include() -> None:
+            self._inclusions.append(inclusion)
+            for name, (_, item) in list(self._items.items()):
+                inclusion.put(name, item)
+
+        return include
 
     def remove(self, name: str) -> T:
         """Remove an item and return it.
@@ -98,6 +219,9 @@ class Registry(Generic[T]):
         if name not in self._items:
             raise KeyError(f"no {self.noun} {name!r}")
         _, item = self._items.pop(name)
+        self._servers.pop(name, None)
+        for inclusion in self._inclusions:
+            inclusion.remove(name)
         self._changed()
         return item
 

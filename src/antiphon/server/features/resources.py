@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from copy import copy
+from typing import Any, Self, cast
 
 from antiphon.errors import ConfigError, ResourceNotFound, ResultInvalid
+from antiphon.server.features.registry import Via
 from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.server.functions.arguments import Arguments
@@ -34,14 +36,26 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:"
 class _Readable:
     """A function, and how its return value becomes contents."""
 
-    __slots__ = ("_function", "_mime_type", "_place", "scopes")
+    __slots__ = ("_function", "_mime_type", "_place", "scopes", "via")
 
     def __init__(self, function: UserFunction, place: str, mime_type: str | None, scopes: Sequence[str]) -> None:
         self.scopes = checked_scopes(scopes, place)
         """What a caller's token has to allow."""
+        self.via: Via | None = None
+        """The mount through which it came, if it belongs to a mounted server."""
         self._function = function
         self._place = place
         self._mime_type = mime_type
+
+    def mounted(self, via: Via) -> Self:
+        """Return this as a server lists it on which its own server is mounted. The URI stays the same.
+
+        Args:
+            via: the mount.
+        """
+        listed = copy(self)
+        listed.via = via
+        return listed
 
     @property
     def code(self) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 from antiphon.errors import ConfigError, TooCostly
 from antiphon.json_schema.mismatch import MismatchError
 from antiphon.json_schema.validator import SchemaValidator
+from antiphon.server.features.registry import Via
 from antiphon.server.features.scopes import checked_scopes
 from antiphon.server.functions.arguments import ArgumentError, Arguments
 from antiphon.server.functions.docstrings import read_docstring
@@ -49,7 +51,7 @@ class ServedTool:
 
     __slots__ = (
         "_arguments", "_build", "_function", "_read", "_results", "name", "once", "requires", "scopes", "timeout",
-        "wants_context",
+        "via", "wants_context",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +69,8 @@ class ServedTool:
         scopes: Sequence[str] = (),
     ) -> None:
         self.name = name
+        self.via: Via | None = None
+        """The mount through which it came, if it belongs to a mounted server."""
         self.once = once
         """Whether one call must never become two runs."""
         self.timeout = timeout
@@ -91,7 +95,20 @@ class ServedTool:
         build = self._build
         if not isinstance(build, wire.Tool):
             build = self._build = build()
+        if build.name != self.name:
+            build = self._build = replace(build, name=self.name)
         return build
+
+    def mounted(self, name: str, via: Via) -> ServedTool:
+        """Return this tool as a server lists it on which its own server is mounted.
+
+        Args:
+            name: its name there.
+            via: the mount.
+        """
+        listed = copy(self)
+        listed.name, listed.via = name, via
+        return listed
 
     @property
     def may_ask(self) -> bool:
