@@ -230,7 +230,8 @@ class Host:
             Always true; a refusal is an exception.
 
         Raises:
-            Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed or limit.
+            Rejected: refused; ``data.reason`` is user, policy, no-reviewer, expired, changed, limit or definition (the
+                server has changed the definition of the tool since it was allowed, and nobody can look at it).
             InternalError: the reviewer or the store failed; the reason is not sent to the server.
         """
         await consent.confirm(self._desk, params, origin)

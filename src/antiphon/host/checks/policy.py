@@ -21,7 +21,7 @@ __all__ = ["ALLOW_ALL", "Effect", "Kind", "Policy", "Rule", "Verdict", "decide",
 Effect = Literal["deny", "ask", "allow"]
 Kind = Literal["sampling", "elicitation", "tool"]
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
-Reason = Literal["rule", "default", "no-reviewer"]
+Reason = Literal["rule", "default", "no-reviewer", "definition"]
 
 _ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
 
@@ -49,6 +49,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     read_only: bool | None = None
     """Only calls of tools that their server marks as read-only (true), or does not (false). The server may lie: name
     the ``server`` that you trust in this."""
+    any_definition: bool | None = None
+    """An allow also covers a tool whose definition its server has changed (true). Without it a person is asked."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,7 +66,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect, and the rule it comes from (``None``: no rule matched)."""
+    """The effect, and the rule it comes from (``None``: no rule matched).
+
+    The reason is ``definition`` if the rule would allow it, but not with the changed definition of its tool.
+    """
 
     effect: Effect
     reason: Reason
@@ -75,7 +80,9 @@ ALLOW_ALL = Policy(default="allow")
 """Allows everything. For tests, demonstrations and your own servers."""
 
 
-def decide(policy: Policy, params: Asked, origin: Origin, *, headless: bool = False) -> Verdict:
+def decide(
+    policy: Policy, params: Asked, origin: Origin, *, headless: bool = False, redefined: bool = False
+) -> Verdict:
     """Apply the rules to one ask.
 
     Args:
@@ -83,10 +90,13 @@ def decide(policy: Policy, params: Asked, origin: Origin, *, headless: bool = Fa
         params: the ask.
         origin: who asks, and why.
         headless: whether no person can be asked.
+        redefined: whether the definition of the tool has changed since it was allowed.
     """
-    matching = (rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None)
-    rule = next(matching, None)
+    matching = [rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None]
+    rule = next(iter(matching), None)
     verdict = Verdict(effect=rule.effect if rule else policy.default, reason="rule" if rule else "default", rule=rule)
+    if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one in matching):
+        verdict = Verdict(effect="ask", reason="definition", rule=rule)
     if verdict.effect == "ask" and headless:
         return Verdict(effect=policy.headless, reason="no-reviewer", rule=rule)
     return verdict

@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.host.checks.contents import Leaf, binaries, leaves
+from antiphon.host.checks.instructions import first_instruction
 from antiphon.host.checks.redact import secrets_of
 from antiphon.host.checks.visible import blank_runs, first_hidden, hidden
 from antiphon.wire.elicitation import ElicitRequestParams
@@ -22,7 +23,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["Place", "Risk", "assess", "assess_elicitation", "assess_tool", "holds_secret", "secret_spots"]
+__all__ = ["Place", "Risk", "assess", "assess_elicitation", "assess_tool", "holds_secret", "redefined", "secret_spots"]
 
 Level = Literal["note", "warning"]
 RiskKind = Literal[
@@ -41,6 +42,9 @@ RiskKind = Literal[
     "destructive",
     "unlisted",
     "unpinned",
+    "redefined",
+    "claims",
+    "instructions",
 ]
 
 LARGE_TOKENS = 4_000
@@ -94,9 +98,12 @@ def assess_elicitation(params: ElicitRequestParams, origin: Origin) -> list[Risk
 
 
 def assess_tool(params: CallToolRequestParams, origin: Origin) -> list[Risk]:
-    """List the risks of a tool call before it is sent."""
+    """List the risks of a tool call before it is sent, and of what the server says of the tool."""
     found = list(leaves(params))
-    risks = [*_size(found), *_hidden(found), *_blank(found), *_secrets(params), *_tool(origin), *_version(origin)]
+    said = [] if origin.tool is None else [leaf._replace(place=f"tool.{leaf.place}") for leaf in leaves(origin.tool)]
+    seen = [*found, *said]
+    risks = [*_size(found), *_hidden(seen), *_blank(seen), *_secrets(params), *_tool(origin), *_version(origin)]
+    risks += _instructions(said)
     return sorted(risks, key=lambda risk: risk.level != "warning")
 
 
@@ -121,8 +128,25 @@ def _secret_places(risks: Iterable[Risk]) -> Iterator[Place]:
 def _tool(origin: Origin) -> Iterator[Risk]:
     if origin.tool is None:
         yield _risk("unlisted", "warning", "the server does not list this tool")
-    elif origin.tool.annotations is not None and origin.tool.annotations.destructive_hint:
-        yield _risk("destructive", "warning", "the server says that the tool may destroy something")
+    elif origin.tool.annotations is not None:
+        hints = origin.tool.annotations
+        if hints.destructive_hint:
+            yield _risk("destructive", "warning", "the server says that the tool may destroy something")
+        claims = {"read-only": hints.read_only_hint, "idempotent": hints.idempotent_hint}
+        claimed = ", ".join(name for name, hint in claims.items() if hint)
+        if claimed:
+            yield _risk("claims", "note", f"the server claims of this tool, and nobody has checked it: {claimed}")
+
+
+def redefined() -> Risk:
+    """Return the risk that the definition of a tool has changed since it was allowed."""
+    return _risk("redefined", "warning", "the server has changed the definition of this tool since it was allowed")
+
+
+def _instructions(found: Iterable[Leaf]) -> Iterator[Risk]:
+    places = [Place(leaf.place, *span) for leaf in found if (span := first_instruction(leaf.text)) is not None]
+    if places:
+        yield _risk("instructions", "warning", "the server's text about the tool gives orders to the model", places)
 
 
 def _risk(kind: RiskKind, level: Level, text: str, places: Iterable[Place] = ()) -> Risk:

@@ -22,6 +22,8 @@ __all__ = ["MAX_HERE", "MAX_SECONDS", "cleaned", "kept_json", "risks_of"]
 
 MAX_HERE = 64 * 1024
 """Most bytes of a message that is examined on the event loop: 5 ms at worst."""
+_PATTERNS = 8
+"""How many times longer a byte of a tool's definition takes, because it is also searched for orders to the model."""
 MAX_SECONDS = 10.0
 """Seconds of processor time for one message in a side process; the largest possible takes three."""
 
@@ -52,7 +54,10 @@ async def risks_of(
         case = _Case(origin, elicitation=params)
     else:
         case = _Case(origin, tool=params)
-    if len(encode(params if result is None else result)) <= MAX_HERE:
+    size = len(encode(params if result is None else result))
+    if case.tool is not None and origin.tool is not None:
+        size += _PATTERNS * len(encode(origin.tool))
+    if size <= MAX_HERE:
         return _risks(case)
     return msgspec.json.decode(await _aside(assess_document, case), type=tuple[Risk, ...])
 

@@ -25,6 +25,7 @@ from antiphon.host.models.choice import Choose, Chosen
 from antiphon.host.pipeline.handover import Released, ended
 from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
+from antiphon.host.review.definitions import Digests
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import Reviewer
@@ -38,7 +39,9 @@ __all__ = ["ELICITATION", "SAMPLING", "TOOL", "Case", "Desk", "Reason"]
 
 T = TypeVar("T")
 
-Reason = Literal["user", "policy", "no-reviewer", "expired", "changed", "limit", "budget", "secret", "no-model"]
+Reason = Literal[
+    "user", "policy", "no-reviewer", "expired", "changed", "limit", "budget", "secret", "no-model", "definition"
+]
 """Why an ask was refused: the ``data.reason`` of ``Rejected``."""
 
 SAMPLING = "sampling/createMessage"
@@ -57,6 +60,8 @@ _CAUSES: dict[Reason, str] = {
     "limit": "a limit of this host is reached",
     "budget": "it could cost more than is left of the budget",
     "secret": "it holds what looks like a secret",
+    "definition": "the server has changed the definition of this tool since it was allowed, and nobody can look at it "
+    "now",
     "no-model": "no model can answer it: configure one (antiphon models), or allow this server another",
 }
 """Texts for this side about refusals that no person made."""
@@ -89,6 +94,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     telling: set[asyncio.Task[None]] = msgspec.field(default_factory=set[asyncio.Task[None]])
     """What keeps those who look up to date while an answer comes."""
     choose: Choose | None = None
+    digests: Digests = msgspec.field(default_factory=Digests)
+    """The hashes of the definitions of tools."""
 
     @property
     def headless(self) -> bool:

@@ -1,20 +1,25 @@
 """Consent to a tool call before it is sent, in the same stages as for asks of a server.
 
 ``Client(confirm=host)`` calls ``confirm``. Owns the order of these stages. The server's description of a tool
-(``origin.tool``) is shown, and relied on only if a rule of the user says so.
+(``origin.tool``) is shown, and relied on only if a rule of the user says so. The definition that was allowed first, by
+a person or a rule, is kept: if the server changes it, a person is asked, whatever rule or grant allowed it before.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from antiphon.host.checks.limits import Pass
-from antiphon.host.checks.policy import decide
+from antiphon.host.checks.policy import Verdict, decide
+from antiphon.host.checks.risk import redefined
 from antiphon.host.checks.scan import risks_of
 from antiphon.host.pipeline.ask_reviewer import decided
 from antiphon.host.pipeline.case import TOOL, Case, Desk
 from antiphon.host.pipeline.stages import admitted, concluded, refuse_blocked
+from antiphon.host.review.definitions import row_of
 from antiphon.host.review.grants import Grant
 from antiphon.host.review.review import Approve, Choice, ToolItem, digest
-from antiphon.host.store.base import Change
+from antiphon.host.store.base import Change, DefinitionRow
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -35,18 +40,59 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
 
 
 async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
+    desk = case.desk
     await refuse_blocked(case)
-    verdict = decide(case.desk.policy, params, case.origin, headless=case.desk.headless)
+    shown = await _shown(case, params)
+    verdict = decide(desk.policy, params, case.origin, headless=desk.headless, redefined=shown.is_changed)
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
+    if shown.is_changed:
+        # Beside the effect, because a default that allows everything allows a changed definition, too.
+        case.note("policy", "redefined", shown.digest)
     if verdict.effect == "deny":
-        raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
+        unseen = "definition" if shown.is_changed else "no-reviewer"
+        raise case.refusal(unseen if verdict.reason == "no-reviewer" else "policy")
     entered = admitted(case)
     try:
-        if verdict.effect == "ask" and not await _granted(case, params):
-            await _reviewed(case, params, entered)
+        if not await _allowed(case, params, verdict, shown):
+            await _reviewed(case, params, entered, shown)
     finally:
-        case.desk.gate.leave(entered)
+        desk.gate.leave(entered)
     case.note("answered", "confirmed", digest(params))
+
+
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """The definition of the tool as it is now, and as it was allowed."""
+
+    digest: str | None
+    """``None`` if the server does not list the tool."""
+    allowed: DefinitionRow | None
+
+    @property
+    def is_changed(self) -> bool:
+        return self.allowed is not None and self.allowed.digest != self.digest
+
+
+async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
+    """Compare what the server says of the tool with what was allowed.
+
+    Raises:
+        Rejected: it says too much to be examined.
+    """
+    now = await case.scanned(case.desk.digests.of(case.origin))
+    return _Shown(digest=now, allowed=await case.desk.store.definition(case.origin.identity, params.name))
+
+
+async def _allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, shown: _Shown) -> bool:
+    """Tell whether nobody need be asked. What a rule allows first is the definition that it goes on to allow."""
+    if verdict.effect != "allow":
+        return not shown.is_changed and await _granted(case, params)
+    define = None if shown.allowed is not None else _defined(case, shown)
+    return define is None or await case.save(Change(define=define)) is None
+
+
+def _defined(case: Case, shown: _Shown, by: str | None = None) -> DefinitionRow | None:
+    tool = case.origin.tool
+    return None if tool is None or shown.digest is None else row_of(case.origin, tool, shown.digest, by)
 
 
 async def _granted(case: Case, params: CallToolRequestParams) -> bool:
@@ -58,22 +104,30 @@ async def _granted(case: Case, params: CallToolRequestParams) -> bool:
     return False
 
 
-async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass) -> None:
+async def _reviewed(case: Case, params: CallToolRequestParams, entered: Pass, shown: _Shown) -> None:
     await case.save()
+    risks = await case.scanned(risks_of(params, case.origin))
     item = ToolItem(
         origin=case.origin,
         params=params,
         choices=_CHOICES,
-        risks=await case.scanned(risks_of(params, case.origin)),
+        risks=(redefined(), *risks) if shown.is_changed else risks,
         expires_in=case.expires_in,
+        allowed=shown.allowed.body if shown.is_changed and shown.allowed is not None else None,
     )
     decision = await decided(case, item, entered)
     if not isinstance(decision, Approve):
         raise case.failure("the reviewer decided what was not to be chosen")
     if decision.digest != digest(params):
         raise case.refusal("changed")
+    by = None if decision.ticket is None else decision.ticket.by
     ticket, case.ticket = case.ticket, None
-    if ticket is not None and await case.save(Change(finish=ticket)) is not None:
+    define = None if shown.allowed is not None and not shown.is_changed else _defined(case, shown, by)
+    prevents = await case.save(Change(finish=ticket, define=define))
+    if prevents == "definition":
+        # It was allowed this time. As long as it cannot be kept, a person is asked each time.
+        prevents = await case.save(Change(finish=ticket))
+    if prevents is not None:
         raise case.refusal("changed", "the decision is not there any more")
     if decision.scope != "once":
         await case.desk.grants.add(Grant.give(params, case.origin, decision.scope, decision.terms))

@@ -19,10 +19,10 @@ from antiphon.wire.content import AudioContent, ImageContent, TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["Line", "compared", "differences", "editable", "edited_text", "pretty"]
+__all__ = ["MAX_LINES", "Line", "compared", "differences", "editable", "edited_text", "labelled", "pretty"]
 
 _MARK = re.compile("\u27e6U\\+([0-9A-F]{4,6})\u27e7")
-_MOST_LINES = 5_000
+MAX_LINES = 5_000
 """Most lines that are compared; comparing more takes longer than a person waits."""
 
 
@@ -56,7 +56,7 @@ def differences(before: CreateMessageRequestParams, after: CreateMessageRequestP
     if encode(before) == encode(after):
         return []
     old, new = list(_lines(before)), list(_lines(after))
-    if len(old) + len(new) > _MOST_LINES:
+    if len(old) + len(new) > MAX_LINES:
         return None
     return compared(old, new)
 
@@ -153,13 +153,14 @@ def _lines(params: CreateMessageRequestParams) -> Iterator[str]:
         if value is None or field.name == "messages":
             continue
         text = value if isinstance(value, str) else pretty(value)
-        yield from _labelled(field.encode_name, text)
+        yield from labelled(field.encode_name, text)
     for at, message in enumerate(params.messages):
         for block in message.blocks:
-            yield from _labelled(f"messages[{at}] {message.role}", _text(block))
+            yield from labelled(f"messages[{at}] {message.role}", _text(block))
 
 
-def _labelled(name: str, text: str) -> Iterator[str]:
+def labelled(name: str, text: str) -> Iterator[str]:
+    """Return a text as lines, the first with its name."""
     lines = text.split("\n")
     yield f"{name}: {lines[0]}"
     yield from (f"    {line}" for line in lines[1:])

@@ -154,6 +154,9 @@ class ToolItem(msgspec.Struct, frozen=True, kw_only=True):
     choices: frozenset[Choice]
     risks: tuple[Risk, ...] = ()
     expires_in: float | None = None
+    allowed: str | None = None
+    """The definition of the tool as it was allowed before, as JSON, if the server has changed it since; empty if it was
+    too long to keep."""
 
 
 class ElicitItem(msgspec.Struct, frozen=True, kw_only=True):

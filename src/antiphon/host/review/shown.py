@@ -13,6 +13,7 @@ from antiphon.errors import InvalidParams
 from antiphon.host.checks.forms import Field, fields_of
 from antiphon.host.checks.risk import Risk
 from antiphon.host.models.selection.record import Selection, kept_selection
+from antiphon.host.review.definitions import changes_of
 from antiphon.host.review.diff import Line, differences, pretty
 from antiphon.host.review.fit import AnyItem
 from antiphon.host.review.parts import Turn, facts_of, turn_of
@@ -59,6 +60,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     item: ReviewItem | None = None
     tool: str = ""
     """The server's description of the tool to be called, as JSON."""
+    is_redefined: bool = False
+    """Whether the server has changed the definition of the tool; ``changes`` are those since it was allowed."""
     arguments: str = ""
     selection: Selection | None = None
     message: str = ""
@@ -130,12 +133,15 @@ def headline(shown: Shown, words: Texts) -> str:
 
 def _tool(shown: Shown, item: ToolItem) -> Shown:
     said = item.origin.tool
+    changes = () if item.allowed is None else changes_of(item.allowed, said)
     return msgspec.structs.replace(
         shown,
         choices=item.choices,
         message=item.params.name,
         arguments=pretty(item.params),
         tool="" if said is None else pretty(said),
+        is_redefined=item.allowed is not None,
+        changes=changes,
     )
 
 

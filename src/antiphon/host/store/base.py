@@ -24,6 +24,7 @@ __all__ = [
     "BrowserRow",
     "Change",
     "Decided",
+    "DefinitionRow",
     "Ended",
     "GrantRow",
     "Hold",
@@ -105,6 +106,21 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """JSON of a ``question.Outcome``."""
 
 
+class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The definition of a tool as it was last allowed; see ``review.definitions``."""
+
+    identity: str
+    tool: str
+    digest: str
+    """SHA-256 of it, in hex."""
+    body: str
+    """It as JSON, to be compared with a changed one; empty if it is too long to keep."""
+    allowed: float
+    """Seconds since the epoch."""
+    by: str | None = None
+    """The person who allowed it; ``None`` for a rule, or where nobody gave a name."""
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What is changed in one transaction. It either makes one hold or settles one."""
 
@@ -118,6 +134,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The review whose decision is now carried out."""
     ended: Ended | None = None
     """What became of a decision that was carried out."""
+    define: DefinitionRow | None = None
+    """The definition of a tool that is allowed now, in place of an earlier one."""
     records: tuple[Record, ...] = ()
 
 
@@ -300,7 +318,8 @@ class Store(Protocol):
         Returns:
             ``None`` when done; else nothing was changed, and the key names what prevents it: the account
             (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry
-            out), ``"block"`` (the server of a hold is blocked) or ``"hold"`` (another process has released the hold).
+            out), ``"block"`` (the server of a hold is blocked), ``"hold"`` (another process has released the hold) or
+            ``"definition"`` (no further definition can be kept).
         """
         ...
 
@@ -373,6 +392,23 @@ class Store(Protocol):
 
     async def spending(self) -> tuple[list[SpentRow], int]:
         """Return what was spent by day, server and model, and the number of the last record that is counted in."""
+        ...
+
+    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
+        """Return the definition of a tool as it was last allowed, or ``None`` if it never was.
+
+        Args:
+            identity: identity of the server.
+            tool: name of the tool.
+        """
+        ...
+
+    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
+        """Return the definitions of tools as they were last allowed, by server and name.
+
+        Args:
+            identity: identity of one server; all servers by default.
+        """
         ...
 
     async def add_grant(self, row: GrantRow) -> None:

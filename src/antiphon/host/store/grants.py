@@ -1,4 +1,4 @@
-"""Grants and blocked servers in a database, within transactions of the caller."""
+"""Grants, blocked servers and allowed definitions of tools in a database, within transactions of the caller."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
 
-from antiphon.host.store.base import BlockRow, GrantRow
-from antiphon.host.store.tables import blocks, grants
+from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow
+from antiphon.host.store.tables import blocks, definitions, grants
 
-__all__ = ["MAX_LISTED", "add", "block", "blocked", "in_force", "revoke", "unblock", "use"]
+__all__ = [
+    "MAX_LISTED",
+    "add",
+    "block",
+    "blocked",
+    "define",
+    "defined",
+    "definition",
+    "in_force",
+    "revoke",
+    "unblock",
+    "use",
+]
 
 MAX_LISTED = 10_000
 """Most grants, blocks, accounts and reservations that one read returns. Without a grant a person is asked; one block is
@@ -24,6 +36,9 @@ def _valid() -> ColumnElement[bool]:
 
 _ALL = select(grants).where(_valid()).order_by(grants.c.given, grants.c.id).limit(bindparam("most"))
 _OF = _ALL.where(grants.c.identity == bindparam("server"))
+_DEFINED = select(definitions).where(
+    definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name")
+)
 _USE = update(grants).where(grants.c.id == bindparam("grant"), _valid()).values(used=grants.c.used + 1)
 
 
@@ -72,6 +87,26 @@ def blocked(connection: Connection, identities: Sequence[str]) -> list[BlockRow]
     covering = or_(blocks.c.identity.in_(identities), blocks.c.coarse.in_(identities))
     found = chosen.where(covering) if identities else chosen
     return [BlockRow(**dict(row)) for row in connection.execute(found).mappings()]
+
+
+def define(connection: Connection, row: DefinitionRow) -> None:
+    """Store the definition of a tool in place of an earlier one."""
+    same = and_(definitions.c.identity == row.identity, definitions.c.tool == row.tool)
+    connection.execute(delete(definitions).where(same))
+    connection.execute(definitions.insert(), msgspec.structs.asdict(row))
+
+
+def definition(connection: Connection, identity: str, tool: str) -> DefinitionRow | None:
+    """Return the definition of a tool as it was last allowed."""
+    found = connection.execute(_DEFINED, {"server": identity, "name": tool}).mappings().first()
+    return None if found is None else DefinitionRow(**dict(found))
+
+
+def defined(connection: Connection, identity: str | None) -> list[DefinitionRow]:
+    """Return the definitions that were allowed, of one server or of all."""
+    chosen = select(definitions).order_by(definitions.c.identity, definitions.c.tool).limit(MAX_LISTED)
+    found = chosen if identity is None else chosen.where(definitions.c.identity == identity)
+    return [DefinitionRow(**dict(row)) for row in connection.execute(found).mappings()]
 
 
 def _grant(row: RowMapping) -> GrantRow:

@@ -25,6 +25,7 @@ from antiphon.host.store.base import (
     BrowserRow,
     Change,
     Decided,
+    DefinitionRow,
     GrantRow,
     Hold,
     HoldRow,
@@ -46,6 +47,8 @@ MAX_GRANTS = 1_000
 MAX_ACCOUNTS = 10_000
 """Most accounts, nearly all of them of calls. The oldest without a reservation is dropped first; its spending is
 counted in other accounts as well."""
+MAX_DEFINITIONS = 10_000
+"""Most definitions of tools. A further one is not kept, and a person is asked at each call of its tool."""
 MAX_REVIEWS = 1_000
 """Most reviews that are over: a history for the review page."""
 
@@ -68,6 +71,7 @@ class MemoryStore:
         self._accounts: dict[str, Balance] = {}
         self._holds: dict[str, HoldRow] = {}
         self._grants: dict[str, GrantRow] = {}
+        self._definitions: dict[tuple[str, str], DefinitionRow] = {}
         self._blocks: dict[str, BlockRow] = {}
         self._reviews: dict[str, ReviewRow] = {}
         self._pages: dict[str, PageRow] = {}
@@ -102,6 +106,8 @@ class MemoryStore:
         for id in change.ended.reviews if change.ended is not None else ():
             if id in self._reviews and change.ended is not None:
                 self._keep(msgspec.structs.replace(self._reviews[id], outcome=change.ended.outcome))
+        if change.define is not None:
+            self._definitions[change.define.identity, change.define.tool] = change.define
         self._record(records)
         return None
 
@@ -152,6 +158,14 @@ class MemoryStore:
     async def spending(self) -> tuple[list[SpentRow], int]:
         """See ``base.Store.spending``."""
         return [msgspec.structs.replace(row) for row in self._spent.values()], self._gathered
+
+    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
+        """See ``base.Store.definition``."""
+        return self._definitions.get((identity, tool))
+
+    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
+        """See ``base.Store.definitions``."""
+        return [row for key, row in sorted(self._definitions.items()) if identity in (None, key[0])]
 
     async def add_grant(self, row: GrantRow) -> None:
         """See ``base.Store.add_grant``."""
@@ -330,15 +344,22 @@ class MemoryStore:
                     return account.key
         if change.send is not None and change.send not in self._holds:
             return "hold"
-        if change.use is not None:
-            grant = self._grants.get(change.use)
-            if grant is None or not self._in_force(grant):
-                return "grant"
+        if change.use is not None and not self._is_given(change.use):
+            return "grant"
+        return self._refusal_of_decision(change)
+
+    def _refusal_of_decision(self, change: Change) -> str | None:
         if change.finish is not None:
             review = self._reviews.get(change.finish)
             if review is None or review.state != "decided":
                 return "review"
-        return None
+        row = change.define
+        is_full = len(self._definitions) >= MAX_DEFINITIONS
+        return "definition" if row and is_full and (row.identity, row.tool) not in self._definitions else None
+
+    def _is_given(self, id: str) -> bool:
+        grant = self._grants.get(id)
+        return grant is not None and self._in_force(grant)
 
     def _block(self, row: BlockRow, but: Sequence[str]) -> None:
         known = self._blocks.setdefault(row.identity, row)

@@ -32,6 +32,7 @@ from antiphon.host.store.base import (
     BrowserRow,
     Change,
     Decided,
+    DefinitionRow,
     GrantRow,
     HoldRow,
     PageRow,
@@ -148,6 +149,14 @@ class SqlStore:
     async def spending(self) -> tuple[list[SpentRow], int]:
         """See ``base.Store.spending``."""
         return await self._read(history.spending)
+
+    async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
+        """See ``base.Store.definition``."""
+        return await self._read(partial(permits.definition, identity=identity, tool=tool))
+
+    async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
+        """See ``base.Store.definitions``."""
+        return await self._read(partial(permits.defined, identity=identity))
 
     async def add_grant(self, row: GrantRow) -> None:
         """See ``base.Store.add_grant``."""
@@ -380,6 +389,8 @@ class SqlStore:
             raise money.Refused("grant")
         if change.finish is not None and not questions.finish(connection, change.finish, keep_item=self._keep_content):
             raise money.Refused("review")
+        if change.define is not None:
+            permits.define(connection, change.define)
         if change.ended is not None:
             questions.end(connection, change.ended)
         return records

@@ -17,6 +17,7 @@ __all__ = [
     "blocks",
     "browsers",
     "compatible",
+    "definitions",
     "drafts",
     "gathered",
     "grants",
@@ -30,7 +31,7 @@ __all__ = [
     "swept",
 ]
 
-REVISION = "v0008"
+REVISION = "v0009"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 OLDEST = "v0008"
@@ -110,6 +111,18 @@ grants = Table(
     Column("used", BigInteger, nullable=False),
     Index("grants_of_server", "identity"),
 )
+
+definitions = Table(
+    "definitions",
+    metadata,
+    Column("identity", Text, primary_key=True),
+    Column("tool", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("allowed", Double, nullable=False),
+    Column("by", Text),
+)
+"""The definitions of tools as they were allowed. Older code does not compare them, and decides as it always has."""
 
 blocks = Table(
     "blocks",

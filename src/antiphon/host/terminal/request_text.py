@@ -14,6 +14,8 @@ from antiphon.host.budget import Costs
 from antiphon.host.checks.contents import more_of
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.risk import Risk
+from antiphon.host.review.definitions import changes_of
+from antiphon.host.review.diff import Line
 from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
 from antiphon.host.review.summary import clock, figures_text, host_of
 from antiphon.host.review.texts import Texts, texts
@@ -36,6 +38,7 @@ from antiphon.wire.tools import Tool
 __all__ = ["show_address", "show_elicitation", "show_request", "show_result", "show_tool"]
 
 ENGLISH = texts("en")
+_PAINTS = {"+": "32", "-": "31"}
 _SHOWN_DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
 
@@ -112,10 +115,20 @@ def show_tool(item: ToolItem, layout: Layout, words: Texts = ENGLISH) -> Iterato
     yield layout.paint("1", f" {words('show.arguments')}")
     yield from layout.quoted(_pretty(msgspec.Raw(bytes(item.params.arguments) or b"{}")))
     tool = item.origin.tool
+    if item.allowed is not None:
+        yield layout.paint("1", f" {words('tool.redefined')}")
+        yield from _redefined(changes_of(item.allowed, tool), layout, words)
     if tool is not None and tool.description:
         yield from layout.remark(words("show.said"), 0)
         yield from layout.quoted(tool.description)
     yield from _who(item.origin, layout, words, call=False)
+
+
+def _redefined(lines: Iterable[Line] | None, layout: Layout, words: Texts) -> Iterator[str]:
+    if lines is None:
+        yield from layout.remark(words("tool.uncompared"), 0)
+    for line in lines or ():
+        yield from (layout.paint(_PAINTS.get(line.sign, ""), row) for row in layout.quoted(f"{line.sign} {line.text}"))
 
 
 def show_elicitation(item: ElicitItem, layout: Layout, words: Texts = ENGLISH) -> Iterator[str]:

@@ -169,6 +169,12 @@ def _tool(shown: Shown, words: Words) -> Iterator[Piece]:
     yield title(words("tool.sent"))
     yield fact(words("grants.tool"), shown.message, "strong")
     yield quoted(shown.arguments)
+    if shown.is_redefined:
+        yield title(words("tool.redefined"))
+        if shown.changes is None:
+            yield ours(words("tool.uncompared"), "warning")
+        else:
+            yield from changed(shown.changes, words)
     if shown.tool:
         yield title(words("tool.said"))
         yield quoted(shown.tool)

@@ -1,0 +1,109 @@
+"""The definitions of tools as they were allowed: what counts as a change, and what a person sees of it.
+
+A server may change what a tool says of itself, or takes, after somebody has allowed it. So what was allowed is kept
+with its hash, and a changed definition is shown with the differences. ``pipeline.tool_consent`` decides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import msgspec
+
+from antiphon.host.checks.scan import MAX_HERE, MAX_SECONDS
+from antiphon.host.review.diff import MAX_LINES, Line, compared, labelled, pretty
+from antiphon.host.review.review import digest
+from antiphon.host.store.base import DefinitionRow
+from antiphon.side_process.pool import run_aside
+from antiphon.wire.envelope import encode
+from antiphon.wire.origin import Origin
+from antiphon.wire.tools import Tool
+
+__all__ = ["MAX_KEPT", "Digests", "changes_of", "digest_document", "row_of"]
+
+MAX_KEPT = 64 * 1024
+"""Most bytes of a definition that is kept to be compared with a later one; of a longer one only the hash is kept."""
+_MOST_KNOWN = 1_000
+"""Most definitions whose hash is remembered; that of a further one is computed again at its next call."""
+
+
+class Digests:
+    """The hashes of the definitions that one host was shown, each computed once."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], tuple[Tool, str]] = OrderedDict()
+
+    async def of(self, origin: Origin) -> str | None:
+        """Return the hash of the definition of the tool that is called; ``None`` if its server lists none.
+
+        Raises:
+            TooCostly: it is too large to be hashed.
+        """
+        tool = origin.tool
+        if tool is None:
+            return None
+        key = (origin.identity, tool.name)
+        known = self._known.get(key)
+        if known is None or known[0] is not tool:
+            known = self._known[key] = (tool, await _digest(tool))
+            while len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return known[1]
+
+
+def defining(tool: Tool) -> Tool:
+    """Return what counts of a definition: what a person or a model decides by, without icons and ``_meta``."""
+    return msgspec.structs.replace(tool, execution=None, icons=None, meta=None)
+
+
+def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None) -> DefinitionRow:
+    """Make what is stored of a definition that is allowed now."""
+    body = encode(defining(tool))
+    return DefinitionRow(
+        identity=origin.identity,
+        tool=tool.name,
+        digest=digest,
+        body=body.decode() if len(body) <= MAX_KEPT else "",
+        allowed=time.time(),
+        by=by,
+    )
+
+
+def changes_of(before: str, after: Tool | None) -> tuple[Line, ...] | None:
+    """Compare a definition as it was allowed with the one of now, line by line.
+
+    Args:
+        before: the body of its row.
+        after: the definition of now; ``None`` if the server does not list the tool any more.
+
+    Returns:
+        The lines that differ, with some around them; ``None`` if one of both is too long to be compared.
+    """
+    if not before or (after is not None and len(encode(after)) > MAX_KEPT):
+        return None
+    old = list(_lines(msgspec.json.decode(before, type=Tool)))
+    new = [] if after is None else list(_lines(after))
+    return None if len(old) + len(new) > MAX_LINES else tuple(compared(old, new))
+
+
+def digest_document(payload: bytes) -> bytes:
+    """Hash a large definition, in a side process."""
+    return digest(msgspec.json.decode(payload, type=Tool)).encode()
+
+
+async def _digest(tool: Tool) -> str:
+    counted = defining(tool)
+    payload = encode(counted)
+    if len(payload) <= MAX_HERE:
+        return digest(counted)
+    return (await run_aside(digest_document, payload, seconds=MAX_SECONDS)).decode()
+
+
+def _lines(tool: Tool) -> Iterator[str]:
+    """Return a definition as lines: texts as they are, so that a long description is compared line by line."""
+    for field in msgspec.structs.fields(defining(tool)):
+        value = getattr(defining(tool), field.name)
+        if value is not None:
+            yield from labelled(field.encode_name, value if isinstance(value, str) else pretty(value))
