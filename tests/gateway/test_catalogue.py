@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from antiphon import Tool
-from antiphon.gateway import Offer
-from antiphon.gateway.catalogue import Catalogue, Owned
+from antiphon.gateway import Filters, Offer
+from antiphon.gateway.catalogue import Catalogue, Exposure, Owned
+from antiphon.gateway.names import MAX_NAME, Given, look
 from antiphon.types import Prompt, Resource, ResourceTemplate
 
 
@@ -15,7 +18,7 @@ def tools(*names: str) -> Offer:
 
 def test_a_tool_is_found_under_the_name_it_is_shown_by():
     """Definitions are as they were, but for the name."""
-    catalogue = Catalogue({"a": tools("x"), "b": tools("x", "y")}, "prefix")
+    catalogue = Catalogue({"a": tools("x"), "b": tools("x", "y")}, Exposure())
     assert [tool.name for tool in catalogue.tools] == ["a__x", "b__x", "b__y"]
     assert catalogue.find("tool", "b__x") == Owned("b", "x")
     assert catalogue.find("tool", "x") is None
@@ -24,19 +27,19 @@ def test_a_tool_is_found_under_the_name_it_is_shown_by():
 
 def test_without_a_prefix_only_what_two_have_gets_one():
     """So a server that adds a tool of another's name takes nothing from it silently: both are named anew."""
-    catalogue = Catalogue({"a": tools("x"), "b": tools("x", "y")}, "none")
+    catalogue = Catalogue({"a": tools("x"), "b": tools("x", "y")}, Exposure(given=Given(style="none")))
     assert [tool.name for tool in catalogue.tools] == ["a__x", "b__x", "y"]
     assert catalogue.find("tool", "y") == Owned("b", "y")
 
 
 def test_a_server_that_lists_one_name_twice_has_it_once():
     """The first counts."""
-    assert [tool.name for tool in Catalogue({"a": tools("x", "x")}, "prefix").tools] == ["a__x"]
+    assert [tool.name for tool in Catalogue({"a": tools("x", "x")}, Exposure()).tools] == ["a__x"]
 
 
 def test_a_name_that_looks_like_anothers_is_kept_apart():
     """``a`` cannot reach into the names of ``a_b``, whatever it calls its tools."""
-    catalogue = Catalogue({"a": tools("b__x", "_b__x"), "a_b": tools("x")}, "prefix")
+    catalogue = Catalogue({"a": tools("b__x", "_b__x"), "a_b": tools("x")}, Exposure())
     assert [catalogue.find("tool", tool.name) for tool in catalogue.tools] == [
         Owned("a", "b__x"),
         Owned("a", "_b__x"),
@@ -55,9 +58,72 @@ def test_a_resource_is_the_first_servers_that_lists_it():
         resources=(Resource(uri="x://1", name="again"), Resource(uri="x://2", name="2")),
         templates=(ResourceTemplate(uri_template="x://{n}", name="t"),),
     )
-    catalogue = Catalogue({"one": one, "two": two}, "prefix")
+    catalogue = Catalogue({"one": one, "two": two}, Exposure())
     assert [resource.name for resource in catalogue.resources] == ["1", "2"]
     assert [catalogue.reader(uri) for uri in ("x://1", "x://2", "x://3", "y://1")] == ["one", "two", "two", None]
     assert [template.name for template in catalogue.templates] == ["b", "t"]
     assert catalogue.template("x://{n}") == "two"
     assert catalogue.find("prompt", "one__p") == Owned("one", "p")
+
+
+def test_a_tool_that_does_not_pass_is_neither_listed_nor_found():
+    """So it cannot be called."""
+    catalogue = Catalogue({"a": tools("get", "delete")}, Exposure(filters=Filters({"a": ["!delete"]})))
+    assert [tool.name for tool in catalogue.tools] == ["a__get"]
+    assert catalogue.find("tool", "a__delete") is None
+
+
+def test_names_by_hand_and_prefixes():
+    """As given, whatever the style; what looks like one gets out of its way."""
+    given = Given(style="none", prefixes={"b": "bee"}, renamed={"a": {"create": "new"}})
+    catalogue = Catalogue({"b": tools("new", "x"), "a": tools("create", "x")}, Exposure(given=given))
+    owners = {tool.name: catalogue.find("tool", tool.name) for tool in catalogue.tools}
+    assert owners["new"] == Owned("a", "create")
+    assert owners["bee__x"] == Owned("b", "x")
+    (other,) = [name for name, owned in owners.items() if owned == Owned("b", "new")]
+    assert other.startswith("bee__new-")
+    assert f"is called {other}" in " ".join(map(str, catalogue.conflicts))
+
+
+@pytest.mark.parametrize("style", ["prefix", "none"])
+@pytest.mark.parametrize(
+    "poisoned",
+    [
+        "good__read",
+        "good_read",
+        "goodread",
+        "Good__Read",
+        "re\u0430d",
+        "READ",
+        "re-ad",
+        "good__admin",
+        "\uff52\uff45\uff41\uff44",
+        "x" * 200,
+    ],
+)
+def test_a_poisoned_server_cannot_take_the_names_of_another(style: str, poisoned: str):
+    """Neither one of its names nor one that looks like it, in either order of configuration."""
+    alone = Catalogue({"good": tools("read", "write"), "evil": Offer()}, Exposure(given=Given(style=style)))
+    for names in (("good", "evil"), ("evil", "good")):
+        offers = {name: tools("read", "write") if name == "good" else tools(poisoned) for name in names}
+        catalogue = Catalogue(offers, Exposure(given=Given(style=style)))
+        for tool in alone.tools:
+            # The name stays the good one's, or is nobody's any more, where both got a prefix.
+            owner = catalogue.find("tool", tool.name)
+            assert owner is None or owner.server == "good"
+        (shown,) = [one.name for one in catalogue.tools if catalogue.find("tool", one.name) == Owned("evil", poisoned)]
+        assert shown.isascii()
+        assert len(shown) <= MAX_NAME
+        assert look(shown) not in {look(one.name) for one in catalogue.tools if one.name != shown}
+        assert len(catalogue.tools) == 3
+
+
+def test_names_are_the_same_whatever_the_order_of_servers():
+    """Between runs, and after somebody has sorted a file."""
+    offers = {"git": tools("hub__x", "y"), "git-hub": tools("x", "y"), "c": tools("y")}
+    for style in ("prefix", Exposure(given=Given(style="none"))):
+        forth = Catalogue(offers, Exposure(given=Given(style=style)))
+        back = Catalogue(dict(reversed(offers.items())), Exposure(given=Given(style=style)))
+        assert {one.name: forth.find("tool", one.name) for one in forth.tools} == {
+            one.name: back.find("tool", one.name) for one in back.tools
+        }

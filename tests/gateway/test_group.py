@@ -9,7 +9,7 @@ import pytest
 from antiphon import Server
 from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.asks import by_host
-from antiphon.gateway.catalogue import Owned
+from antiphon.gateway.catalogue import Exposure, Owned
 from antiphon.gateway.group import Group
 from antiphon.gateway.offer import Kind
 from antiphon.gateway.processes import Processes
@@ -27,7 +27,7 @@ async def test_names_are_looked_up_once_all_have_started():
         {"one": one, "two": two},
         Terms(host=host, processes=Processes(8, 30.0), timeout=30, start_timeout=30, idle_timeout=None),
         lambda: by_host(host),
-        names="prefix",
+        exposure=Exposure(),
         changed=told.put_nowait,
     )
     group.start()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import pytest
+from hypothesis import given as having
 from hypothesis import strategies as st
 
-from antiphon.gateway.names import MAX_NAME, exposed, server_names
+from antiphon.errors import ConfigError
+from antiphon.gateway.names import MAX_NAME, Given, exposed, server_names
 
 ANY = st.text(min_size=1, max_size=80)
 TOOL = st.text(alphabet="abc_-.", min_size=1, max_size=80)
@@ -17,16 +19,17 @@ def test_a_name_says_whose_it_is():
     assert exposed("github", "create_issue") == "github__create_issue"
 
 
-@given(st.lists(ANY, min_size=2, max_size=6, unique=True), TOOL, TOOL)
+@having(st.lists(ANY, min_size=2, max_size=6, unique=True), TOOL, TOOL)
 def test_no_server_can_take_the_name_of_anothers_tool(names: list[str], one: str, other: str):
     """Whatever it calls itself and its tools: separators in them included."""
     words = server_names(names)
     first, second = words[names[0]], words[names[1]]
     assert first != second
     assert exposed(first, one) != exposed(second, other)
+    assert exposed(first, one).startswith(f"{first}__")
 
 
-@given(st.lists(ANY, min_size=1, max_size=6, unique=True), TOOL)
+@having(st.lists(ANY, min_size=1, max_size=6, unique=True), TOOL)
 def test_a_name_is_short_and_stays_the_same(names: list[str], tool: str):
     """At most as long as a model's API takes together with the host's own prefix; the same in every run."""
     word = server_names(names)[names[0]]
@@ -34,6 +37,27 @@ def test_a_name_is_short_and_stays_the_same(names: list[str], tool: str):
     assert len(name) <= MAX_NAME
     assert name == exposed(server_names(names)[names[0]], tool)
     assert name.isascii() or not tool.isascii()
+
+
+def test_foreign_letters_are_replaced_and_told_apart():
+    """So that no name can imitate another by letters that look alike."""
+    assert len({exposed("s", "del\u0435te"), exposed("s", "del\u0430te"), exposed("s", "delete")}) == 3
+    assert exposed("s", "del\u0435te").isascii()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Given(renamed={"a": {"x": "same"}, "b": {"y": "Same"}}), "x of a and y of b are both called 'Same'"),
+        (Given(renamed={"a": {"x": "no spaces"}}), "x of a: 'no spaces' cannot be used"),
+        (Given(prefixes={"a": "w", "b": "W"}), "a and b both have the prefix 'W'"),
+        (Given(prefixes={"a": "a__b"}), "the prefix 'a__b' of a cannot be used"),
+    ],
+)
+def test_a_name_by_hand_that_cannot_be_used_is_an_error(given: Given, message: str):
+    """It names what was written, and both servers where two have it."""
+    with pytest.raises(ConfigError, match=message):
+        given.checked()
 
 
 def test_what_was_cut_is_told_apart():

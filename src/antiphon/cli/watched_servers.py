@@ -36,18 +36,19 @@ class WatchedServers:
     Args:
         files: the files; none for the usual ones.
         only: names to which they are restricted; none for all.
+        chosen: names to which a profile restricts them; none for all.
 
     Raises:
         ConfigError: a file cannot be read, there are no servers, or one that was named is not there.
         Failed: a file is not trusted.
     """
 
-    def __init__(self, files: Sequence[Path], only: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[Path], only: Sequence[str], chosen: Sequence[str] = ()) -> None:
         self._files = list(files)
-        self._only = frozenset(only)
+        self._choices = [frozenset(names) for names in (only, chosen) if names]
         self._seen = self._look()
         found = find_entries(files)
-        missing = [name for name in only if name not in found]
+        missing = [name for name in (*only, *chosen) if name not in found]
         if missing or not found:
             places = ", ".join(map(str, files or config_paths()))
             what = f"is no server {missing[0]!r}" if missing else "are no servers"
@@ -84,7 +85,8 @@ class WatchedServers:
                 yield targets
 
     def _targets(self, found: Mapping[str, Found]) -> dict[str, Target]:
-        return {name: target_of(one, name) for name, one in found.items() if not self._only or name in self._only}
+        served = [name for name in found if all(name in choice for choice in self._choices)]
+        return {name: target_of(found[name], name) for name in served}
 
     def _read_again(self) -> dict[str, Found]:
         last: dict[Path, dict[str, Found]] = {}

@@ -5,21 +5,21 @@ Sans-IO: made again from the offers whenever one of them changes.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, structs
 
 from antiphon.errors import ConfigError
-from antiphon.gateway.names import Style, exposed, server_names
+from antiphon.gateway.filters import ALL, Filters
+from antiphon.gateway.names import Given, Style, exposed, is_plain, look, marked, server_names
 from antiphon.gateway.offer import Offer
 from antiphon.server.features.uri_template import UriTemplate
 from antiphon.wire.prompts import Prompt
 from antiphon.wire.resources import Resource, ResourceTemplate
 from antiphon.wire.tools import Tool
 
-__all__ = ["Catalogue", "Noun", "Owned"]
+__all__ = ["Catalogue", "Conflict", "Exposure", "Noun", "Owned"]
 
 Noun = Literal["tool", "prompt"]
 
@@ -33,17 +33,48 @@ class Owned(Struct, frozen=True):
     name: str
 
 
+class Conflict(Struct, frozen=True):
+    """Two names that are the same or look alike, and what one of them is called therefore."""
+
+    first: Owned
+    second: Owned
+    called: str
+    """The name of the second behind the gateway."""
+
+    def __str__(self) -> str:
+        """Return it in a sentence."""
+        one, other = self.first, self.second
+        if one.server == other.server:
+            return f"{other.name} of {other.server} cannot be shown by that name alone, and is called {self.called}"
+        return f"{other.name} of {other.server} looks like {one.name} of {one.server}, and is called {self.called}"
+
+
+class Exposure(Struct, kw_only=True):
+    """What clients see of the servers; the filters can change while the gateway runs."""
+
+    given: Given = Given()
+    filters: Filters = ALL
+
+
 class Catalogue:
     """The tools, prompts, resources and templates of all servers, in the order of configuration.
 
-    ``offers``: by the name of the server. ``style``: how tools and prompts are named. Resources keep their URIs; if two
-    servers have the same one, the first server serves it.
+    ``offers``: by the name of the server. ``exposure``: which tools there are, and how they are called; another tool is
+    neither listed nor found. Resources keep their URIs; if two servers have the same one, the first server serves it.
     """
 
-    def __init__(self, offers: Mapping[str, Offer], style: Style) -> None:
-        self._words = server_names(offers)
-        self.tools, self._tools = self._named({name: offer.tools for name, offer in offers.items()}, style)
-        self.prompts, self._prompts = self._named({name: offer.prompts for name, offer in offers.items()}, style)
+    def __init__(self, offers: Mapping[str, Offer], exposure: Exposure) -> None:
+        given = exposure.given
+        self._words = server_names(offers, given.prefixes)
+        self.conflicts: list[Conflict] = []
+        """What got another name than it would have alone."""
+        passing = {
+            name: [tool for tool in offer.tools if exposure.filters.passes(name, tool.name)]
+            for name, offer in offers.items()
+        }
+        self.tools, self._tools = self._named(passing, given)
+        prompts = {name: offer.prompts for name, offer in offers.items()}
+        self.prompts, self._prompts = self._named(prompts, Given(style=given.style, prefixes=given.prefixes))
         self.resources: list[Resource] = []
         self.templates: list[ResourceTemplate] = []
         self._resources: dict[str, str] = {}
@@ -72,18 +103,58 @@ class Catalogue:
         """Return the server that listed this template."""
         return self._templates.get(uri_template)
 
-    def _named(self, offered: Mapping[str, Sequence[Named]], style: Style) -> tuple[list[Named], dict[str, Owned]]:
-        count = Counter(item.name for items in offered.values() for item in items)
+    def _named(self, offered: Mapping[str, Sequence[Named]], given: Given) -> tuple[list[Named], dict[str, Owned]]:
+        items: dict[Owned, Named] = {}
+        for server, offers in offered.items():
+            for item in offers:
+                items.setdefault(Owned(server, item.name), item)
+        by_hand = {
+            owned: name for owned in items if (name := given.renamed.get(owned.server, {}).get(owned.name)) is not None
+        }
+        names = self._apart(items, given.style, by_hand)
         shown: list[Named] = []
-        owned: dict[str, Owned] = {}
-        for server, items in offered.items():
-            for item in items:
-                alone = style == "none" and count[item.name] == 1
-                name = item.name if alone else exposed(self._words[server], item.name)
-                if name not in owned:
-                    owned[name] = Owned(server, item.name)
-                    shown.append(item if alone else _renamed(item, name))
-        return shown, owned
+        found: dict[str, Owned] = {}
+        for owned, item in items.items():
+            name = names[owned]
+            # Only names of one server can still be equal, where digests of two of its names are.
+            if found.setdefault(name, owned) == owned:
+                shown.append(item if name == item.name else _renamed(item, name))
+        return shown, found
+
+    def _apart(self, items: Iterable[Owned], style: Style, by_hand: Mapping[Owned, str]) -> dict[Owned, str]:
+        """Return a name for each, so that no two servers have names that look alike, whatever their order."""
+        prefixed = {owned: exposed(self._words[owned.server], owned.name) for owned in items}
+        names = {**prefixed, **(self._unprefixed(prefixed) if style == "none" else {}), **by_hand}
+        alike: dict[str, list[Owned]] = {}
+        for owned, name in names.items():
+            alike.setdefault(look(name), []).append(owned)
+        for several in alike.values():
+            if len({owned.server for owned in several}) == 1:
+                continue
+            # A name by hand stays; else that of the server whose word is longer, because the name begins with it.
+            keeper = max(several, key=lambda owned: (owned in by_hand, len(self._words[owned.server]), owned.server))
+            for owned in several:
+                if owned.server != keeper.server:
+                    names[owned] = marked(self._words[owned.server], owned.name)
+                    self.conflicts.append(Conflict(keeper, owned, names[owned]))
+        return names
+
+    def _unprefixed(self, prefixed: Mapping[Owned, str]) -> dict[Owned, str]:
+        """Return those that can be called as their server does, because nothing of another server looks like it."""
+        servers: dict[str, set[str]] = {}
+        for owned, name in prefixed.items():
+            for said in (owned.name, name):
+                servers.setdefault(look(said), set()).add(owned.server)
+        others = {server: {look(self._words[name]) for name in self._words if name != server} for server in self._words}
+        plain: dict[Owned, str] = {}
+        for owned in prefixed:
+            holders = servers[look(owned.name)]
+            if len(holders) == 1 and is_plain(owned.name, others[owned.server]):
+                plain[owned] = owned.name
+            else:
+                rival = next((name for name in sorted(holders) if name != owned.server), owned.server)
+                self.conflicts.append(Conflict(Owned(rival, owned.name), owned, prefixed[owned]))
+        return plain
 
 
 def _patterns(template: str) -> list[UriTemplate]:

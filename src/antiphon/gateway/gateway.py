@@ -17,8 +17,10 @@ from typing import Any, Unpack
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError, InternalError
 from antiphon.gateway.asks import Answered, Answerers, Relay, by_host
+from antiphon.gateway.catalogue import Exposure
+from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.group import Group
-from antiphon.gateway.names import Style
+from antiphon.gateway.names import Given, Style
 from antiphon.gateway.requests import SERVED
 from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.gateway.upstream import Upstream
@@ -49,13 +51,18 @@ class Gateway:
         asks: who answers: ``"host"``, whatever the client offers; or ``"relay"``, the client that made the call, which
             is then declared to the servers with exactly what it offers.
         names: ``"prefix"`` calls a tool ``server__tool``; ``"none"`` keeps its name, unless two servers have it.
+        tools: lists of globs by the name of a server (``"*"`` for all), over its own names of its tools:
+            ``["*", "!delete_*"]``. One that begins with ``!`` denies, and a deny wins; a tool that does not pass is
+            neither listed nor callable. ``Filters`` has several such lists, all of which a tool must pass.
+        prefixes: what the names of a server's tools begin with, instead of its name.
+        rename: names of single tools, by server and the server's own name: ``{"github": {"create_issue": "issue"}}``.
         reloads: called when the gateway starts; yields the servers anew whenever they have changed. By default they
             stay.
         closes_host: close the host with the gateway; by default its maker does.
         options: how the servers are run; see ``RunOptions``.
 
     Raises:
-        ConfigError: there is no server, or ``max_processes`` is less than 1.
+        ConfigError: there is no server, ``max_processes`` is less than 1, or a glob, prefix or name cannot be used.
     """
 
     def __init__(
@@ -65,6 +72,9 @@ class Gateway:
         *,
         asks: Answered = "host",
         names: Style = "prefix",
+        tools: Filters | Mapping[str, Sequence[str]] = ALL,
+        prefixes: Mapping[str, str] = {},
+        rename: Mapping[str, Mapping[str, str]] = {},
         reloads: Reloads | None = None,
         closes_host: bool = False,
         **options: Unpack[RunOptions],
@@ -90,7 +100,11 @@ class Gateway:
         terms = terms_of(host, options)
         self.processes = terms.processes
         """Those of all servers, for all clients."""
-        self._group = partial(Group, terms=terms, names=names, changed=self.server.list_changed)
+        self._exposure = Exposure(
+            given=Given(style=names, prefixes=prefixes, renamed=rename).checked(),
+            filters=tools if isinstance(tools, Filters) else Filters(tools),
+        )
+        self._group = partial(Group, terms=terms, exposure=self._exposure, changed=self.server.list_changed)
 
     @property
     def upstreams(self) -> Sequence[Upstream]:

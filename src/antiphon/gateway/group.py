@@ -7,19 +7,21 @@ exactly what the client offers. So a process serves nobody but the principal tha
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from antiphon.client.connection.targets import Target
 from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.asks import Answerers
-from antiphon.gateway.catalogue import Catalogue, Noun, Owned
-from antiphon.gateway.names import Style
+from antiphon.gateway.catalogue import Catalogue, Exposure, Noun, Owned
 from antiphon.gateway.offer import KINDS, Kind
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
 
 __all__ = ["Group"]
+
+log = logging.getLogger("antiphon.gateway")
 
 LIST_PATIENCE = 10.0
 """Seconds that a list waits for servers of which nothing is known yet. What they offer after that is told as a change.
@@ -27,6 +29,9 @@ Hosts give up a list after 30 seconds, some after 10."""
 
 MAX_TRIES = 7
 """Times that a server of which nothing is known is started by itself; after that when somebody lists."""
+
+MAX_SAID = 100
+"""Most conflicts of names that are logged; all of them are in the catalogue."""
 
 
 class Group:
@@ -36,7 +41,7 @@ class Group:
         servers: targets by name.
         terms: how servers are run.
         answerers: makes what answers one server.
-        names: how tools and prompts are called.
+        exposure: which tools there are, and what they are called.
         changed: called with the kind of list that has changed.
         seen_by: who sees these lists.
     """
@@ -47,13 +52,14 @@ class Group:
         terms: Terms,
         answerers: Callable[[], Answerers],
         *,
-        names: Style,
+        exposure: Exposure,
         changed: Callable[[Kind], object],
         seen_by: bytes = b"",
     ) -> None:
         self._terms = terms
         self._answerers = answerers
-        self._names: Style = names
+        self._exposure = exposure
+        self._said: set[str] = set()
         self._told = changed
         self._seen_by = seen_by
         self._tasks: set[asyncio.Task[None]] = set()
@@ -67,7 +73,8 @@ class Group:
     def catalogue(self) -> Catalogue:
         """What all of them offer, as far as that is known."""
         if self._made is None:
-            self._made = Catalogue({name: upstream.offer for name, upstream in self.upstreams.items()}, self._names)
+            self._made = Catalogue({name: one.offer for name, one in self.upstreams.items()}, self._exposure)
+            self._say(self._made)
         return self._made
 
     @property
@@ -180,6 +187,13 @@ class Group:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _say(self, made: Catalogue) -> None:
+        """Log, once, what is called otherwise than it would be alone, because a person chooses by these names."""
+        for said in map(str, made.conflicts[:MAX_SAID]):
+            if said not in self._said and len(self._said) < MAX_SAID:
+                self._said.add(said)
+                log.warning("%s", said)
 
     def _changed(self, kind: Kind) -> None:
         self._made = None

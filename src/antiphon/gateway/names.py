@@ -1,6 +1,6 @@
 """The names of many servers' tools and prompts behind one gateway.
 
-A name consists of the server's name and its own, so that no server can take the name of another's tool. A server's name
+A name consists of a word for the server and its own name, so that no server can take the name of another's tool. A word
 neither contains two underscores in a row nor begins or ends with one, so the first two in a row separate the parts.
 """
 
@@ -8,45 +8,132 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
+from msgspec import Struct
+
+from antiphon.errors import ConfigError
 from antiphon.server.mounts import prefixed
 
-__all__ = ["MAX_NAME", "Style", "exposed", "server_names"]
+__all__ = ["MAX_NAME", "MAX_WORD", "Given", "Style", "exposed", "is_plain", "look", "marked", "server_names"]
 
 Style = Literal["prefix", "none"]
-"""``prefix``: ``server__tool``; ``none``: the server's own name, with a prefix only if another server has the same."""
+"""``prefix``: ``server__tool``; ``none``: the server's own name, with a prefix only if another server has one that is
+the same or looks like it."""
 
 MAX_NAME = 64 - len("mcp__antiphon__")
 """Most characters: model APIs allow 64, of which hosts use some to name the gateway."""
+MAX_WORD = 24
+"""Most characters of a server's word, so that the separator and enough of each tool's name stay in a name that is
+cut."""
 
 _UNUSABLE = re.compile(r"[^A-Za-z0-9-]+|_{2,}")
+_FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
+"""What a name of 2025-11-25 does not contain (server/tools, Tool Names). Letters of other scripts may look like it."""
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}")
 _DIGITS = 8
 """Hexadecimal digits of a digest that replaces what was cut off."""
 
 
-def server_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the form of each server's name in the names of its tools: letters, digits, hyphens, single underscores.
+class Given(Struct, frozen=True, kw_only=True):
+    """How things are called: the style, and what a person has named by hand."""
 
-    ``names``: as configured. Names that would become equal are distinguished by a digest, whatever their order.
+    style: Style = "prefix"
+    prefixes: Mapping[str, str] = {}
+    """Words by the configured name of the server, instead of that name."""
+    renamed: Mapping[str, Mapping[str, str]] = {}
+    """Names of tools by server, and by their names there. No other tool gets such a name."""
+
+    def checked(self) -> Given:
+        """Return it, if every name can be used and none is given twice.
+
+        Raises:
+            ConfigError: one cannot; the message names it, and both servers where two have it.
+        """
+        owners: dict[str, str] = {}
+        for server, names in self.renamed.items():
+            for own, name in names.items():
+                whose = f"{own} of {server}"
+                if not _NAME.fullmatch(name):
+                    raise ConfigError(
+                        f"{whose}: {name!r} cannot be used: write 1 to {MAX_NAME} letters, digits, _, . and -"
+                    )
+                if owners.setdefault(look(name), whose) != whose:
+                    raise ConfigError(f"{owners[look(name)]} and {whose} are both called {name!r}")
+        words: dict[str, str] = {}
+        for server, word in self.prefixes.items():
+            if _UNUSABLE.sub("_", word).strip("_") != word or not 0 < len(word) <= MAX_WORD:
+                raise ConfigError(
+                    f"the prefix {word!r} of {server} cannot be used: write 1 to {MAX_WORD} letters, digits, "
+                    "hyphens and single underscores"
+                )
+            if words.setdefault(look(word), server) != server:
+                raise ConfigError(f"{words[look(word)]} and {server} both have the prefix {word!r}")
+        return self
+
+
+@lru_cache(maxsize=32_768)
+def look(name: str) -> str:
+    """Return what names that a person or a model takes for one another have in common.
+
+    ``Read-File``, ``read_file`` and ``read.file`` look alike, and so do full-width letters.
     """
-    plain = {name: _UNUSABLE.sub("_", name).strip("_") or "server" for name in names}
-    taken = list(plain.values())
-    return {name: word if taken.count(word) == 1 else _cut(word, MAX_NAME, name) for name, word in plain.items()}
+    return re.sub(r"[-_. ]+", "", unicodedata.normalize("NFKC", name).casefold())
 
 
-def exposed(server: str, name: str) -> str:
-    """Return the name of a tool behind the gateway.
+def server_names(names: Sequence[str] | Mapping[str, object], prefixes: Mapping[str, str] = {}) -> dict[str, str]:
+    """Return the word for each server in the names of its tools: letters, digits, hyphens, single underscores.
 
-    A name that is too long is cut, and ends with a digest of all of it.
+    Words that would become equal, or look alike, are distinguished by a digest, whatever their order.
 
-    ``server``: in the form of ``server_names``. ``name``: the server's own name for it.
+    Args:
+        names: as configured.
+        prefixes: words that were chosen for some of them.
     """
-    whole = prefixed(server, name)
-    return whole if len(whole) <= MAX_NAME else _cut(whole, MAX_NAME, whole)
+    plain = {name: prefixes.get(name) or _UNUSABLE.sub("_", name).strip("_") or "server" for name in names}
+    taken = Counter(look(word) for word in plain.values())
+    return {
+        name: word
+        if name in prefixes or (taken[look(word)] == 1 and len(word) <= MAX_WORD)
+        else _cut(word, MAX_WORD, name)
+        for name, word in plain.items()
+    }
+
+
+def exposed(word: str, name: str) -> str:
+    """Return the name of a tool or prompt behind the gateway, with its server's word.
+
+    Characters that others could be mistaken for are replaced, and a name that is too long is cut; then it ends with a
+    digest of all of it.
+
+    Args:
+        word: the server's, of ``server_names``.
+        name: the server's own name for it.
+    """
+    whole, plain = prefixed(word, name), prefixed(word, _FOREIGN.sub("_", name))
+    return plain if plain == whole and len(whole) <= MAX_NAME else _cut(plain, MAX_NAME, whole)
+
+
+def marked(word: str, name: str) -> str:
+    """Return ``exposed`` with a digest in any case, for a name that looks like one of another server."""
+    return _cut(prefixed(word, _FOREIGN.sub("_", name)), MAX_NAME, prefixed(word, name))
+
+
+def is_plain(name: str, others: Container[str]) -> bool:
+    """Tell whether a name can be shown without a prefix: it is short enough, and has no other server's word before it.
+
+    Args:
+        name: the server's own name for it.
+        others: how the words of the other servers look.
+    """
+    before, separator, _ = name.partition("__")
+    return _NAME.fullmatch(name) is not None and not (separator and look(before) in others)
 
 
 def _cut(word: str, length: int, of: str) -> str:
-    digest = hashlib.sha256(of.encode()).hexdigest()[:_DIGITS]
+    digest = hashlib.sha256(of.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     return f"{word[: length - _DIGITS - 1].rstrip('_')}-{digest}"

@@ -15,7 +15,7 @@ import pytest
 from antiphon import Client
 from antiphon.cli.logins import wanted_by
 from antiphon.client.connection.targets import Address
-from antiphon.errors import InsufficientScope, Unauthorized
+from antiphon.errors import InsufficientScope, PeerError, Unauthorized
 from tests.cli.commands.test_serve import connected
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, SHOP, environment
@@ -40,6 +40,30 @@ async def test_a_host_starts_it_and_finds_the_servers(tmp_path: Path, revision: 
         assert all(name.startswith("shop__") for name in names)
 
 
+async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):
+    """Of ``antiphon.toml``: a deny wins, names by hand count, and what is denied cannot be called."""
+    shop = {"command": sys.executable, "args": [SHOP]}
+    file = written(tmp_path / "mcp.json", shop=shop, other=shop)
+    settings = tmp_path / "antiphon.toml"
+    settings.write_text(
+        '[gateway.servers.shop]\ntools = ["*", "!describe"]\nprefix = "s"\nrename = { price = "how_much" }\n'
+        '[gateway.profiles.work]\nonly = ["shop"]\n'
+    )
+    command = ["-m", "antiphon", "gateway", "--config", str(file), "--config", str(settings), "--profile", "work"]
+    entry = {
+        "command": sys.executable,
+        "args": [*command, "--yes", "--provider", "echo"],
+        "env": environment(XDG_STATE_HOME=str(tmp_path)),
+    }
+    async with Client(entry) as client:
+        names = {tool.name async for tool in client.tools()}
+        assert "how_much" in names
+        assert all(name.startswith("s__") for name in names - {"how_much"})
+        assert "s__describe" not in names
+        with pytest.raises(PeerError, match="Unknown tool: s__describe"):
+            await client.call_tool("s__describe", {})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -53,6 +77,7 @@ async def test_a_host_starts_it_and_finds_the_servers(tmp_path: Path, revision: 
         (("--config", "mcp.json", "--http", "here"), "is no address"),
         (("--config", "mcp.json", "--review", "terminal"), "over stdio the terminal is the protocol's"),
         (("--config", "mcp.json", "--names", "short"), "is not one of"),
+        (("--config", "mcp.json", "--profile", "home"), "there is no profile 'home'; there are: none"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_remedy(arguments: tuple[str, ...], message: str, cli: Cli, tmp_path: Path):

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Unpack
 
@@ -34,9 +35,12 @@ from antiphon.cli.watched_servers import WatchedServers
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
 from antiphon.gateway.asks import Answered
+from antiphon.gateway.filters import Filters
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.names import Style
 from antiphon.gateway.terms import IDLE_TIMEOUT, MAX_PROCESSES, RunOptions, SignIn, Start
+from antiphon.host.config.gateway import GatewaySettings, Profile
+from antiphon.host.configured_host import Configured
 from antiphon.host.store.location import state_folder
 from antiphon.server.network import ServeOptions
 
@@ -66,9 +70,21 @@ Http = Annotated[
     ),
 ]
 Names = Annotated[
-    Style,
+    Style | None,
     typer.Option(
-        "--names", metavar="prefix|none", help="Call a tool server__tool, or as its server does where that is unique."
+        "--names",
+        metavar="prefix|none",
+        help="Call a tool server__tool (by default), or as its server does where no other name looks like it.",
+        show_default=False,
+    ),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        help="Serve what [gateway.profiles.NAME] of antiphon.toml chooses of the servers and their tools.",
+        show_default=False,
     ),
 ]
 Asks = Annotated[
@@ -121,7 +137,8 @@ def command(
     config: Files = None,
     only: Only = None,
     http: Http = None,
-    names: Names = "prefix",
+    names: Names = None,
+    profile: ProfileName = None,
     asks: Asks = "host",
     review: Review = "page",
     yes: Yes = False,
@@ -159,16 +176,41 @@ def command(
     files = [path for path in config or [] if path.suffix != ".toml" or _has_servers(path)]
     settings = next((path for path in config or [] if path not in files), None)
     listens = _listens(http, listening, settings)
-    servers = WatchedServers(files, only or [])
+    wanted = configuration(settings, os.environ).gateway
+    selected = wanted.profile(profile)
+    servers = WatchedServers(files, only or [], selected.only or [])
     host = choose_host(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
     running = _running(servers, starts=start, idle_timeout=idle or None, max_processes=max_processes)
-    gateway = Gateway(
-        servers.targets, host, asks=asks, names=names, reloads=servers.changes, closes_host=True, **running
-    )
+    gateway = _made(servers, host, wanted, selected, asks=asks, names=names, **running)
     _serve(gateway, servers.targets, listens)
     return 0
+
+
+def _made(
+    servers: WatchedServers,
+    host: Configured,
+    wanted: GatewaySettings,
+    selected: Profile,
+    *,
+    asks: Answered,
+    names: Style | None,
+    **running: Unpack[RunOptions],
+) -> Gateway:
+    """Make the gateway that the options and a profile of the configuration describe."""
+    return Gateway(
+        servers.targets,
+        host,
+        asks=asks,
+        names=names or wanted.names or "prefix",
+        tools=reduce(Filters.with_more, wanted.tool_lists(selected), Filters()),
+        prefixes=wanted.prefixes(selected),
+        rename=wanted.renamed(selected),
+        reloads=servers.changes,
+        closes_host=True,
+        **running,
+    )
 
 
 def _running(servers: WatchedServers, **chosen: Unpack[RunOptions]) -> RunOptions:

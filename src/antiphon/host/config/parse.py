@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, NoReturn, TypeVar, cast, get_args
+from typing import Any, NoReturn, TypeVar, cast, get_args, get_origin
 
 import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import PROVIDERS, Model
 from antiphon.host.checks.policy import Policy
+from antiphon.host.config.gateway import GatewaySettings
 from antiphon.host.config.settings import (
     AccessTokens,
     Budget,
@@ -32,7 +33,7 @@ __all__ = ["Defaults", "Document", "read"]
 T = TypeVar("T", bound=msgspec.Struct)
 Table = dict[str, Any]
 
-_SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review", "auth")
+_SECTIONS = ("defaults", "models", "servers", "policy", "notify", "review", "auth", "gateway")
 _LIKELY_KEYS = ("key", "api_key", "apikey", "token", "secret", "password")
 
 
@@ -83,6 +84,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     notify: Notify = Notify()
     review: Reviewing = Reviewing()
     auth: AccessTokens | None = None
+    gateway: GatewaySettings = GatewaySettings()
     lines: dict[str, int] = {}
     """The line of each top-level table that exists."""
 
@@ -126,6 +128,7 @@ class _Reader:
             notify=self._convert(self._data.get("notify", {}), Notify, ("notify",)),
             review=self._convert(self._data.get("review", {}), Reviewing, ("review",)),
             auth=self._convert(self._data["auth"], AccessTokens, ("auth",)) if "auth" in self._data else None,
+            gateway=self._convert(self._data.get("gateway", {}), GatewaySettings, ("gateway",)),
             lines={name: self._lines.of((name,)) for name in self._data},
         )
         self._check_references(document)
@@ -158,7 +161,12 @@ class _Reader:
             inner = _struct_in(fields.get(name))
             if inner is None:
                 continue
-            if isinstance(value, dict):
+            if isinstance(value, dict) and get_origin(fields.get(name)) is dict:
+                # A table of tables, by names that a user chooses.
+                for key, item in cast("Table", value).items():
+                    if isinstance(item, dict):
+                        self._check_table(cast("Table", item), inner, (*place, name, key))
+            elif isinstance(value, dict):
                 self._check_table(cast("Table", value), inner, (*place, name))
             elif isinstance(value, list):
                 for at, item in enumerate(cast("list[object]", value)):

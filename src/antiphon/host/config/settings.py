@@ -21,6 +21,7 @@ from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.checks.limits import Limits
 from antiphon.host.checks.policy import Policy
 from antiphon.host.checks.redact import mask
+from antiphon.host.config.gateway import GatewaySettings
 from antiphon.host.review.queue import UNDO
 from antiphon.host.review.review import MAX_REASON, MAX_UNDO
 from antiphon.identity import command_of, launch_of
@@ -281,6 +282,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     review: Reviewing = Reviewing()
     auth: AccessTokens | None = None
     """Who may connect over a network; ``None`` if nobody has to sign in."""
+    gateway: GatewaySettings = GatewaySettings()
     review_timeout: float | None = None
     """Seconds; ``None`` for the host's default."""
     generate_timeout: float | None = None

@@ -107,6 +107,7 @@ def _combined(said: Document, project: Document | None, files: tuple[Path, ...])
         notify=said.notify,
         review=said.review,
         auth=said.auth,
+        gateway=said.gateway,
         review_timeout=said.defaults.review_timeout,
         generate_timeout=said.defaults.generate_timeout,
         attempts=said.defaults.attempts,
@@ -129,7 +130,8 @@ def _check_project(said: Document, path: Path) -> None:
         for name in ("review_timeout", "generate_timeout", "attempts", "store")
         if getattr(said.defaults, name) is not None
     ]
-    sections = [section for section in ("models", "policy", "notify", "review", "auth") if section in said.lines]
+    forbidden = ("models", "policy", "notify", "review", "auth", "gateway")
+    sections = [section for section in forbidden if section in said.lines]
     for name in [*sections, *said_of_host]:
         line = said.lines.get(name) or said.lines["defaults"]
         raise ConfigError(

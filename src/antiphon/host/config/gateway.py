@@ -1,0 +1,99 @@
+"""The ``[gateway]`` table of ``antiphon.toml``: which servers and tools pass a gateway, and what they are called.
+
+Owns its form. ``antiphon.gateway`` reads it; a server is meant by the name that it is configured by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from antiphon.errors import ConfigError
+
+__all__ = ["GatewaySettings", "Profile", "Served"]
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One server behind the gateway."""
+
+    tools: tuple[str, ...] | None = None
+    """Globs over its own names of its tools; one that begins with ``!`` denies, and a deny wins."""
+    prefix: str | None = None
+    """What its tools' names begin with, instead of its name."""
+    rename: dict[str, str] = {}
+    """Names for single tools, by its own names of them."""
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A choice among the servers and their tools, by a name."""
+
+    only: tuple[str, ...] | None = None
+    """The servers; all by default."""
+    tools: tuple[str, ...] | None = None
+    """Globs over the tools of every server, in addition to all others: what one of them denies is denied."""
+    servers: dict[str, Served] = {}
+    """The same for single servers."""
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What ``antiphon gateway`` serves, and how."""
+
+    names: Literal["prefix", "none"] | None = None
+    search: bool | None = None
+    """Whether clients search among the tools instead of listing them."""
+    tools: tuple[str, ...] | None = None
+    """Globs over the tools of every server."""
+    servers: dict[str, Served] = {}
+    profiles: dict[str, Profile] = {}
+
+    def profile(self, name: str | None) -> Profile:
+        """Return a profile; without a name, one that chooses everything.
+
+        Args:
+            name: name of the profile.
+
+        Raises:
+            ConfigError: there is no such profile; the message names those that there are.
+        """
+        if name is None:
+            return Profile()
+        if name not in self.profiles:
+            known = ", ".join(self.profiles) or "none"
+            raise ConfigError(f"there is no profile {name!r}; there are: {known}. Write [gateway.profiles.{name}]")
+        return self.profiles[name]
+
+    def tool_lists(self, profile: Profile) -> list[Mapping[str, tuple[str, ...]]]:
+        """Return all lists of globs by server that a tool must pass; ``"*"`` is every server.
+
+        Args:
+            profile: the profile in force.
+        """
+        return [
+            {
+                **({} if every is None else {"*": every}),
+                **{n: s.tools for n, s in servers.items() if s.tools is not None},
+            }
+            for every, servers in ((self.tools, self.servers), (profile.tools, profile.servers))
+        ]
+
+    def prefixes(self, profile: Profile) -> dict[str, str]:
+        """Return the prefixes by server; a profile's replaces a general one.
+
+        Args:
+            profile: the profile in force.
+        """
+        both = (*self.servers.items(), *profile.servers.items())
+        return {name: served.prefix for name, served in both if served.prefix is not None}
+
+    def renamed(self, profile: Profile) -> dict[str, dict[str, str]]:
+        """Return the names given by hand, by server and its own names; a profile's replace general ones.
+
+        Args:
+            profile: the profile in force.
+        """
+        names: dict[str, dict[str, str]] = {}
+        for name, served in (*self.servers.items(), *profile.servers.items()):
+            names[name] = {**names.get(name, {}), **served.rename}
+        return names
