@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from aiohttp import web
 
 from antiphon.auth.client.browser import has_browser
-from antiphon.auth.client.store import Login
-from antiphon.cli.logins import settings_of, until, usual_logins
+from antiphon.auth.client.store import Document, Login
+from antiphon.cli.logins import auth_of_client, settings_of, until, usual_logins
+from antiphon.client.connection.targets import Address
+from antiphon.errors import Unauthorized
 from tests.auth.client.test_file_store import login
 from tests.cli.conftest import Cli
 from tests.cli.program import at_terminal, ended
@@ -165,6 +168,52 @@ async def test_over_ssh_the_address_is_pasted(tmp_path: Path):
         child.sendline(await asyncio.to_thread(_ends_at, address))
         await asyncio.to_thread(child.expect, "done")
         assert await asyncio.to_thread(ended, child) == 0
+
+
+async def test_with_a_browser_the_call_goes_on_by_itself(tmp_path: Path):
+    """As a new user would try it: a page opens, comes back and may be closed, and the result is printed."""
+    browser = tmp_path / "browser"
+    # A program of its own that follows every redirect, as ``BROWSER`` names one.
+    browser.write_text(
+        f"#!{sys.executable}\nimport sys, urllib.request\n"
+        f"open({str(tmp_path / 'page')!r}, 'wb').write(urllib.request.urlopen(sys.argv[1]).read())\n"
+    )
+    browser.chmod(0o700)
+    async with protected() as resource:
+        for _ in range(2):
+            child = await asyncio.to_thread(
+                at_terminal,
+                *("call", resource.url, "echo"),
+                BROWSER=str(browser),
+                XDG_STATE_HOME=str(tmp_path),
+                PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
+            )
+            await asyncio.to_thread(child.expect, "done")
+            assert await asyncio.to_thread(ended, child) == 0
+        assert len(resource.authority.seen("/authorize")) == 1
+    assert "You may close this page" in (tmp_path / "page").read_text()
+
+
+async def test_a_client_of_a_gateway_has_logins_of_its_own(cli: Cli, home):
+    """Made with ``--for``, as the error says; neither the user's own nor another client's are used for it."""
+    async with protected() as resource:
+        where = Address(url=resource.url)
+        await run(cli, "login", resource.url)
+        missing = await auth_of_client(where, "https://id.example ann")
+        assert await missing.store.read() == Document()
+        with pytest.raises(Unauthorized, match=f"login {resource.url} --for 'https://id.example ann'"):
+            await missing.open_page("https://id.example/authorize")
+
+        assert (await run(cli, "login", resource.url, "--for", "https://id.example ann")).code == 0
+        found = (await (await auth_of_client(where, "https://id.example ann")).store.read()).logins
+        own = (await usual_logins().read()).logins
+        assert [one.server for one in found] == [resource.url]
+        assert found[0].access_token != own[0].access_token
+        assert (await (await auth_of_client(where, "https://id.example bob")).store.read()).logins == []
+
+        assert (await run(cli, "logins", "--for", "https://id.example ann")).out.startswith(resource.url)
+        assert (await run(cli, "logout", resource.url, "--for", "https://id.example ann")).code == 0
+        assert len((await usual_logins().read()).logins) == 1
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from antiphon import Client, Context, Server
+from antiphon.auth import Caller
+from antiphon.channel import Channel
 from antiphon.errors import ConfigError
 from antiphon.gateway import Gateway
 from tests.support.authority import protected
@@ -206,7 +208,7 @@ async def test_each_server_is_signed_in_to_by_itself() -> None:
     """With what is said for its name; no token of the client goes there, and the others are reached without one."""
     names: list[str] = []
 
-    async def sign_in(name: str) -> str | None:
+    async def sign_in(name: str, principal: str | None) -> str | None:
         names.append(name)
         return "mine" if name == "remote" else None
 
@@ -218,6 +220,34 @@ async def test_each_server_is_signed_in_to_by_itself() -> None:
             assert (await client.call_tool("shop__count")).structured_content == {"n": 3}
         assert set(resource.seen()) == {"Bearer mine"}
     assert sorted(names) == ["remote", "shop"]
+
+
+class As:
+    """A gateway as a client with a token of its own reaches it."""
+
+    def __init__(self, gateway: Gateway, principal: str) -> None:
+        self.gateway = gateway
+        self.principal = principal
+
+    async def serve(self, channel: Channel) -> None:
+        """Serve the client."""
+        await self.gateway.server.serve(channel, caller=Caller(self.principal))
+
+
+async def test_a_server_is_signed_in_to_for_each_client_by_itself() -> None:
+    """What one has access to is not lent to another, who may have no login there at all."""
+
+    async def sign_in(name: str, principal: str | None) -> str | None:
+        return {"ann": "token of ann", None: "token of nobody"}.get(principal, "none").replace(" ", "-")
+
+    async with protected() as resource:
+        resource.authority.tokens["token-of-ann"] = set()
+        gateway = Gateway({"remote": resource.url}, host(), sign_in=sign_in)
+        async with Client(As(gateway, "ann")) as ann, Client(As(gateway, "bob")) as bob:
+            assert (await ann.call_tool("remote__echo")).text == "done"
+            assert [tool async for tool in bob.tools()] == []
+            seen = set(resource.seen())
+        assert {"Bearer token-of-ann", "Bearer none"} <= seen
 
 
 async def test_a_server_that_wants_a_login_says_so() -> None:

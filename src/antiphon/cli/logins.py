@@ -6,7 +6,9 @@ Chooses between a browser on this machine and an address that is pasted. ``antip
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -25,12 +27,29 @@ from antiphon.errors import ConfigError, Unauthorized
 from antiphon.host.checks.visible import inert
 from antiphon.host.store.location import state_folder
 
-__all__ = ["auth_for", "chosen_page", "of_server", "server_of", "settings_of", "until", "usual_logins", "wanted_by"]
+__all__ = [
+    "auth_for",
+    "auth_of_client",
+    "chosen_page",
+    "of_server",
+    "server_of",
+    "settings_of",
+    "until",
+    "usual_logins",
+    "wanted_by",
+]
 
 
-def usual_logins() -> LoginStore:
-    """Return this user's stored logins."""
-    return FileLogins(state_folder(os.environ) / "logins")
+def usual_logins(principal: str | None = None) -> LoginStore:
+    """Return this user's stored logins.
+
+    ``principal``: instead, those that a gateway of this user uses for one of its clients.
+    """
+    folder = state_folder(os.environ)
+    if principal is None:
+        return FileLogins(folder / "logins")
+    # A file each, so that no mistake in a look-up gives the login of one client to another.
+    return FileLogins(folder / "clients" / hashlib.sha256(principal.encode()).hexdigest() / "logins")
 
 
 def server_of(address: Address) -> str:
@@ -72,6 +91,26 @@ async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth
     if login is None and not at_terminal:
         return None
     return settings_of(login, store, chosen_page() if at_terminal else _nobody)
+
+
+async def auth_of_client(address: Address, principal: str) -> OAuth | None:
+    """Return the authorization of a gateway for one of its clients: what was stored for that one, and for nobody else.
+
+    Returns ``None`` if the configuration has credentials.
+    """
+    if any(name.lower() == "authorization" for name in address.headers or ()):
+        return None
+    try:
+        server = server_of(address)
+    except ConfigError:
+        return None
+    store = usual_logins(principal)
+
+    async def nobody(page: str) -> str | None:
+        remedy = f"antiphon login {server} --for {shlex.quote(principal)}"
+        raise Unauthorized(f"it wants a login of this client's own; on the gateway's machine: {remedy}")
+
+    return settings_of(await of_server(store, server), store, nobody)
 
 
 async def wanted_by(address: Address) -> str:

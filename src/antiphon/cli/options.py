@@ -18,6 +18,7 @@ __all__ = [
     "Arguments",
     "Config",
     "Deny",
+    "For",
     "Headers",
     "Json",
     "Messages",
@@ -114,6 +115,16 @@ Headers = Annotated[
         "-H",
         metavar="'NAME: VALUE'",
         help="A header of every request to a URL, such as 'Authorization: Bearer ...'; repeat.",
+        show_default=False,
+    ),
+]
+For = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="PRINCIPAL",
+        help="The logins that antiphon gateway --http uses for this client: its issuer and subject, as the gateway's "
+        "message names them.",
         show_default=False,
     ),
 ]

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Unpack
 
+from msgspec import structs
+
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError, InternalError
 from antiphon.gateway.asks import Answered, Answerers, Relay, by_host
@@ -97,14 +99,14 @@ class Gateway:
         )
         """The server that clients connect to."""
         self.server.middleware(self._serve)
-        terms = terms_of(host, options)
-        self.processes = terms.processes
+        self._terms = terms_of(host, options)
+        self.processes = self._terms.processes
         """Those of all servers, for all clients."""
         self._exposure = Exposure(
             given=Given(style=names, prefixes=prefixes, renamed=rename).checked(),
             filters=tools if isinstance(tools, Filters) else Filters(tools),
         )
-        self._group = partial(Group, terms=terms, exposure=self._exposure, changed=self.server.list_changed)
+        self._group = partial(Group, exposure=self._exposure, changed=self.server.list_changed)
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
@@ -141,7 +143,7 @@ class Gateway:
     async def _lifespan(self, _server: Server) -> AsyncGenerator[None]:
         if self._asks == "host" and self._starts_itself:
             # Without waiting for the first request: whoever connects is about to list.
-            self._started(_key(None, None), lambda: self._by_host)
+            self._started(_key(None, None), lambda: self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
         try:
             yield
@@ -161,8 +163,9 @@ class Gateway:
             async for servers in self._reloads():
                 await self.configure(servers)
 
-    def _started(self, key: bytes, answerers: Callable[[], Answerers]) -> Group:
-        group = self._groups[key] = self._group(self._servers, answerers=answerers, seen_by=key)
+    def _started(self, key: bytes, answerers: Callable[[], Answerers], principal: str | None) -> Group:
+        terms = structs.replace(self._terms, principal=principal)
+        group = self._groups[key] = self._group(self._servers, terms, answerers, seen_by=key)
         group.start()
         return group
 
@@ -174,7 +177,8 @@ class Gateway:
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPS:
                 self._drop_one()
-            return self._started(key, lambda: self._by_host if self._asks == "host" else Relay(offered).answerers)
+            relays = self._asks == "relay"
+            return self._started(key, lambda: Relay(offered).answerers if relays else self._by_host, about.principal)
         self._groups.move_to_end(key)
         return self._groups[key]
 

@@ -29,8 +29,9 @@ MAX_PROCESSES = 64
 Start = Literal["first-use", "eager"]
 """When servers start whose lists are known: when something of them is wanted, or with the gateway."""
 
-SignIn = Callable[[str], Awaitable[Auth | None]]
-"""Called with the name of a server; returns what ``Client(auth=)`` takes, ``None`` for a server without a login."""
+SignIn = Callable[[str, str | None], Awaitable[Auth | None]]
+"""Called with the name of a server and the principal of the client, ``None`` if clients have none; returns what
+``Client(auth=)`` takes, ``None`` for a server without a login."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -53,8 +54,8 @@ class RunOptions(TypedDict, total=False):
     """Folder in which the lists of the servers are kept, so that the next gateway has them at once; by default they are
     not kept."""
     sign_in: SignIn | None
-    """Called with the name of a server before it is connected to; returns what ``Client(auth=)`` takes, or ``None``. By
-    default nobody is signed in."""
+    """Called with the name of a server, and the principal it is connected to for, before it is connected to; returns
+    what ``Client(auth=)`` takes, or ``None``. By default nobody is signed in."""
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -68,6 +69,8 @@ class Terms(Struct, frozen=True, kw_only=True):
     starts: Start = "first-use"
     lists: KeptLists | None = None
     sign_in: SignIn | None = None
+    principal: str | None = None
+    """Whom the servers are run for."""
 
 
 def terms_of(host: Host | Configured, options: RunOptions) -> Terms:

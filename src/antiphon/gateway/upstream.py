@@ -223,7 +223,7 @@ class Upstream:
         try:
             client = Client(
                 self.target,
-                auth=await terms.sign_in(self.name) if terms.sign_in is not None else None,
+                auth=await terms.sign_in(self.name, terms.principal) if terms.sign_in is not None else None,
                 sampling=self._answerers.sampling,
                 elicitation=self._answerers.elicitation,
                 roots=self._answerers.roots,

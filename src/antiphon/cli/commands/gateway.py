@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.cli.host_options import choose_host, configuration
-from antiphon.cli.logins import auth_for
+from antiphon.cli.logins import auth_for, auth_of_client
 from antiphon.cli.network_options import (
     AllowHost,
     AllowOrigin,
@@ -182,7 +182,7 @@ def command(
     host = choose_host(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
-    running = _running(servers, starts=start, idle_timeout=idle or None, max_processes=max_processes)
+    running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
     gateway = _made(servers, host, wanted, selected, asks=asks, names=names, **running)
     _serve(gateway, servers.targets, listens)
     return 0
@@ -213,15 +213,21 @@ def _made(
     )
 
 
-def _running(servers: WatchedServers, **chosen: Unpack[RunOptions]) -> RunOptions:
+def _running(servers: WatchedServers, place: _Place | None, **chosen: Unpack[RunOptions]) -> RunOptions:
     """Return how the servers are run: as the options say, with the lists and the logins of this user."""
-    return {**chosen, "lists": state_folder(os.environ) / "lists", "sign_in": _logins(servers)}
+    # A token that all share says nothing of who sends it: whoever has it acts for this user.
+    own = place is not None and "auth" in place.options
+    return {**chosen, "lists": state_folder(os.environ) / "lists", "sign_in": _logins(servers, own=own)}
 
 
-def _logins(servers: WatchedServers) -> SignIn:
-    async def sign_in(name: str) -> Auth | None:
+def _logins(servers: WatchedServers, *, own: bool) -> SignIn:
+    """Return the logins of servers. ``own``: each client has its own; otherwise all are this user."""
+
+    async def sign_in(name: str, principal: str | None) -> Auth | None:
         where = resolve(servers.targets[name])
-        return await auth_for(where, None) if isinstance(where, Address) else None
+        if not isinstance(where, Address):
+            return None
+        return await (auth_of_client(where, principal) if own and principal is not None else auth_for(where, None))
 
     return sign_in
 

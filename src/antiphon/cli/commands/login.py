@@ -14,7 +14,7 @@ from antiphon.auth.client.store import Document, Login
 from antiphon.cli.failures import Failed, placed
 from antiphon.cli.logins import chosen_page, of_server, server_of, until, usual_logins
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Config, TargetText
+from antiphon.cli.options import Config, For, TargetText
 from antiphon.cli.output.formats import print_text
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.client.client import Client
@@ -66,6 +66,7 @@ def command(
     redirect_uri: RedirectUri = None,
     paste: Paste = False,
     device: OnDevice = False,
+    principal: For = None,
     config: Config = None,
 ) -> int:
     """Sign in to a server, for all commands.
@@ -81,7 +82,7 @@ def command(
         grant=Device(_tell) if device else None,
         redirect_uri=redirect_uri,
         open_page=None if device else chosen_page(paste=paste),
-        store=usual_logins(),
+        store=usual_logins(principal),
     )
     address = address_of(resolve_target(target, config))
     if address is None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from antiphon.cli.logins import until, usual_logins
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Json
+from antiphon.cli.options import For, Json
 from antiphon.cli.output.formats import print_json, print_list
 
 __all__ = ["command"]
 
 
-def command(*, as_json: Json = False) -> int:
+def command(*, principal: For = None, as_json: Json = False) -> int:
     """List where you are signed in."""
-    return run(_logins(as_json=as_json))
+    return run(_logins(principal, as_json=as_json))
 
 
-async def _logins(*, as_json: bool) -> None:
-    found = sorted((await usual_logins().read()).logins, key=lambda one: one.server)
+async def _logins(principal: str | None, *, as_json: bool) -> None:
+    found = sorted((await usual_logins(principal).read()).logins, key=lambda one: one.server)
     if as_json:
         for one in found:
             print_json(

@@ -7,7 +7,7 @@ from antiphon.auth.client.store import Document, Login
 from antiphon.cli.failures import Failed
 from antiphon.cli.logins import server_of, usual_logins
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Config, TargetText
+from antiphon.cli.options import Config, For, TargetText
 from antiphon.cli.output.formats import print_text
 from antiphon.cli.targets import address_of, resolve_target
 from antiphon.errors import Unauthorized
@@ -15,15 +15,15 @@ from antiphon.errors import Unauthorized
 __all__ = ["command"]
 
 
-def command(target: TargetText, *, config: Config = None) -> int:
+def command(target: TargetText, *, principal: For = None, config: Config = None) -> int:
     """Forget the login to a server, and have its tokens revoked."""
     address = address_of(resolve_target(target, config))
     if address is None:
         raise Failed(f"{target}: is started on this machine: there is no login to it")
-    return run(_logout(server_of(address)))
+    return run(_logout(server_of(address), principal))
 
 
-async def _logout(server: str) -> int:
+async def _logout(server: str, principal: str | None) -> int:
     def forget(kept: Document) -> list[Login]:
         gone = [one for one in kept.logins if one.server == server]
         for login in gone:
@@ -34,7 +34,7 @@ async def _logout(server: str) -> int:
                 kept.unregister(login.metadata.issuer)
         return gone
 
-    gone = await usual_logins().change(forget)
+    gone = await usual_logins(principal).change(forget)
     if not gone:
         raise Failed(f"{server}: there is no login to it")
     for login in gone:
