@@ -77,6 +77,7 @@ MEANINGS = {
     "stream": "one stream of server-sent events",
     "subscriptions": "who is told of changes",
     "targets": "what a client can be connected to",
+    "task": "a call that outlives its request",
     "telemetry": "operations, told to OpenTelemetry",
     "texts": "what a review says, in every language",
     "tools": "functions that a model may call",

@@ -1,7 +1,7 @@
 """The server the official conformance suite is run against: one feature for each thing it looks for.
 
 ``python tests/conformance/server.py --port N`` serves http://127.0.0.1:N/mcp, all revisions at one address. What asks
-the client back is in ``asking``, what is only a schema in ``schemas``.
+the client back is in ``asking``, what works as a task in ``working``, what is only a schema in ``schemas``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from asking import add_asking
 from schemas import DIALECT_2020_12, REGION_HEADER
+from working import add_working
 
 from antiphon import AudioContent, Context, EmbeddedResource, ImageContent, Server, TextContent, ToolError
 from antiphon.server.features.tools import ServedTool
@@ -239,6 +240,7 @@ async def test_prompt_with_image() -> list[Any]:
 
 
 add_asking(server)
+add_working(server)
 
 
 def main() -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.wire.methods import METHODS, spec
+from antiphon.wire.methods import METHODS as ALL_METHODS
+from antiphon.wire.methods import spec
+from antiphon.wire.task import TASKS
 from tests.support import mcp_schema
+
+METHODS = {name: row for name, row in ALL_METHODS.items() if row.extension is None}
+"""Those of the protocol; the schemas know no extension."""
 
 
 @pytest.mark.parametrize("revision", mcp_schema.NAMES)
@@ -77,7 +82,15 @@ def test_completion_needs_its_capability_only_where_it_exists():
 
 
 def test_an_unknown_method_has_no_row():
-    """What no revision has is not found, and neither are tasks."""
+    """What no revision and no extension has is not found."""
     assert spec("tools/list") is METHODS["tools/list"]
     assert spec("tools/destroy") is None
-    assert spec("tasks/get") is None
+
+
+def test_tasks_are_those_of_the_extension():
+    """The experiment of 2025-11-25 had other methods under the same names, and two more."""
+    rows = [row for row in ALL_METHODS.values() if row.extension == TASKS]
+    assert {row.name for row in rows} == {"tasks/get", "tasks/update", "tasks/cancel", "notifications/tasks"}
+    assert {row.since for row in rows} == {mcp_schema.MODERN}
+    assert spec("tasks/list") is None
+    assert spec("tasks/result") is None

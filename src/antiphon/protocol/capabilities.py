@@ -14,7 +14,7 @@ from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import Revision
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["declares", "may_include_context", "missing_for_ask", "offers", "servable"]
+__all__ = ["declares", "extends", "may_include_context", "missing_for_ask", "offers", "servable"]
 
 # One set for all sessions with the same capabilities: it takes 2 KiB, and there may be thousands of sessions.
 _servable: dict[frozenset[str], frozenset[str]] = {}
@@ -30,6 +30,11 @@ def declares(capabilities: Wire | None, path: str) -> bool:
     return True
 
 
+def extends(capabilities: ServerCapabilities | ClientCapabilities | None, extension: str) -> bool:
+    """Tell whether an extension was declared."""
+    return capabilities is not None and extension in (capabilities.extensions or ())
+
+
 def servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[str]:
     """Return the requests a server with these capabilities serves at a revision; others are answered with -32601."""
     names = frozenset(
@@ -42,6 +47,8 @@ def servable(capabilities: ServerCapabilities, revision: Revision) -> frozenset[
 
 def offers(capabilities: ServerCapabilities, method: MethodSpec, revision: Revision) -> bool:
     """Tell whether a server that declared ``capabilities`` serves ``method`` at this revision."""
+    if method.extension is not None and not extends(capabilities, method.extension):
+        return False
     needed = method.needed(revision.name)
     return needed is None or declares(capabilities, needed)
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from antiphon.server.calls.call import CallAbandoned
     from antiphon.server.calls.sql_state_store import SqlStateStore
     from antiphon.server.calls.state_store import MemoryStateStore, StateStore
+    from antiphon.server.calls.task.served_tasks import TaskOptions
+    from antiphon.server.calls.task.task_store import MemoryTaskStore, StoredTask, TaskStore
     from antiphon.server.context import Context
     from antiphon.server.decorators import Features
     from antiphon.server.fallback import Completes
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from antiphon.server.features.prompts import ServedPrompt
     from antiphon.server.features.registry import Page, Registry, Via
     from antiphon.server.features.resources import ServedResource, ServedTemplate
-    from antiphon.server.features.tools import ServedTool
+    from antiphon.server.features.tools import AsTask, ServedTool
     from antiphon.server.limits import Rate
     from antiphon.server.middleware import CallNext, Middleware, ServerRequest
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from antiphon.transports.http.server.event_store import EventStore
 
 __all__ = [
+    "AsTask",
     "CallAbandoned",
     "CallNext",
     "Completes",
@@ -39,6 +42,7 @@ __all__ = [
     "HttpOptions",
     "Lifespan",
     "MemoryStateStore",
+    "MemoryTaskStore",
     "Middleware",
     "Mountable",
     "Page",
@@ -59,6 +63,9 @@ __all__ = [
     "ServerRequest",
     "SqlStateStore",
     "StateStore",
+    "StoredTask",
+    "TaskOptions",
+    "TaskStore",
     "TemplateOptions",
     "ToolOptions",
     "TurnOptions",
@@ -66,6 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsTask": "antiphon.server.features.tools",
     "CallAbandoned": "antiphon.server.calls.call",
     "CallNext": "antiphon.server.middleware",
     "Completes": "antiphon.server.fallback",
@@ -76,6 +84,7 @@ _HOMES = {
     "HttpOptions": "antiphon.server.network",
     "Lifespan": "antiphon.server.app",
     "MemoryStateStore": "antiphon.server.calls.state_store",
+    "MemoryTaskStore": "antiphon.server.calls.task.task_store",
     "Middleware": "antiphon.server.middleware",
     "Mountable": "antiphon.server.app",
     "Page": "antiphon.server.features.registry",
@@ -96,6 +105,9 @@ _HOMES = {
     "ServerRequest": "antiphon.server.middleware",
     "SqlStateStore": "antiphon.server.calls.sql_state_store",
     "StateStore": "antiphon.server.calls.state_store",
+    "StoredTask": "antiphon.server.calls.task.task_store",
+    "TaskOptions": "antiphon.server.calls.task.served_tasks",
+    "TaskStore": "antiphon.server.calls.task.task_store",
     "TemplateOptions": "antiphon.server.features.feature_options",
     "ToolOptions": "antiphon.server.features.feature_options",
     "TurnOptions": "antiphon.server.asks.tool_loop",

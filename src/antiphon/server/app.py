@@ -16,6 +16,7 @@ from antiphon.protocol.server_offer import Offer
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
 from antiphon.server.calls.state_store import StateStore
+from antiphon.server.calls.task.served_tasks import DEFAULT_TASKS, TaskOptions
 from antiphon.server.core import Core, Declared
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback
@@ -67,6 +68,7 @@ class Server(Features):
         revisions: names of the protocol revisions to speak, as in ``["2025-11-25"]``; all by default.
         declares: kinds of features to declare although there are none yet: ``"tools"``, ``"prompts"``,
             ``"resources"``, ``"completions"``. Clients look once, when they connect.
+        tasks: where tasks are kept, how long and how many; by default in memory, until the process ends.
 
     Raises:
         ConfigError: an argument cannot be used; the message names it and says what to do.
@@ -99,14 +101,14 @@ class Server(Features):
         sampling_fallback: SamplingFallback | None = None,
         revisions: Sequence[str] | None = None,
         declares: Collection[Declared] = (),
+        tasks: TaskOptions = DEFAULT_TASKS,
     ) -> None:
         super().__init__(name)
         _refuse_unless_text(name=name, version=version)
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
-        self.instructions = instructions
-        self._revisions = _revisions(revisions)
+        self.instructions, self._revisions = instructions, _revisions(revisions)
         core = Core(
             self,
             self._completions,
@@ -123,7 +125,7 @@ class Server(Features):
             page_size=page_size,
             seal=Seal(keys),
             rounds=RoundOptions(parked_for, state_for, max_parked, max_parked_bytes, state_store),
-            is_shared=bool(keys),
+            tasks=_checked(tasks, keys),
         )
 
     @property
@@ -277,6 +279,15 @@ def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:
     if not names or isinstance(names, str):
         raise ConfigError(f'Server(revisions=) is a list of at least one, as in ["{REVISIONS[-1].name}"]')
     return tuple(each for each in REVISIONS if each.name in names)
+
+
+def _checked(tasks: TaskOptions, keys: Sequence[bytes]) -> TaskOptions:
+    if tasks.store is not None and tasks.store.shared and not keys:
+        raise ConfigError(
+            "Server(tasks=TaskOptions(store=...)) seals what it stores, and needs keys that outlive the process: "
+            "Server(keys=[...]), each of 32 bytes, as from os.urandom(32)"
+        )
+    return tasks
 
 
 def _declared(kinds: Collection[Declared]) -> Collection[Declared]:

@@ -265,6 +265,26 @@ class Context:
         """
         return await take_step(self._call, name, function, secret=secret)
 
+    async def go_on_as_task(self, *, required: bool = False) -> bool:
+        """Let the call go on as a task: the client gets a handle now, and this handler runs on without its request.
+
+        For a tool with ``task="later"``: ask what must be known first, then call this. The handler is run once more
+        from its start, as a task: asks that were answered and steps that were taken return what they returned, and
+        this returns ``True``. Await every ask and step before it.
+
+        Args:
+            required: refuse clients that do not declare the extension, instead of going on without a task.
+
+        Returns:
+            Whether the handler runs as a task now.
+
+        Raises:
+            MissingCapability: the client does not declare the extension, and ``required`` says that it must.
+            LocalProtocolError: the tool is not declared with ``task="later"``, or an ask or a step is not over.
+            InvalidRequest: there are too many tasks.
+        """
+        return await self._call.go_on_as_task(required=required)
+
     # --- messages to the client ---------------------------------------------------------------------------------
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:

@@ -26,6 +26,7 @@ from antiphon.server.features.tools import Requirement
 from antiphon.server.limits import Rate, RateLimiter
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
+from antiphon.wire.task import TASKS
 
 __all__ = ["Core", "Declared"]
 
@@ -101,6 +102,7 @@ class Core:
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
             completions={} if "completions" in declares or self.completes() else None,
             logging={},
+            extensions={TASKS: {}} if any(tool.task != "never" for tool in features.tools) else None,
         )
 
     def declared(self) -> frozenset[Declared]:

@@ -117,7 +117,7 @@ class Features:
             handler: for a definition: ``(arguments)`` or ``(arguments, ctx: Context)``, plain or async; ``arguments``
                 is a plain ``dict``.
             options: see ``ToolOptions``; with a definition only those that it has no member for (``timeout``,
-                ``requires``, ``inline``, ``once``, ``scopes``).
+                ``requires``, ``inline``, ``once``, ``scopes``, ``task``).
 
         Raises:
             ConfigError: the name is taken, a definition has no handler, or a schema or a signature cannot be used.
@@ -181,7 +181,14 @@ def _decorate(register: Callable[[F], object], function: F | None) -> Any:
     return decorate if function is None else decorate(function)
 
 
-_SAID_BY_FUNCTIONS = frozenset(ToolOptions.__annotations__) - {"timeout", "requires", "inline", "once", "scopes"}
+_SAID_BY_FUNCTIONS = frozenset(ToolOptions.__annotations__) - {
+    "timeout",
+    "requires",
+    "inline",
+    "once",
+    "scopes",
+    "task",
+}
 """Options that are members of a tool's definition, and so cannot be given beside one."""
 
 

@@ -23,10 +23,12 @@ from antiphon.errors import (
     PeerError,
     SamplingUnavailable,
 )
+from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Call, Handled
 from antiphon.server.calls.rounds import Rounds
+from antiphon.server.calls.task.served_tasks import ServedTasks, check_declared
 from antiphon.server.calls.tool_timeouts import within
 from antiphon.server.context import Context
 from antiphon.server.core import Core
@@ -48,7 +50,8 @@ from antiphon.wire.failure import cause_of, drop_frames
 from antiphon.wire.logging import SetLevelRequestParams
 from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams, SubscribeRequestParams
-from antiphon.wire.subscriptions import SubscriptionsListenRequestParams
+from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
+from antiphon.wire.task import TASKS, CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult
 
 __all__ = ["Handlers"]
@@ -79,6 +82,8 @@ class Handlers:
         self._rounds = rounds
         self._middleware = middleware
         self._mounts = mounts
+        self.tasks: ServedTasks
+        """Set by the owner, since tasks find their handlers here."""
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers of all methods; the capabilities and the revision decide which are served."""
@@ -96,6 +101,9 @@ class Handlers:
             "prompts/get": self.get_prompt,
             "completion/complete": self.complete,
             "logging/setLevel": self.set_level,
+            "tasks/get": self.tasks.get,
+            "tasks/update": self.tasks.update,
+            "tasks/cancel": self.tasks.cancel,
         }
         if not self._middleware:
             return table
@@ -119,7 +127,7 @@ class Handlers:
         result = await self._middleware.run(self._passing(request.params, request, call), last)
         return LATER if result is None else result
 
-    def _around_call(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
+    def _around_call(self, request: Request, peer: Peer) -> CallToolResult | CoroutineType[Any, Any, Wire] | Later:
         """Serve a call that may ask."""
         return self._serve(request, peer, self.target(request.params, request, peer))
 
@@ -156,7 +164,7 @@ class Handlers:
             # There is no such target, unless the middleware changes the name.
             sent = Handled("", body, bytes)
         code = sent.code
-        return Handled(_subject(params), body, lambda: self._middleware.code() + code(), once=sent.once)
+        return Handled(_subject(params), body, lambda: self._middleware.code() + code(), once=sent.once, task=sent.task)
 
     async def answer(self, params: Any, request: Request, peer: Peer) -> Any:
         """Serve a request that is no call, through the middleware; return its result."""
@@ -173,9 +181,7 @@ class Handlers:
 
     # --- tools --------------------------------------------------------------------------------------------------
 
-    def call_tool(
-        self, request: Request, peer: Peer
-    ) -> CallToolResult | CoroutineType[Any, Any, CallToolResult] | Later:
+    def call_tool(self, request: Request, peer: Peer) -> CallToolResult | CoroutineType[Any, Any, Wire] | Later:
         """Serve ``tools/call``."""
         params: CallToolRequestParams = request.params
         tool = self._core.features.tools.get(params.name)
@@ -186,6 +192,8 @@ class Handlers:
         if tool.requires is not None and not self._core.can_serve(tool.requires, request):
             return _useless(tool, tool.requires, request)
         wait = self._core.tool_wait(peer)
+        if tool.task != "never":
+            return self._serve(request, peer, self._tool_call(params, request, peer, wait))
         if not tool.wants_context:
             return self._run(tool, params.arguments, None, request, wait)
         if not request.revision.modern:
@@ -201,7 +209,23 @@ class Handlers:
             ),
         )
 
-    def _tool_call(self, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
+    def _as_task(
+        self, request: Request, peer: Peer, handled: Handled
+    ) -> CallToolResult | CoroutineType[Any, Any, CreateTaskResult] | None:
+        """Make a call a task, if its client declares the extension; ``None`` if it is served as any other call."""
+        if request.revision.modern and extends(request.capabilities, TASKS):
+            return None if handled.task == "later" else self.tasks.begin(peer, request, handled)
+        if handled.task != "required":
+            return None
+        if not request.revision.modern:
+            return _failed(f"{handled.name} needs a client that offers the extension {TASKS}")
+        check_declared(request)
+        return None
+
+    def _tool_call(
+        self, params: CallToolRequestParams, request: Request, peer: Peer, wait: float | None = None
+    ) -> Handled:
+        """Return the handler of a tool. ``wait``: seconds that its rate lets it wait, if that is known already."""
         tool = self._core.features.tools.get(params.name)
         via = self._mounts.by_name(params.name) if tool is None else tool.via
         if via is not None:
@@ -215,9 +239,12 @@ class Handlers:
             # A mounted server may use the model of the server that it is mounted on.
             if needed is not None and not (self._core.can_serve(needed, request) or call.core.stands_for(needed)):
                 return _useless(tool, needed, request)
-            return await self._run(tool, params.arguments, call, request, self._core.tool_wait(peer))
+            until = self._core.tool_wait(peer) if wait is None else wait
+            return await self._run(tool, params.arguments, call, request, until)
 
-        return Handled(tool.name, body, partial(self._code, tool), once=tool.once, asks=tool.wants_context)
+        return Handled(
+            tool.name, body, partial(self._code, tool), once=tool.once, asks=tool.wants_context, task=tool.task
+        )
 
     def _mounted_tool_call(self, via: Via, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
         mount: Mount = via.mount
@@ -228,7 +255,7 @@ class Handlers:
             running = inner.body(call)
             return _after(wait, running) if wait else running
 
-        return Handled(params.name, body, inner.code, once=inner.once, asks=inner.asks)
+        return Handled(params.name, body, inner.code, once=inner.once, asks=inner.asks, task=inner.task)
 
     def _code(self, found: ServedTool | ServedPrompt | ServedResource | ServedTemplate) -> bytes:
         """Return what must be the same where a call goes on: the server's own word for it, or the code's digest."""
@@ -255,14 +282,18 @@ class Handlers:
             drop_frames(error)
             return _failed(text)
 
-    def _serve(self, request: Request, peer: Peer, handled: Handled) -> CoroutineType[Any, Any, Any] | Later:
+    def _serve(
+        self, request: Request, peer: Peer, handled: Handled
+    ) -> CallToolResult | CoroutineType[Any, Any, Any] | Later:
+        if handled.task != "never" and (begun := self._as_task(request, peer, handled)) is not None:
+            return begun
         if request.revision.modern and handled.asks:
             return self._rounds.serve(peer, request, handled)
         return handled.body(Call(self._core, peer, request))
 
     # --- resources, prompts, completion -------------------------------------------------------------------------
 
-    def read_resource(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
+    def read_resource(self, request: Request, peer: Peer) -> Wire | CoroutineType[Any, Any, Wire] | Later:
         """Serve ``resources/read``."""
         return self._serve(request, peer, self._reading(request.params, request, peer))
 
@@ -280,7 +311,7 @@ class Handlers:
             partial(self._code, found),
         )
 
-    def get_prompt(self, request: Request, peer: Peer) -> CoroutineType[Any, Any, Wire] | Later:
+    def get_prompt(self, request: Request, peer: Peer) -> Wire | CoroutineType[Any, Any, Wire] | Later:
         """Serve ``prompts/get``."""
         return self._serve(request, peer, self._prompting(request.params, request, peer))
 
@@ -345,6 +376,10 @@ class Handlers:
         uris = list(params.notifications.resource_subscriptions or ())[:MAX_SUBSCRIPTIONS]
         required = {scope for uri in uris for scope in self._scopes_of_resource(uri)}
         demand(required, request, peer)
+        if params.notifications.task_ids:
+            check_declared(request)
+            self.tasks.aside(self._listen_to_tasks(request, peer, params.notifications))
+            return LATER
         return self._kept(request, peer, self._subscriptions.listen)
 
     def _scopes_of_resource(self, uri: str) -> Sequence[str]:
@@ -368,6 +403,18 @@ class Handlers:
             return LATER if result is None else result
 
         return inward()
+
+    async def _listen_to_tasks(self, request: Request, peer: Peer, wanted: SubscriptionFilter) -> None:
+        """Serve ``subscriptions/listen`` for tasks: of those that the client may see, each is told as it is now."""
+        try:
+            tasks = await self.tasks.visible(request, peer, list(wanted.task_ids or ())[:MAX_SUBSCRIPTIONS])
+            if request.cancelled:
+                return
+            self._subscriptions.listen(request, peer, structs.replace(wanted, task_ids=list(tasks)))
+            for task in tasks.values():
+                self._subscriptions.task_changed(task, request)
+        except Exception as error:
+            peer.reply_error(request, error)
 
     def set_level(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``logging/setLevel``."""

@@ -23,6 +23,7 @@ from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions, Rounds
+from antiphon.server.calls.task.served_tasks import ServedTasks, TaskOptions
 from antiphon.server.core import Core
 from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
@@ -30,6 +31,7 @@ from antiphon.server.listing import Pages
 from antiphon.server.middleware import Middleware, Stack
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.subscriptions import Changes, ListKind, Subscriptions
+from antiphon.wire.task import GetTaskResult
 
 __all__ = ["Service"]
 
@@ -48,7 +50,7 @@ class Service:
     ``lifespan``: makes the context manager that is entered for the first client and left after the last, or ``None``.
     ``page_size``: most entries in one page of a list.
     ``seal``, ``rounds``: how calls that ask continue from request to request (2026-07-28).
-    ``is_shared``: whether other processes have the same keys.
+    ``tasks``: where tasks are kept, how long and how many.
     """
 
     def __init__(
@@ -60,18 +62,26 @@ class Service:
         page_size: int,
         seal: Seal,
         rounds: RoundOptions,
-        is_shared: bool,
+        tasks: TaskOptions,
     ) -> None:
         self.core = core
         self.subscriptions = Subscriptions()
         self.changes = Changes(self.subscriptions, offer)
-        self.rounds = Rounds(core, seal, rounds, is_shared=is_shared)
+        self.rounds = Rounds(core, seal, rounds)
         self._offer = offer
         self._lifespan = lifespan
         self._middleware = Stack()
         self._mounts = Mounts(core)
         pages = Pages(core, page_size, self._mounts)
         self._functions = Handlers(core, pages, self.subscriptions, self.rounds, self._middleware, self._mounts)
+        self.tasks = self._functions.tasks = self.rounds.tasks = ServedTasks(
+            core,
+            seal,
+            offer,
+            options=tasks,
+            find=lambda request, peer: self._functions.target(request.params, request, peer),
+            tell=self._task_changed,
+        )
         self._handlers = self._functions.table()
         self._mounted: list[Service] = []
         """The servers that are mounted on this one, in the order of mounting."""
@@ -110,6 +120,10 @@ class Service:
         self.changes.resource(uri)
         for outer in self._outer:
             outer.resource_updated(uri)
+
+    def _task_changed(self, task: GetTaskResult) -> None:
+        if self.subscriptions.tasks:
+            self.subscriptions.task_changed(task)
 
     def _watch(self) -> None:
         features, changes = self.core.features, self.changes
@@ -154,14 +168,15 @@ class Service:
             for other in self._mounted:
                 await entered.enter_async_context(self._serving_mounted(other))
             self._entered = entered.pop_all()
-        self.rounds.closed = False
+        self.rounds.closed = self.tasks.closed = False
         self.changes.open()
         self._is_open = True
 
     async def _close(self) -> None:
-        tasks = self.rounds.close()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_GRACE)
+        await self.tasks.close()
+        running = self.rounds.close()
+        if running:
+            await asyncio.wait(running, timeout=_GRACE)
         self.changes.close()
         self._is_open = False
         for task in self._mounting:

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from antiphon.engine.connection import LATER, Connection, Later
 from antiphon.errors import InvalidRequest
 from antiphon.protocol.events import Request
@@ -24,6 +26,7 @@ from antiphon.wire.subscriptions import (
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
 )
+from antiphon.wire.task import GetTaskResult
 
 __all__ = ["Changes", "ListKind", "Subscriptions"]
 
@@ -81,13 +84,17 @@ class Subscriptions:
 
     # --- modern -------------------------------------------------------------------------------------------------
 
-    def listen(self, request: Request, peer: Peer) -> Later:
-        """Serve ``subscriptions/listen``: acknowledge, then notify until it is cancelled or the server closes."""
+    def listen(self, request: Request, peer: Peer, granted: SubscriptionFilter | None = None) -> Later:
+        """Serve ``subscriptions/listen``: acknowledge, then notify until it is cancelled or the server closes.
+
+        ``granted``: what of the request's wishes the client may have; by default all of them.
+        """
         params: SubscriptionsListenRequestParams = request.params
-        wanted = params.notifications
-        uris = wanted.resource_subscriptions or ()
+        asked = params.notifications
+        wanted = granted if granted is not None else asked
+        count = len(asked.resource_subscriptions or ()) + len(asked.task_ids or ())
         streams = sum(owner is peer for owner, _ in self._listening.values())
-        if streams >= MAX_SUBSCRIPTIONS or len(uris) > MAX_SUBSCRIPTIONS:
+        if streams >= MAX_SUBSCRIPTIONS or count > MAX_SUBSCRIPTIONS:
             raise InvalidRequest(f"Too many subscriptions: {MAX_SUBSCRIPTIONS} are allowed")
         self._listening[request] = (peer, wanted)
         request.on_cancel = lambda _reason: self._listening.pop(request, None)
@@ -121,6 +128,18 @@ class Subscriptions:
         for request, (peer, wanted) in list(self._listening.items()):
             if uri in (wanted.resource_subscriptions or ()):
                 self._tell(peer, request, method, ResourceUpdatedNotificationParams(uri=uri, meta=_tag(request)))
+
+    def task_changed(self, task: GetTaskResult, only: Request | None = None) -> None:
+        """Notify all who listen to a task, or one of them, of what it is now."""
+        listening = self._listening.items() if only is None else [(only, self._listening[only])]
+        for request, (peer, wanted) in list(listening):
+            if task.task_id in (wanted.task_ids or ()):
+                self._tell(peer, request, "notifications/tasks", structs.replace(task, meta=_tag(request)))
+
+    @property
+    def tasks(self) -> set[str]:
+        """The tasks that somebody listens to."""
+        return {id for _, wanted in self._listening.values() for id in wanted.task_ids or ()}
 
     def _legacy(self) -> Sequence[Peer]:
         return [peer for peer in self._peers if peer.ready.is_set() and not peer.is_over]

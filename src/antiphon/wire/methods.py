@@ -1,7 +1,7 @@
 """The method table: one row for each request and notification of the five revisions.
 
-Owns who may send what, when, and with which types. Tasks (2025-11-25, an experiment that 2026-07-28 removed) are left
-out.
+Owns who may send what, when, and with which types. Tasks are those of the extension; the experiment of 2025-11-25 is
+left out.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from antiphon.wire.subscriptions import (
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
 )
+from antiphon.wire.task import TASKS, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
 __all__ = ["METHODS", "Direction", "Kind", "MethodSpec", "Side", "spec"]
@@ -85,6 +86,8 @@ class MethodSpec(Struct, frozen=True, kw_only=True):
     """Its result may carry ``ttlMs`` and ``cacheScope`` (modern)."""
     deprecated_since: str | None = None
     """First revision that deprecates it; it is still served."""
+    extension: str | None = None
+    """The extension that it belongs to, which both sides must have declared; ``None`` for the protocol itself."""
 
     def exists_in(self, revision: str) -> bool:
         """Tell whether a revision has this method, if only inside ``inputRequests``."""
@@ -120,6 +123,7 @@ def _request(
     rounds: bool = False,
     cacheable: bool = False,
     deprecated_since: str | None = None,
+    extension: str | None = None,
 ) -> MethodSpec:
     return MethodSpec(
         name=name,
@@ -135,6 +139,7 @@ def _request(
         rounds=rounds,
         cacheable=cacheable,
         deprecated_since=deprecated_since,
+        extension=extension,
     )
 
 
@@ -146,9 +151,17 @@ def _notice(
     since: str = _FIRST,
     until: str | None = None,
     client_until: str | None = None,
+    extension: str | None = None,
 ) -> MethodSpec:
     return MethodSpec(
-        name=name, kind="notification", direction=by, params=params, since=since, until=until, client_until=client_until
+        name=name,
+        kind="notification",
+        direction=by,
+        params=params,
+        since=since,
+        until=until,
+        client_until=client_until,
+        extension=extension,
     )
 
 
@@ -221,8 +234,15 @@ _ASKS = (
     _notice("notifications/roots/list_changed", by="client", until=_LAST_LEGACY),
 )
 
+_TASKS = (
+    _request("tasks/get", TaskParams, GetTaskResult, since=_MODERN, extension=TASKS),
+    _request("tasks/update", UpdateTaskParams, EmptyResult, since=_MODERN, extension=TASKS),
+    _request("tasks/cancel", TaskParams, EmptyResult, since=_MODERN, extension=TASKS),
+    _notice("notifications/tasks", GetTaskResult, since=_MODERN, extension=TASKS),
+)
+
 METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS)}
+    {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS, *_TASKS)}
 )
 """Every method and notification, by name."""
 

@@ -22,6 +22,8 @@ class SubscriptionFilter(Wire, frozen=True, kw_only=True):
     resources_list_changed: bool | None = None
     resource_subscriptions: Sequence[str] | None = None
     """URIs."""
+    task_ids: Sequence[str] | None = None
+    """Tasks, if both sides have the extension."""
 
 
 class SubscriptionsListenRequestParams(RequestParams, frozen=True, kw_only=True):

@@ -51,6 +51,7 @@ class _Meta(Struct):
 class _Params(Struct):
     name: Any = None
     uri: Any = None
+    task_id: Any = msgspec.field(name="taskId", default=None)
     arguments: Raw = Raw(b"")
     meta: _Meta | None = msgspec.field(name="_meta", default=None)
 
@@ -132,7 +133,7 @@ def _agrees(headers: Headers, method: str, params: Any) -> bool:
     if member is None:
         return True
     sent = headers.get(_NAME, b"")
-    return len(sent) <= _SHORT and _read_again(sent) == (params.name if member == "name" else params.uri)
+    return len(sent) <= _SHORT and _read_again(sent) == getattr(params, member)
 
 
 def _find_mismatch(headers: Headers, method: str, params: Any) -> Refusal | None:
@@ -159,7 +160,7 @@ def _check_names(headers: Headers, method: str, params: Any) -> Refusal | None:
     member = NAMED_BY.get(method)
     if member is None:
         return None
-    named = params.name if member == "name" else params.uri
+    named = getattr(params, member)
     sent = headers.get(_NAME)
     return None if sent is not None and _read(sent) == named else _mismatch("Mcp-Name", sent)
 

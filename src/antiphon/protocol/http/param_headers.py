@@ -19,8 +19,16 @@ from antiphon.errors import LocalProtocolError, RemoteProtocolError
 
 __all__ = ["NAMED_BY", "PREFIX", "HeaderParam", "decode_value", "encode_value", "header_params", "param_headers"]
 
-NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods that need ``Mcp-Name``, and the member of ``params`` it repeats ("Standard Request Headers")."""
+NAMED_BY: Mapping[str, str] = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "task_id",
+    "tasks/update": "task_id",
+    "tasks/cancel": "task_id",
+}
+"""Methods that need ``Mcp-Name``, and the member of ``params`` it repeats, by its name in Python ("Standard Request
+Headers")."""
 
 PREFIX = "Mcp-Param-"
 """Prefix of the names of such headers."""

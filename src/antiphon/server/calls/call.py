@@ -38,6 +38,7 @@ from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode
 from antiphon.wire.methods import METHODS, MethodSpec
+from antiphon.wire.task import TASKS
 
 __all__ = ["Answer", "Call", "CallAbandoned", "Handled", "read_answer", "read_given", "read_reply"]
 
@@ -191,6 +192,15 @@ class Call:
         if (name := _STEP.get()) is not None:
             raise LocalProtocolError(f"{spec.name} is asked within the step {name!r}: ask first, then take the step")
 
+    async def go_on_as_task(self, *, required: bool) -> bool:
+        """See ``Context.go_on_as_task``: this call cannot."""
+        if required:
+            raise MissingCapability(
+                f"The client does not offer the extension {TASKS}",
+                data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
+            )
+        return False
+
     async def _until_ready(self, spec: MethodSpec, timeout: float | None) -> None:
         # 2025-11-25 basic/lifecycle: before "initialized" a server sends only pings and log messages.
         try:
@@ -242,7 +252,7 @@ class Handled:
     client, so that it may take several requests.
     """
 
-    __slots__ = ("asks", "body", "code", "name", "once")
+    __slots__ = ("asks", "body", "code", "name", "once", "task")
 
     def __init__(
         self,
@@ -252,12 +262,15 @@ class Handled:
         *,
         once: bool = False,
         asks: bool = True,
+        task: str = "never",
     ) -> None:
         self.name = name
         self.body = body
         self.code = code
         self.once = once
         self.asks = asks
+        self.task = task
+        """When it becomes a task (``features.tools.AsTask``)."""
 
 
 def _named(data: Any) -> str:

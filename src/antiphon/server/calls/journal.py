@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -71,6 +71,16 @@ class Journal:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """All entries, by their places."""
+        return self._entries
+
+    def value_at(self, name: str) -> bytes | None:
+        """Return what was learnt at a place; ``None`` if nothing was."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.value
 
     @property
     def is_full(self) -> bool:

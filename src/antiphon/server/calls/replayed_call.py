@@ -21,6 +21,7 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProtocolError
+from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import CallAbandoned, Handled, read_answer, read_reply
@@ -33,8 +34,9 @@ from antiphon.server.calls.task_names import lane_here, run_in_lane, use_lanes
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest
+from antiphon.wire.task import TASKS, CreateTaskResult
 
-__all__ = ["JournalKeeper", "JournalledCall"]
+__all__ = ["JournalKeeper", "JournalledCall", "lane_of", "recall"]
 
 _GRACE = 5.0
 """Seconds that a replayed handler has to come to every answered ask before its new asks count as a divergence: long
@@ -55,6 +57,12 @@ class JournalKeeper(Keeper, Protocol):
         """Return the sealed state that the client must send back, including what another process needs to continue."""
         ...
 
+    async def begin_task(
+        self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
+    ) -> CreateTaskResult:
+        """Make a call a task, with what it has learnt so far."""
+        ...
+
     stored: StoredCalls | None
     """The storage shared by the processes of a server, if they have one."""
 
@@ -71,8 +79,8 @@ class JournalledCall(RoundCall):
     """A call that may be parked, and replayed elsewhere."""
 
     __slots__ = (
-        "_began", "_diverged", "_gates", "_holds", "_open", "_others", "_storing", "_waiting_for", "journal", "key",
-        "replayed_from", "run", "was_elsewhere",
+        "_began", "_diverged", "_gates", "_holds", "_open", "_others", "_storing", "_task", "_waiting_for", "journal",
+        "key", "replayed_from", "run", "was_elsewhere",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +106,8 @@ class JournalledCall(RoundCall):
         self._gates: list[asyncio.Future[None]] = []
         """Steps that wait for a live request."""
         self._diverged: CallDiverged | None = None
+        self._task: CreateTaskResult | None = None
+        """The task that it goes on as."""
         self._storing: asyncio.Task[None] | None = None
         """Stores the journal of the next round."""
 
@@ -137,7 +147,7 @@ class JournalledCall(RoundCall):
         place = self._place(spec, params, key)
         known = self._known(place, spec, key)
         if known is not None:
-            return await _recall(known, spec)
+            return await recall(known, spec)
         name, timeout = self._opened(place, spec, key, timeout)
         try:
             answer = await self._answer_to(name, spec, params, timeout)
@@ -154,7 +164,7 @@ class JournalledCall(RoundCall):
         return answer.value
 
     def _place(self, spec: MethodSpec, params: Wire, key: str | None) -> Place:
-        lane = "" if key is not None else _lane(spec.name, "give the ask a key=")
+        lane = "" if key is not None else lane_of(spec.name, "give the ask a key=")
         return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
 
     def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
@@ -192,7 +202,7 @@ class JournalledCall(RoundCall):
         """Run a step once; a replay returns the recorded result. ``work`` is called with an idempotency key."""
         if self._is_lost():
             await self._raise_lost()
-        place = self.journal.place(_lane(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
+        place = self.journal.place(lane_of(f"the step {name!r}", "create it with asyncio"), f"step/{name}", b"")
         known = self.journal.take(place)
         if known is not None:
             return known.value
@@ -304,6 +314,21 @@ class JournalledCall(RoundCall):
 
     # --- the end ------------------------------------------------------------------------------------------------
 
+    async def go_on_as_task(self, *, required: bool) -> bool:
+        """End this run, and run the handler again as a task, over what it has learnt. See ``Context.go_on_as_task``."""
+        if self.handled.task != "later":
+            raise LocalProtocolError(f'{self.handled.name}: declare the tool with task="later" to go on as a task')
+        if not extends(self.facts.capabilities, TASKS):
+            return await super().go_on_as_task(required=required)
+        if self._pending or self._holds:
+            raise LocalProtocolError(f"{self.handled.name}: await every ask and step before the call becomes a task")
+        await self._until_live()
+        self._task = await self._others.begin_task(
+            self.connection, self.request or self.first, self.handled, self.journal, self._asked
+        )
+        self._deliver(self._task)
+        raise CallAbandoned("the call goes on as a task")
+
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """See ``Call.progress``; raises in a call that another process may have continued."""
         if self._why_cancelled is not None:
@@ -317,10 +342,18 @@ class JournalledCall(RoundCall):
             # Even if the body has caught the error: its result comes from the wrong branch.
             log.error("%s: %s", self.handled.name, self._diverged)
             outcome = InternalError(f"CallDiverged: {self._diverged}")
+        elif self._task is not None:
+            # For a retry of a client that lost the reply.
+            outcome = self._task
         super()._finish(outcome, event)
 
 
-def _lane(what: str, remedy: str) -> str:
+def lane_of(what: str, remedy: str) -> str:
+    """Return the name of the task that asks.
+
+    Raises:
+        LocalProtocolError: it has none; the message says what does not work then, and what to do.
+    """
     lane = lane_here()
     if lane is None:
         raise LocalProtocolError(
@@ -330,7 +363,7 @@ def _lane(what: str, remedy: str) -> str:
     return lane
 
 
-async def _recall(known: Entry, spec: MethodSpec) -> Wire:
+async def recall(known: Entry, spec: MethodSpec) -> Wire:
     """Make a replayed ask end as it did before."""
     if known.kind == "timeout":
         raise CallTimeout(f"{spec.name} was not answered in time")

@@ -100,6 +100,8 @@ class Seal:
                 raise ConfigError(
                     f"A key for request states has 32 bytes, not {len(key)}; make one with os.urandom(32)"
                 )
+        self.is_shared = bool(keys)
+        """Whether other processes may have the same keys."""
         self._keys = tuple(keys) or (os.urandom(32),)
         self._ciphers: list[AESGCM] = []
         self._invalid: type[Exception] = ValueError

@@ -17,7 +17,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from msgspec import Raw, Struct, json, structs
 
@@ -36,6 +36,7 @@ from antiphon.server.calls.stored_calls import StoredCalls
 from antiphon.server.core import Core
 from antiphon.wire.common import RoundParams
 from antiphon.wire.envelope import ErrorObject
+from antiphon.wire.task import CreateTaskResult
 
 __all__ = ["EndedCall", "Handled", "KeptCalls", "RoundOptions", "Rounds"]
 
@@ -54,6 +55,16 @@ dropped."""
 
 _ENDED = 1024
 """Bytes of an ended call in addition to its reply: its ids, its place in the tables."""
+
+
+class MakesTasks(Protocol):
+    """Makes calls tasks; see ``task.served_tasks.ServedTasks``."""
+
+    async def begin(
+        self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
+    ) -> CreateTaskResult:
+        """Make a call a task, with what it has learnt so far."""
+        ...
 
 
 class RoundOptions(NamedTuple):
@@ -209,11 +220,12 @@ class KeptCalls:
 
 
 class Rounds:
-    """The calls of one server that may ask. ``is_shared``: whether other processes may continue them."""
+    """The calls of one server that may ask."""
 
-    def __init__(self, core: Core, seal: Seal, options: RoundOptions, *, is_shared: bool) -> None:
+    def __init__(self, core: Core, seal: Seal, options: RoundOptions) -> None:
         self.core = core
-        self.is_shared = is_shared
+        self.is_shared = seal.is_shared
+        """Whether other processes may continue them."""
         self.closed = False
         self._seal = seal
         self._options = options
@@ -225,6 +237,8 @@ class Rounds:
         self._running: set[RoundCall] = set()
         self._retries: set[asyncio.Task[None]] = set()
         self._warned = False
+        self.tasks: MakesTasks | None = None
+        """What calls may go on as."""
 
     @property
     def parked(self) -> int:
@@ -237,7 +251,7 @@ class Rounds:
         if params.request_state is not None:
             self._retry(connection, request, handled, params.request_state)
             return LATER
-        kind = JournalledCall if self.is_shared else RoundCall
+        kind = JournalledCall if self.is_shared or handled.task == "later" else RoundCall
         self._start(kind(self, connection, request, handled), CallEvent.START)
         return LATER
 
@@ -360,6 +374,13 @@ class Rounds:
         call.bound_to = call.bound_to or self.binding_of(call.connection, call.first, call.handled)
         call.expires = time.time() + lasts
         return State(call.id, call.generation, call.expires, call.run)
+
+    async def begin_task(
+        self, peer: Connection[ServerSession], request: Request, handled: Handled, journal: Journal, asked: int
+    ) -> CreateTaskResult:
+        """Make a call a task, with what it has learnt so far."""
+        assert self.tasks is not None
+        return await self.tasks.begin(peer, request, handled, journal, asked)
 
     async def _store_journal(self, stored: StoredCalls, call: JournalledCall, state: State, packed: bytes) -> str:
         await stored.put_journal(call, state.generation, packed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from antiphon.server.features.tools import Requirement
+from antiphon.server.features.tools import AsTask, Requirement
 from antiphon.wire.common import Annotations, Icon, Meta
 from antiphon.wire.tools import ToolAnnotations
 
@@ -40,6 +40,10 @@ class ToolOptions(TypedDict, total=False):
     once: bool
     """Never run one call twice. Where processes share keys, the call continues in another process only if the
     ``state_store`` guarantees that it does not continue in both. For side effects that cannot be a step."""
+    task: AsTask
+    """When a call becomes a task, which outlives its request (extension, from 2026-07-28). ``"allowed"``: at once, if
+    the client declares the extension; ``"required"``: at once, and clients without it are refused; ``"later"``: when
+    the handler says so (``Context.go_on_as_task``). By default ``"never"``."""
     inline: bool
     """Run a function that is not async on the event loop instead of in a thread: only for one that never blocks."""
 

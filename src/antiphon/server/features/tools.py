@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import Raw
@@ -31,10 +31,13 @@ from antiphon.wire import tools as wire
 from antiphon.wire.common import Icon, Meta
 from antiphon.wire.tools import CallToolResult, ToolAnnotations
 
-__all__ = ["Requirement", "ServedTool"]
+__all__ = ["AsTask", "Requirement", "ServedTool"]
 
 Requirement = Literal["sampling", "sampling.tools", "sampling.context", "elicitation", "elicitation.url", "roots"]
 """A client capability, by its path."""
+
+AsTask = Literal["never", "allowed", "required", "later"]
+"""When a call of a tool becomes a task."""
 
 # 2025-11-25 server/tools, Tool Names: 1 to 128 characters, letters, digits, "_", "-" and ".".
 _NAME = r"[A-Za-z0-9_.-]{1,128}"
@@ -50,8 +53,8 @@ class ServedTool:
     """
 
     __slots__ = (
-        "_arguments", "_build", "_function", "_read", "_results", "name", "once", "requires", "scopes", "timeout",
-        "via", "wants_context",
+        "_arguments", "_build", "_function", "_read", "_results", "name", "once", "requires", "scopes", "task",
+        "timeout", "via", "wants_context",
     )  # fmt: skip
 
     def __init__(
@@ -67,10 +70,15 @@ class ServedTool:
         once: bool = False,
         arguments: SchemaValidator | None = None,
         scopes: Sequence[str] = (),
+        task: AsTask = "never",
     ) -> None:
+        if task not in get_args(AsTask):
+            raise ConfigError(f"tool {name!r}: task= is one of {', '.join(get_args(AsTask))}, not {task!r}")
         self.name = name
         self.via: Via | None = None
         """The mount through which it came, if it belongs to a mounted server."""
+        self.task: AsTask = task
+        """When a call of it becomes a task."""
         self.once = once
         """Whether one call must never become two runs."""
         self.timeout = timeout
@@ -170,6 +178,7 @@ class ServedTool:
         inline: bool = False,
         once: bool = False,
         scopes: Sequence[str] = (),
+        task: AsTask = "never",
     ) -> ServedTool:
         """Make a function a tool: schemas from its signature, texts from its docstring.
 
@@ -190,6 +199,7 @@ class ServedTool:
             inline: run a function that is not async on the event loop: only for one that never blocks.
             scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
+            task: when a call becomes a task, see ``ToolOptions``.
 
         Raises:
             ConfigError: the function cannot be a tool; the message names it and the parameter, and says what to do.
@@ -221,6 +231,7 @@ class ServedTool:
             requires=requires,
             once=once,
             scopes=scopes,
+            task=task,
         )
 
     @classmethod
@@ -288,6 +299,7 @@ class ServedTool:
         once: bool = False,
         lazy: bool = False,
         scopes: Sequence[str] = (),
+        task: AsTask = "never",
     ) -> ServedTool:
         """Make a tool from a definition, which is listed unchanged, and a handler.
 
@@ -301,6 +313,7 @@ class ServedTool:
             inline: run a handler that is not async on the event loop: only for one that never blocks.
             scopes: scopes that a caller's token must have, all of them, if tokens are checked.
             once: never run one call twice, see ``ToolOptions``.
+            task: when a call becomes a task, see ``ToolOptions``.
             lazy: compile the schemas at the first call instead of now.
 
         Raises:
@@ -329,6 +342,7 @@ class ServedTool:
             arguments=validator,
             once=once,
             scopes=scopes,
+            task=task,
         )
 
 

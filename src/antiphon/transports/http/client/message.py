@@ -43,6 +43,7 @@ class _Params(Struct):
     name: Any = None
     uri: Any = None
     arguments: Raw = Raw(b"")
+    task_id: Any = field(name="taskId", default=None)
     request_id: Any = field(name="requestId", default=None)
     meta: _Meta | None = field(name="_meta", default=None)
 

@@ -1,0 +1,509 @@
+"""The tasks of a server: made by calls, looked at, answered and cancelled by clients, and run by this process.
+
+Owns the table of handlers in memory, and who may do what with a task. ``task_call`` runs one handler, ``stored_tasks``
+writes, ``task_worker`` finds tasks that need a process.
+
+Source: the extension ``io.modelcontextprotocol/tasks`` (SEP-2663). The design: docs/topics/tasks.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextvars import Context
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import ConfigError, InternalError, InvalidParams, MissingCapability, PeerError
+from antiphon.protocol.caller import Caller
+from antiphon.protocol.capabilities import extends
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_offer import Offer
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import Handled, read_answer
+from antiphon.server.calls.journal import Entry, Journal
+from antiphon.server.calls.request_state import Seal
+from antiphon.server.calls.task.nowhere import absent_peer
+from antiphon.server.calls.task.stored_tasks import Change, StoredTasks
+from antiphon.server.calls.task.task_call import Overtaken, TaskCall
+from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
+from antiphon.server.calls.task.task_states import HELD, TaskEvent, TaskState
+from antiphon.server.calls.task.task_store import MemoryTaskStore, TaskStore
+from antiphon.server.core import Core
+from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
+from antiphon.wire.envelope import decode, encode
+from antiphon.wire.failure import cause_of, to_wire
+from antiphon.wire.methods import METHODS
+from antiphon.wire.revisions import revision
+from antiphon.wire.task import TASK, TASKS, CreateTaskResult, GetTaskResult, TaskParams, UpdateTaskParams
+
+__all__ = ["DEFAULT_TASKS", "ServedTasks", "TaskOptions", "check_declared"]
+
+log = logging.getLogger("antiphon.server")
+
+Peer = Connection[ServerSession]
+
+_SHARE = 4
+"""An authenticated client may have a quarter of all tasks."""
+
+_LAST_WORDS = 2.0
+"""Seconds that handlers have to clean up when the server closes."""
+
+
+class TaskOptions(Struct, frozen=True, kw_only=True):
+    """Where tasks are kept, how long, and how many.
+
+    Args:
+        store: where they are kept; by default in memory, until the process ends. One that outlives the process needs
+            ``Server(keys=...)``.
+        ttl: seconds after its creation for which a task is kept. Time in which people are asked is added.
+        keep: seconds for which a result is kept at least.
+        patience: most seconds that are added for people.
+        poll_every: seconds that clients are told to wait between two looks.
+        most: most tasks that are kept, of which an authenticated client may have a quarter.
+        lease: seconds after which another process takes over from one that died.
+        unload_after: seconds that a handler may wait for answers before it is unloaded, and run again over what it has
+            learnt when an answer comes; ``None`` keeps it in memory. By default 60 with a store that outlives the
+            process, and ``None`` without.
+
+    Raises:
+        ConfigError: a number is not above 0.
+    """
+
+    store: TaskStore | None = None
+    ttl: float = 86_400.0
+    keep: float = 3_600.0
+    patience: float = 7 * 86_400.0
+    poll_every: float = 1.0
+    most: int = 10_000
+    lease: float = 30.0
+    unload_after: float | msgspec.UnsetType | None = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, float | int) and value <= 0:
+                raise ConfigError(f"TaskOptions: {name} must be above 0, not {value!r}")
+
+
+DEFAULT_TASKS = TaskOptions()
+
+
+def check_declared(request: Request) -> None:
+    """Check that the client declares the extension in this request.
+
+    Raises:
+        MissingCapability: it does not.
+    """
+    if not extends(request.capabilities, TASKS):
+        raise MissingCapability(
+            f"The client does not offer the extension {TASKS}",
+            data={"requiredCapabilities": {"extensions": {TASKS: {}}}},
+        )
+
+
+class ServedTasks:
+    """The tasks of one server.
+
+    ``find`` returns the handler of a request, for one that is run again; ``tell`` is called with each change of a task.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        seal: Seal,
+        offer: Callable[[], Offer],
+        *,
+        options: TaskOptions,
+        find: Callable[[Request, Peer], Handled],
+        tell: Callable[[GetTaskResult], None],
+    ) -> None:
+        self.core = core
+        self.options = options
+        self.me = os.urandom(8).hex()
+        """This process, as the holder of tasks."""
+        self.calls: dict[str, TaskCall] = {}
+        """Handlers in memory, by task."""
+        self.store = options.store if options.store is not None else MemoryTaskStore()
+        self.stored = StoredTasks(self.store, seal, core.name, options.patience)
+        self.wake: Callable[[], None] | None = None
+        """Called when a task may need a process."""
+        self.closed = False
+        given = options.unload_after
+        default = 60.0 if self.store.shared else None
+        self.unload_after = default if isinstance(given, msgspec.UnsetType) else given
+        self._offer = offer
+        self._find = find
+        self._tell = tell
+        self._offset = 0.0
+        self._side: set[asyncio.Task[None]] = set()
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the time of the store, as far as it was read."""
+        return time.time() + self._offset
+
+    async def clock(self) -> float:
+        """Return the time of the store."""
+        now = await self.store.clock()
+        self._offset = now - time.time()
+        return now
+
+    def lease(self) -> float | None:
+        """Return the time until which this process holds what it takes now."""
+        return self.now() + self.options.lease if self.store.shared else None
+
+    # --- made by calls ------------------------------------------------------------------------------------------
+
+    async def begin(
+        self, peer: Peer, request: Request, handled: Handled, journal: Journal | None = None, asked: int = 0
+    ) -> CreateTaskResult:
+        """Make a call a task and run its handler; return the handle once the task is stored.
+
+        ``journal``, ``asked``: what the call has learnt already, in rounds.
+
+        Raises:
+            InvalidRequest: there are too many tasks.
+        """
+        now, most = await self.clock(), self.options.most
+        record = TaskRecord(
+            id=secrets.token_urlsafe(24),
+            owner=peer.principal,
+            params=_call_params(request),
+            revision=request.revision.name,
+            capabilities=request.capabilities or ClientCapabilities(),
+            scopes=tuple(sorted(request.caller.scopes)) if request.caller is not None else (),
+            code=self.core.code_version.encode() if self.core.code_version is not None else handled.code(),
+            created=now,
+            updated=now,
+            ttl=self.options.ttl,
+            asked=asked,
+            holder=self.me,
+            generation=1,
+            lease=self.lease(),
+        )
+        entries = dict(journal.entries) if journal is not None else {}
+        share = max(1, most // _SHARE) if peer.principal is not None else most
+        record = await self.stored.add(record, entries, most, share)
+        self._run(record, Journal(entries), peer, handled, is_local=peer.is_local)
+        told = self._seen(record)
+        return CreateTaskResult(
+            task_id=told.task_id,
+            status=told.status,
+            created_at=told.created_at,
+            last_updated_at=told.last_updated_at,
+            ttl_ms=told.ttl_ms,
+            poll_interval_ms=told.poll_interval_ms,
+            result_type=TASK,
+        )
+
+    def _run(self, record: TaskRecord, journal: Journal, peer: Peer, handled: Handled, *, is_local: bool) -> None:
+        absent = absent_peer(self._offer(), record.owner, is_local=is_local)
+        call = TaskCall(self, absent, _stored_request(record), handled, record, journal)
+        self.calls[record.id] = call
+        call.start()
+        if self.wake is not None:
+            self.wake()
+
+    async def run_again(self, record: TaskRecord) -> None:
+        """Take a task that no living process holds, and run its handler over what it has learnt.
+
+        Nothing happens if another process was faster, or its end is all that is left to write.
+        """
+        taken = await self._change(record.id, lambda now: self._takeable(now, record))
+        if taken is None or taken.holder != self.me or taken.state is not TaskState.RUNNING:
+            return
+        if taken.id in self.calls:
+            return
+        journal = await self.stored.journal(taken.id)
+        request = _stored_request(taken)
+        absent = absent_peer(self._offer(), taken.owner, is_local=not taken.scopes and taken.owner is None)
+        try:
+            handled = self._find(request, absent)
+        except PeerError as error:
+            await self._fail(taken, error)
+            return
+        code = self.core.code_version.encode() if self.core.code_version is not None else handled.code()
+        if code != taken.code:
+            await self._fail(
+                taken,
+                InternalError(f"CallDiverged: the code of {handled.name!r} has changed since this task began"),
+            )
+            return
+        self._overdue(taken, journal)
+        call = TaskCall(self, absent, request, handled, taken, journal)
+        self.calls[taken.id] = call
+        call.start()
+
+    def _overdue(self, record: TaskRecord, journal: Journal) -> None:
+        """Let asks whose time is over end so when the handler comes to them."""
+        for ask in record.asks:
+            if ask.deadline is not None and ask.deadline <= self.now():
+                journal.record(ask.place, Entry("timeout", ask.digest))
+
+    def _takeable(self, now: TaskRecord, seen: TaskRecord) -> TaskRecord | None:
+        if now.version != seen.version or now.is_over or now.due is None or now.due > self.now():
+            return None
+        return now.taken(self.me, self.lease(), self.now())
+
+    async def _fail(self, record: TaskRecord, error: PeerError) -> None:
+        await self._end(record, TaskEvent.FAIL, encode(to_wire(error)), error.message)
+
+    # --- what handlers do (``TaskKeeper``) ----------------------------------------------------------------------
+
+    async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, Entry]) -> TaskRecord:
+        """Write what a handler has done.
+
+        Raises:
+            Overtaken: it no longer holds its task.
+        """
+        keys, now = call.keys, self.now()
+
+        def change(record: TaskRecord) -> TaskRecord:
+            if record.generation != call.record.generation or record.state not in HELD:
+                raise Overtaken
+            return record.asking(keys, asks, call.asked, call.message, now)
+
+        record = await self._change(call.record.id, change, entries)
+        if record is None:
+            raise Overtaken
+        await self._catch_up(call, record)
+        return record
+
+    async def check_held(self, call: TaskCall) -> None:
+        """Check that this process holds the task of a handler.
+
+        Raises:
+            Overtaken: it does not.
+        """
+        if not self.store.shared:
+            return
+        record = await self.stored.get(call.record.id)
+        if record is None or record.generation != call.record.generation or record.state not in HELD:
+            raise Overtaken
+
+    async def ended(self, call: TaskCall, outcome: Raw | None, error: BaseException | None) -> None:
+        """Write the end of a handler, unless it was unloaded or the task has gone on elsewhere."""
+        task_id = call.record.id
+        if self.calls.get(task_id) is call:
+            del self.calls[task_id]
+        if call.is_left:
+            return
+        event, data, message = TaskEvent.RETURN, bytes(outcome or b""), call.message
+        if outcome is None:
+            if isinstance(error, asyncio.CancelledError):
+                error = InternalError("The request was abandoned")
+                event = TaskEvent.UNWIND
+            else:
+                event = TaskEvent.FAIL
+            failure = cause_of(error) if isinstance(error, Exception) else InternalError("Internal error")
+            if not isinstance(failure, PeerError) or failure.remote:
+                log.error("the task %s failed", call.handled.name, exc_info=failure)
+            data, message = encode(to_wire(failure)), failure.message if isinstance(failure, PeerError) else message
+        await self._end(call.record, event, data, message)
+
+    async def _end(self, record: TaskRecord, event: TaskEvent, outcome: bytes, message: str | None) -> None:
+        def change(now: TaskRecord) -> TaskRecord | None:
+            if now.generation != record.generation or now.state not in HELD:
+                return None
+            happened, left = event, outcome
+            if event is TaskEvent.UNWIND and now.state is TaskState.RUNNING:
+                happened = TaskEvent.FAIL
+            elif event is TaskEvent.UNWIND:
+                left = b""
+            said = now.message if happened is TaskEvent.UNWIND else message
+            return now.ended(happened, left, said, self.options.keep, self.now())
+
+        while True:
+            try:
+                await self._change(record.id, change)
+            except Exception as error:
+                # Another process runs it again if this one cannot say how it ended.
+                log.warning("the end of a task could not be stored: %s", type(error).__name__)
+                if self.closed:
+                    return
+                await asyncio.sleep(1.0)
+            else:
+                return
+
+    # --- what clients do ----------------------------------------------------------------------------------------
+
+    async def get(self, request: Request, peer: Peer) -> GetTaskResult:
+        """Serve ``tasks/get``."""
+        params: TaskParams = request.params
+        return self._seen(await self._owned(request, peer, params.task_id))
+
+    async def update(self, request: Request, peer: Peer) -> EmptyResult:
+        """Serve ``tasks/update``: answers to asks that are not open (any more) are ignored."""
+        params: UpdateTaskParams = request.params
+        record = await self._owned(request, peer, params.task_id)
+        now = await self.clock()
+        asks = {ask.key: ask for ask in record.asks if ask.key in params.input_responses}
+        answers = {key: params.input_responses[key] for key in asks}
+        for key, ask in asks.items():
+            read_answer(key, answers[key], METHODS[ask.method])
+        if not asks:
+            return EmptyResult()
+        entries = {ask.place: Entry("answer", ask.digest, bytes(answers[key])) for key, ask in asks.items()}
+        after = await self._change(record.id, lambda seen: _answered(seen, answers, now), entries)
+        if after is None:
+            raise _unknown()
+        call = self.calls.get(record.id)
+        if call is not None and after.generation == call.record.generation:
+            await self._catch_up(call, after)
+        elif self.wake is not None:
+            self.wake()
+        return EmptyResult()
+
+    async def cancel(self, request: Request, peer: Peer) -> EmptyResult:
+        """Serve ``tasks/cancel``: the handler is cancelled, and decides what becomes of it."""
+        params: TaskParams = request.params
+        record = await self._owned(request, peer, params.task_id)
+        now = await self.clock()
+        after = await self._change(record.id, lambda seen: _cancelled(seen, now))
+        if after is not None:
+            self._stop(after)
+        return EmptyResult()
+
+    def _stop(self, record: TaskRecord) -> None:
+        call = self.calls.get(record.id)
+        if call is not None and record.state is TaskState.STOPPING:
+            call.end("the client cancelled the task")
+
+    async def visible(self, request: Request, peer: Peer, ids: Sequence[str]) -> dict[str, GetTaskResult]:
+        """Return those of some tasks that a client may see, as it sees them."""
+        check_declared(request)
+        found = {id: await self.stored.get(id) for id in dict.fromkeys(ids)}
+        return {id: self._seen(task) for id, task in found.items() if task is not None and task.owner == peer.principal}
+
+    async def _owned(self, request: Request, peer: Peer, id: str) -> TaskRecord:
+        check_declared(request)
+        record = await self.stored.get(id)
+        # The same error for a task of another client as for none, so that nobody learns of it.
+        if record is None or record.owner != peer.principal:
+            raise _unknown()
+        return record
+
+    def _seen(self, record: TaskRecord) -> GetTaskResult:
+        return record.seen(self.options.patience, self.options.poll_every)
+
+    # --- changes ------------------------------------------------------------------------------------------------
+
+    async def _change(self, id: str, change: Change, entries: Mapping[str, Entry] | None = None) -> TaskRecord | None:
+        record = await self.stored.change(id, change, entries)
+        if record is not None:
+            self._tell(self._seen(record))
+        return record
+
+    async def _catch_up(self, call: TaskCall, record: TaskRecord) -> None:
+        """Deliver what others have written of a task whose handler is here."""
+        missing = call.missing(record)
+        if missing:
+            journal = await self.stored.journal(record.id)
+            found = {key: journal.value_at(place) for key, place in missing.items()}
+            call.settle({key: Raw(value) for key, value in found.items() if value is not None})
+        self._stop(record)
+
+    async def look(self, id: str) -> None:
+        """Look at a task that somebody else has changed: its handler may be here, or somebody may listen."""
+        record = await self.stored.get(id)
+        call = self.calls.get(id)
+        if record is not None:
+            self._tell(self._seen(record))
+        if call is None:
+            return
+        if record is None or record.generation != call.record.generation or record.state not in HELD:
+            call.leave("the task went on in another process, or its time is over")
+        else:
+            await self._catch_up(call, record)
+
+    async def unload(self, call: TaskCall) -> None:
+        """Let go of a task that waits for answers, and unload its handler."""
+        now = self.now()
+
+        def change(record: TaskRecord) -> TaskRecord | None:
+            is_mine = record.generation == call.record.generation and record.state is TaskState.RUNNING
+            return record.moved(TaskEvent.PARK, now) if is_mine and record.asks and call.is_waiting else None
+
+        record = await self._change(call.record.id, change)
+        if record is not None and record.state is TaskState.PARKED:
+            call.leave("it waited for longer than its grace")
+
+    # --- the end of the server ----------------------------------------------------------------------------------
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that nobody waits for."""
+        running = asyncio.get_running_loop().create_task(work, context=Context())
+        self._side.add(running)
+        running.add_done_callback(self._side.discard)
+
+    async def close(self) -> None:
+        """Let go of all tasks: those of a store that is shared go on in another process, all others end."""
+        self.closed = True
+        calls = list(self.calls.values())
+        for call in calls:
+            await call.flush()
+            if self.store.shared:
+                await self._release(call)
+            call.leave("the server is closing")
+        running = [call.task for call in calls if call.task is not None]
+        if running:
+            await asyncio.wait(running, timeout=_LAST_WORDS)
+        for side in list(self._side):
+            side.cancel()
+
+    async def _release(self, call: TaskCall) -> None:
+        def change(record: TaskRecord) -> TaskRecord | None:
+            is_mine = record.generation == call.record.generation and record.state in HELD
+            return record.moved(TaskEvent.RELEASE, self.now()) if is_mine else None
+
+        try:
+            await self._change(call.record.id, change)
+        except Exception as error:
+            log.warning("a task could not be released, and is taken over later: %s", type(error).__name__)
+
+
+def _answered(record: TaskRecord, answers: Mapping[str, Raw], now: float) -> TaskRecord | None:
+    open_keys = {ask.key for ask in record.asks}
+    answered = open_keys & answers.keys()
+    return record.answered(answered, now) if answered and not record.is_over else None
+
+
+def _cancelled(record: TaskRecord, now: float) -> TaskRecord | None:
+    after = record.moved(TaskEvent.CANCEL, now)
+    return None if record.is_over or after.state is record.state else after
+
+
+def _unknown() -> InvalidParams:
+    return InvalidParams("Unknown task: there is none with this id, or its time is over")
+
+
+def _call_params(request: Request) -> bytes:
+    """Return the params of a call without what belongs to its rounds."""
+    members: dict[str, Raw] = decode(request.raw, dict[str, Raw])
+    if "requestState" in members:
+        members.pop("requestState")
+        members.pop("inputResponses", None)
+    return encode(members)
+
+
+def _stored_request(record: TaskRecord) -> Request:
+    """Return the request that a task was made by."""
+    agreed, method = revision(record.revision), METHODS["tools/call"]
+    if agreed is None:
+        raise InternalError(f"The revision {record.revision} is not spoken any more")
+    params: Wire = decode(Raw(record.params), method.params)
+    meta = getattr(params, "meta", None)
+    request = Request(record.id, method, params, Raw(record.params), agreed, meta, record.capabilities)
+    if record.scopes:
+        # They were demanded when the call was made; a hierarchy of scopes is not kept.
+        request.caller = Caller(record.owner or "", frozenset(record.scopes), covers=lambda _granted, _required: True)
+    return request

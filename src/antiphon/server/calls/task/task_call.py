@@ -1,0 +1,436 @@
+"""The handler of one task in the memory of one process: it asks, takes steps and reports, and all of it is stored.
+
+What it learns goes into its journal, and an ask that was answered, or a step that was taken, is found there if the
+handler is run again. Changes are collected and written together; a step goes on only when its result is stored.
+``served_tasks`` has the table of tasks, ``task_states`` what a task goes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import Context
+from typing import Any, Protocol
+
+from msgspec import Raw, Struct
+
+from antiphon.engine.connection import Connection
+from antiphon.errors import CallDiverged, CallTimeout, InternalError
+from antiphon.protocol.events import Request
+from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.call import Answer, Call, CallAbandoned, Handled, read_answer, read_given
+from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
+from antiphon.server.calls.parked_call import UNSENDABLE
+from antiphon.server.calls.replayed_call import lane_of, recall
+from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
+from antiphon.server.calls.task_names import run_in_lane, use_lanes
+from antiphon.server.core import Core
+from antiphon.wire.common import Wire
+from antiphon.wire.envelope import encode
+from antiphon.wire.methods import MethodSpec
+
+__all__ = ["Overtaken", "TaskCall", "TaskKeeper"]
+
+log = logging.getLogger("antiphon.server")
+
+_CATCH_UP = 5.0
+"""Seconds that a handler which is run again has to come to everything that was answered, before what it asks for
+instead counts as a divergence."""
+
+_LOOK_AGAIN = 0.01
+"""Seconds between two looks whether it has; also those before an ask of a call that has ended raises."""
+
+_STORE_AGAIN = 1.0
+"""Seconds between two attempts to write, while the store fails."""
+
+_REPORT_EVERY = 0.25
+"""Seconds between two writes that only say how far the task is."""
+
+
+class Overtaken(Exception):
+    """The task is held by another process, or is over."""
+
+
+class _Pending(Struct, eq=False):
+    """An ask that waits for its answer. ``stored``: whether clients may have seen it."""
+
+    ask: TaskAsk
+    spec: MethodSpec
+    place: Place
+    answer: asyncio.Future[Answer]
+    stored: bool
+
+
+class TaskKeeper(Protocol):
+    """Keeps tasks; see ``served_tasks.ServedTasks``."""
+
+    core: Core
+
+    async def save(self, call: TaskCall, asks: list[TaskAsk], entries: Mapping[str, Entry]) -> TaskRecord:
+        """Write what a handler has done; raises ``Overtaken`` if it no longer holds its task."""
+        ...
+
+    async def check_held(self, call: TaskCall) -> None:
+        """Raise ``Overtaken`` unless the handler's process holds the task."""
+        ...
+
+    async def ended(self, call: TaskCall, outcome: Raw | None, error: BaseException | None) -> None:
+        """Write the end of a handler."""
+        ...
+
+    def now(self) -> float:
+        """Return the time of the store."""
+        ...
+
+
+class TaskCall(Call):
+    """A handler that runs for a task."""
+
+    __slots__ = (
+        "_asked_here", "_diverged", "_given", "_is_dirty", "_keeper", "_message", "_pending", "_saved", "_saving",
+        "_unsaved", "_waiting_for", "_why", "active", "began", "handled", "holds", "is_left",
+        "journal", "record", "task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        keeper: TaskKeeper,
+        connection: Connection[ServerSession],
+        request: Request,
+        handled: Handled,
+        record: TaskRecord,
+        journal: Journal,
+    ) -> None:
+        super().__init__(keeper.core, connection, request)
+        self.request = None
+        self.handled = handled
+        self.record = record
+        """The task as it was last read or written here."""
+        self.journal = journal
+        self.task: asyncio.Task[None] | None = None
+        self.is_left = False
+        """Whether its end is not the task's."""
+        self.holds = 0
+        """Number of running steps."""
+        self.began = self.active = asyncio.get_running_loop().time()
+        """When the handler last did something that is known here, by the event loop's clock."""
+        self._keeper = keeper
+        self._pending: dict[str, _Pending] = {}
+        self._waiting_for = {ask.place: ask for ask in record.asks}
+        """Asks that were open when the handler was run again, and that it has not come to yet."""
+        self._given: dict[str, Raw] = dict(request.params.input_responses or {})
+        """Answers that came with the call, by the author's keys."""
+        self._asked_here = record.asked
+        self._message = record.message
+        self._unsaved: dict[str, Entry] = {}
+        self._is_dirty = False
+        self._saved: asyncio.Future[None] | None = None
+        """Done when everything up to now is stored."""
+        self._saving: asyncio.Task[None] | None = None
+        self._diverged: CallDiverged | None = None
+        self._why: str | None = None
+        """Why it was cancelled."""
+
+    # --- its life -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run the handler, in a task of its own."""
+        use_lanes(asyncio.get_running_loop())
+        self.task = run_in_lane(self._run())
+
+    async def _run(self) -> None:
+        outcome: Raw | None = None
+        problem: BaseException | None = None
+        try:
+            outcome = self._encoded(await self.handled.body(self))
+        except (asyncio.CancelledError, Exception) as error:
+            problem = error
+        if self._diverged is not None:
+            log.error("%s: %s", self.handled.name, self._diverged)
+            outcome, problem = None, InternalError(f"CallDiverged: {self._diverged}")
+        self._why = self._why or "the call has ended"
+        for pending in self._pending.values():
+            pending.answer.cancel()
+        if self._saving is not None:
+            self._saving.cancel()
+        await self._keeper.ended(self, outcome, problem)
+
+    def _encoded(self, result: Wire) -> Raw:
+        try:
+            return Raw(encode(self.first.revision.lower(result)))
+        except UNSENDABLE:
+            log.exception("%s returned what cannot be sent", self.handled.name)
+            raise InternalError("Internal error") from None
+
+    @property
+    def why(self) -> str | None:
+        """Why the handler was cancelled, or that it has ended; ``None`` while it runs."""
+        return self._why
+
+    def end(self, reason: str) -> None:
+        """Cancel the handler, once; asks and steps in its cleanup raise ``CallAbandoned``."""
+        if self._why is None:
+            self._why = reason
+            if self.task is not None:
+                self.task.cancel(reason)
+
+    def leave(self, reason: str) -> None:
+        """Cancel the handler as ``end`` does, without an end of the task: it goes on elsewhere, or later."""
+        self.is_left = True
+        self.end(reason)
+
+    async def flush(self) -> None:
+        """Wait a short time until what was done is stored."""
+        if self._saving is not None:
+            await asyncio.wait([self._saving], timeout=_STORE_AGAIN)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for answers, as far as can be seen: asks are open and stored, and no step is running."""
+        if self.holds or self._is_dirty or self._saving is not None or not self._pending:
+            return False
+        return all(pending.stored for pending in self._pending.values())
+
+    def _check_lost(self) -> None:
+        if self._diverged is not None:
+            raise self._diverged
+        if self._why is not None:
+            raise CallAbandoned(self._why)
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+        """Open an ask and wait for its answer; in a replay, return the recorded one."""
+        self.check_outside_steps(spec)
+        if self._why is not None:
+            await asyncio.sleep(_LOOK_AGAIN)
+        self._check_lost()
+        lane = "" if key is not None else lane_of(spec.name, "give the ask a key=")
+        place = self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
+        known = self._known(place, spec, key)
+        if known is not None:
+            return await recall(known, spec)
+        pending = self._opened(place, spec, params, key, timeout)
+        name, deadline = pending.ask.key, pending.ask.deadline
+        self._pending[name] = pending
+        self._changed()
+        try:
+            with self.out(spec):
+                left = None if deadline is None else max(0.0, deadline - self._keeper.now())
+                async with asyncio.timeout(left):
+                    return (await pending.answer).value
+        except TimeoutError:
+            self._note(place, "timeout")
+            raise CallTimeout(f"{spec.name} was not answered in time") from None
+        except asyncio.CancelledError:
+            if self._why is None:
+                self._note(place, "withdrawn")
+            raise
+        finally:
+            self._pending.pop(name, None)
+
+    def _known(self, place: Place, spec: MethodSpec, key: str | None) -> Entry | None:
+        try:
+            known = self.journal.take(place)
+        except CallDiverged as error:
+            self._diverge(error)
+            raise
+        given = self._given.pop(key, None) if known is None and key is not None else None
+        if given is not None and (answer := read_given(given, spec)) is not None:
+            self._note(place, "answer", bytes(answer.raw))
+            known = self.journal.take(place)
+        return known
+
+    def _opened(self, place: Place, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> _Pending:
+        """Make an ask, or take up the one that was open before a replay, with its name and its deadline."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        ask = self._waiting_for.pop(place.name, None)
+        if ask is not None:
+            return _Pending(ask, spec, place, future, stored=True)
+        self._asked_here += 1
+        # "Each request key in inputRequests MUST be unique over the lifetime of a single task."
+        name = f"{spec.name.rpartition('/')[0]}-{self._asked_here}"
+        if key is not None:
+            name = key if place.count == 0 else f"{key}#{place.count + 1}"
+        deadline = None if timeout is None else self._keeper.now() + timeout
+        ask = TaskAsk(name, spec.name, encode(params), place.name, place.digest, deadline)
+        return _Pending(ask, spec, place, future, stored=False)
+
+    def settle(self, answers: Mapping[str, Raw]) -> None:
+        """Deliver answers that are stored, by the keys of their asks."""
+        for key, raw in answers.items():
+            pending = self._pending.get(key)
+            if pending is None or pending.answer.done():
+                continue
+            answer = read_answer(key, raw, pending.spec)
+            self.journal.note(pending.place, "answer", bytes(raw))
+            pending.answer.set_result(answer)
+            self.active = asyncio.get_running_loop().time()
+
+    def missing(self, record: TaskRecord) -> dict[str, str]:
+        """Return the places of asks, by key, that a record of another process no longer has: they were answered."""
+        open_keys = {ask.key for ask in record.asks}
+        return {
+            key: pending.place.name
+            for key, pending in self._pending.items()
+            if pending.stored and key not in open_keys and not pending.answer.done()
+        }
+
+    # --- steps and reports --------------------------------------------------------------------------------------
+
+    async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
+        """Run a step once, and continue when its result is stored; a replay returns the recorded result."""
+        if self._why is not None:
+            await asyncio.sleep(_LOOK_AGAIN)
+        self._check_lost()
+        lane = lane_of(f"the step {name!r}", "create it with asyncio")
+        place = self.journal.place(lane, f"step/{name}", b"")
+        known = self.journal.take(place)
+        if known is not None:
+            return known.value
+        self.holds += 1
+        try:
+            await self._keeper.check_held(self)
+            value = await self.taken(name, work, f"{self.record.id}/{place.name}")
+            self._note(place, "step", value)
+            await self._until_saved()
+        except Overtaken:
+            raise CallAbandoned("the task went on in another process") from None
+        finally:
+            self.holds -= 1
+            self.active = asyncio.get_running_loop().time()
+        return value
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Say how far the task is: its ``statusMessage``."""
+        self._check_lost()
+        self._message = message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}")
+        self._changed()
+
+    async def go_on_as_task(self, *, required: bool) -> bool:
+        """See ``Context.go_on_as_task``: it has."""
+        return True
+
+    # --- storing ------------------------------------------------------------------------------------------------
+
+    @property
+    def message(self) -> str | None:
+        """What is being done, for people."""
+        return self._message
+
+    @property
+    def asked(self) -> int:
+        """How many asks were numbered."""
+        return self._asked_here
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of asks that may stay open in the store: those that wait, and those a replay has not come to."""
+        return {*self._pending, *(ask.key for ask in self._waiting_for.values())}
+
+    def _note(self, place: Place, kind: Any, value: bytes = b"") -> None:
+        self.journal.note(place, kind, value)
+        self._unsaved[place.name] = Entry(kind, place.digest, value)
+        self._changed()
+
+    def _changed(self) -> None:
+        """Write soon what has changed. Not in the handler's context, where a task would take a number of its own."""
+        self._is_dirty = True
+        self.active = asyncio.get_running_loop().time()
+        if self._saving is None and self._why is None:
+            self._saving = asyncio.get_running_loop().create_task(self._save(), context=Context())
+
+    async def _until_saved(self) -> None:
+        if self._saved is None:
+            self._saved = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._saved)
+
+    async def _save(self) -> None:
+        try:
+            while self._is_dirty:
+                # Asks of the same moment are written together.
+                await asyncio.sleep(0)
+                if not self._may_ask() and not self._unsaved:
+                    await asyncio.sleep(_LOOK_AGAIN)
+                    continue
+                self._is_dirty = False
+                await self._save_once()
+                if self._is_dirty and not self._unsaved and all(each.stored for each in self._pending.values()):
+                    await asyncio.sleep(_REPORT_EVERY)
+        except Overtaken:
+            self.leave("the task went on in another process, or its time is over")
+            self._give_up()
+        except asyncio.CancelledError:
+            self._give_up()
+            raise
+        finally:
+            self._saving = None
+
+    def _give_up(self) -> None:
+        saved, self._saved = self._saved, None
+        if saved is not None and not saved.done():
+            saved.set_exception(CallAbandoned(self._why or "the call has ended"))
+            saved.exception()
+
+    def _may_ask(self) -> bool:
+        """Tell whether new asks may be shown: not before a replayed handler has come to all that was answered."""
+        if not any(not pending.stored for pending in self._pending.values()):
+            return True
+        missing = list(self.journal.unclaimed())
+        if not missing:
+            return True
+        if asyncio.get_running_loop().time() - self.began >= _CATCH_UP:
+            asked = ", ".join(pending.ask.place for pending in self._pending.values())
+            self._diverge(
+                CallDiverged(
+                    f"Run again, the handler asks for {asked}, and within {_CATCH_UP:g} s it did not ask for what was "
+                    f"answered before: {', '.join(missing)}"
+                )
+            )
+        return False
+
+    def _diverge(self, error: CallDiverged) -> None:
+        self._diverged = error
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(error)
+
+    async def _save_once(self) -> None:
+        entries, self._unsaved = self._unsaved, {}
+        saved, self._saved = self._saved, None
+        new = [pending for pending in self._pending.values() if not pending.stored] if self._may_ask() else []
+        try:
+            self.record = await self._keeper.save(self, [pending.ask for pending in new], entries)
+        except (Overtaken, asyncio.CancelledError):
+            self._saved = saved
+            raise
+        except Exception as error:
+            # What was learnt must not be lost while the store is away; another process takes over if it is too long.
+            log.warning("the task %s could not be stored: %s", self.handled.name, type(error).__name__)
+            self._unsaved = entries | self._unsaved
+            self._saved, self._is_dirty = _both(saved, self._saved), True
+            await asyncio.sleep(_STORE_AGAIN)
+            return
+        for pending in new:
+            pending.stored = True
+        if saved is not None and not saved.done():
+            saved.set_result(None)
+
+
+def _both(first: asyncio.Future[None] | None, second: asyncio.Future[None] | None) -> asyncio.Future[None] | None:
+    """Return one future for two; the second is done with the first."""
+    if first is None or second is None:
+        return first or second
+
+    def follow(done: asyncio.Future[None]) -> None:
+        if second.done():
+            return
+        error = CallAbandoned("the call has ended") if done.cancelled() else done.exception()
+        if error is not None:
+            second.set_exception(error)
+        else:
+            second.set_result(None)
+
+    first.add_done_callback(follow)
+    return first

@@ -1,0 +1,148 @@
+"""The life of a task: its states, what moves it from one to the next, and how it ends.
+
+A task is a record in a store (``task_record``), and at times a handler in the memory of one process (``task_call``).
+The record goes through ``TRANSITIONS``, by ``after`` and in no other way, and each step is one atomic write.
+
+**Who may work on it.** A process that works on a task *holds* it, by a lease that it renews. Taking it (``TAKE``)
+raises its *generation*, and a write of an older generation is refused: a process that was thought dead, and is not,
+can change nothing any more. So two processes may run the handler of a task for a moment, and only one is heard.
+
+* ``READY``: there is work to do, and nobody holds it. It was just answered, or the process that held it has closed.
+* ``RUNNING``: a process holds it, and its handler is in memory. If the lease ends without being renewed, that process
+  is dead, and whoever finds it takes it over: the handler is run again over what the task has learnt (*replay*).
+* ``PARKED``: its handler waited for answers for longer than its grace, and was *unloaded*. Nobody holds it, and it
+  costs its record. An answer makes it ``READY``; when an ask runs out of time, it is taken for that.
+* ``STOPPING``: it was cancelled while a process held it, and its handler cleans up.
+
+**What clients see.** A task that is not at its end has the status "input_required" while asks are open, and "working"
+otherwise. That is not a state: of two asks one may be answered, and the handler goes on with it while the client is
+still asked the other.
+
+**The end.** A task ends once. By its handler: ``COMPLETED`` with a result, which may say that the tool failed, or
+``FAILED`` with a protocol error. Or by its client: ``CANCELLED``, at once if nobody holds it, else when its handler has
+let that happen (``UNWIND``); a handler that catches its cancellation and returns has completed. If the process dies
+while the handler cleans up, whoever finds the task makes it ``CANCELLED`` and runs nothing. After the end, answers and
+further cancellations are taken and change nothing. When its time to live is over the record is deleted, whatever its
+state, and a handler that still runs finds that its next write is refused.
+
+The table in docs/topics/tasks.md is drawn from this one (``python -m tests.support.task_table``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from antiphon.wire.task import TaskStatus
+
+__all__ = ["ENDS", "HELD", "STATUS", "TRANSITIONS", "TaskEvent", "TaskState", "after"]
+
+
+class TaskState(StrEnum):
+    """How far a task has come."""
+
+    READY = "ready"
+    """There is work to do, and no process holds it."""
+    RUNNING = "running"
+    """A process holds it, and its handler runs."""
+    PARKED = "parked"
+    """Its handler was unloaded while it waited for answers; no process holds it."""
+    STOPPING = "stopping"
+    """It was cancelled, and its handler cleans up."""
+    COMPLETED = "completed"
+    """The handler returned a result."""
+    FAILED = "failed"
+    """The handler raised a protocol error, or could not be run again."""
+    CANCELLED = "cancelled"
+    """The client cancelled it."""
+
+
+class TaskEvent(StrEnum):
+    """What moves a task, and who says so."""
+
+    TAKE = "take"
+    """A process takes it, or takes it over from one whose lease has ended."""
+    ANSWER = "answer"
+    """An answer has come (``tasks/update``)."""
+    PARK = "park"
+    """The process that holds it unloads its handler."""
+    RELEASE = "release"
+    """The process that holds it closes."""
+    CANCEL = "cancel"
+    """The client wants it to stop (``tasks/cancel``)."""
+    RETURN = "return"
+    """The handler has returned a result."""
+    FAIL = "fail"
+    """The handler has raised a protocol error, or its code has changed."""
+    UNWIND = "unwind"
+    """The handler has ended by its cancellation."""
+
+
+_ENDING = {TaskEvent.RETURN: TaskState.COMPLETED, TaskEvent.FAIL: TaskState.FAILED}
+
+
+def _over(state: TaskState) -> dict[TaskEvent, TaskState]:
+    return {TaskEvent.ANSWER: state, TaskEvent.CANCEL: state}
+
+
+TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
+    TaskState.READY: {
+        TaskEvent.TAKE: TaskState.RUNNING,
+        TaskEvent.ANSWER: TaskState.READY,
+        TaskEvent.CANCEL: TaskState.CANCELLED,
+    },
+    TaskState.RUNNING: {
+        TaskEvent.TAKE: TaskState.RUNNING,
+        TaskEvent.ANSWER: TaskState.RUNNING,
+        TaskEvent.PARK: TaskState.PARKED,
+        TaskEvent.RELEASE: TaskState.READY,
+        TaskEvent.CANCEL: TaskState.STOPPING,
+        **_ENDING,
+    },
+    TaskState.PARKED: {
+        TaskEvent.TAKE: TaskState.RUNNING,
+        TaskEvent.ANSWER: TaskState.READY,
+        TaskEvent.CANCEL: TaskState.CANCELLED,
+    },
+    TaskState.STOPPING: {
+        TaskEvent.TAKE: TaskState.CANCELLED,
+        TaskEvent.ANSWER: TaskState.STOPPING,
+        TaskEvent.RELEASE: TaskState.CANCELLED,
+        TaskEvent.CANCEL: TaskState.STOPPING,
+        TaskEvent.UNWIND: TaskState.CANCELLED,
+        **_ENDING,
+    },
+    TaskState.COMPLETED: _over(TaskState.COMPLETED),
+    TaskState.FAILED: _over(TaskState.FAILED),
+    TaskState.CANCELLED: _over(TaskState.CANCELLED),
+}
+"""By state, the state that each event leads to."""
+
+ENDS = frozenset(state for state, events in TRANSITIONS.items() if set(events.values()) == {state})
+"""The states that nothing leads out of."""
+
+HELD = frozenset({TaskState.RUNNING, TaskState.STOPPING})
+"""The states in which a process holds the task."""
+
+STATUS: Mapping[TaskState, TaskStatus] = {
+    TaskState.READY: "working",
+    TaskState.RUNNING: "working",
+    TaskState.PARKED: "working",
+    TaskState.STOPPING: "working",
+    TaskState.COMPLETED: "completed",
+    TaskState.FAILED: "failed",
+    TaskState.CANCELLED: "cancelled",
+}
+"""What a client is told of a state while no ask is open."""
+
+
+def after(state: TaskState, event: TaskEvent) -> TaskState:
+    """Return the state that follows.
+
+    Raises:
+        RuntimeError: the event cannot happen in this state: a bug of ours.
+    """
+    try:
+        return TRANSITIONS[state][event]
+    except KeyError:
+        raise RuntimeError(f"A task that is {state}: there is no {event.value!r} from here") from None

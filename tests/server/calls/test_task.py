@@ -1,0 +1,326 @@
+"""Tasks as a client sees them: made by calls, looked at, answered, cancelled, and kept from others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+
+from antiphon import Context, Server, ToolError
+from antiphon.errors import ConfigError, InternalError
+from antiphon.server import CallNext, ServerRequest
+from antiphon.server.calls.task.served_tasks import TaskOptions
+from antiphon.server.calls.task.task_store import MemoryTaskStore
+from antiphon.wire.task import TASKS
+from tests.support.raw_client import ALL, raw_client, said, text
+from tests.support.tasking import DECLARED, tasking
+
+
+def serving(function: Callable[..., Any], task: Any = "allowed", **options: Any) -> Server:
+    """Make a server whose only tool becomes a task."""
+    server = Server("catalogue", **options)
+    server.tool(name="tool", task=task)(function)
+    return server
+
+
+async def quick(ctx: Context) -> str:
+    """Say who asked."""
+    return f"for {ctx.request.principal}"
+
+
+async def asking(ctx: Context) -> str:
+    """Ask a model."""
+    return (await ctx.sample("What now?")).text
+
+
+def asks_anew(known: list[str], seen: dict[str, Any]) -> bool:
+    """Tell whether a task asks under a key that is not known yet."""
+    return bool(set(seen.get("inputRequests", ())) - set(known))
+
+
+async def test_a_call_becomes_a_task_and_its_result_is_kept() -> None:
+    """The handle comes first; the result is part of what a look at the task says, as often as one looks."""
+    async with tasking(serving(quick)) as client:
+        handle = await client.start("tool")
+        assert handle.keys() >= {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"}
+        assert not handle.keys() & {"task", "result", "error", "inputRequests", "requestState"}
+        assert len(handle["taskId"]) >= 22
+        assert await client.text(handle) == "for None"
+        assert await client.text(handle) == "for None"
+
+
+async def test_a_handler_asks_reports_and_goes_on() -> None:
+    """An ordinary handler: what it asks is in the task, and how far it is in the task's status message."""
+
+    async def tool(ctx: Context) -> str:
+        await ctx.progress(1, 2, "halfway")
+        first, second = await asyncio.gather(ctx.sample("left?"), ctx.sample("right?"))
+        return first.text + second.text
+
+    async with tasking(serving(tool)) as client:
+        handle = await client.start("tool")
+        seen = await client.until(handle, "input_required")
+        assert seen["statusMessage"] == "halfway"
+        asks = {ask["params"]["messages"][0]["content"]["text"]: key for key, ask in seen["inputRequests"].items()}
+        assert await client.answer(handle, {asks["left?"]: said("L")}) == {
+            "resultType": "complete",
+            "_meta": seen["_meta"],
+        }
+        left = await client.get(handle)
+        assert left["status"] == "input_required"
+        assert list(left["inputRequests"]) == [asks["right?"]]
+        await client.answer(handle, {asks["right?"]: said("R"), asks["left?"]: said("late"), "none": said("?")})
+        assert await client.text(handle) == "LR"
+
+
+async def test_keys_of_asks_are_never_used_twice() -> None:
+    """Not even where the author gives the same key again, so that a late answer is no answer to another question."""
+
+    async def tool(ctx: Context) -> str:
+        return "".join([(await ctx.sample(f"{n}?", key="name" if n < 2 else None)).text for n in range(4)])
+
+    async with tasking(serving(tool)) as client:
+        handle = await client.start("tool")
+        keys: list[str] = []
+        for words in "abcd":
+            seen = await client.until(handle, partial(asks_anew, keys))
+            keys += seen["inputRequests"]
+            await client.answer(handle, dict.fromkeys(keys, said(words)))
+        assert await client.text(handle) == "abcd"
+        assert keys[0] == "name"
+        assert len(set(keys)) == 4
+
+
+async def test_a_failed_tool_is_a_result_and_a_protocol_error_is_a_failure() -> None:
+    """The status "failed" is for errors of the protocol alone."""
+
+    async def failing(kind: str) -> str:
+        raise ToolError("no stock") if kind == "tool" else InternalError("no database")
+
+    async with tasking(serving(failing)) as client:
+        ended = await client.until(await client.start("tool", {"kind": "tool"}), "over")
+        assert (ended["status"], ended["result"]["isError"]) == ("completed", True)
+        ended = await client.until(await client.start("tool", {"kind": "protocol"}), "over")
+        assert (ended["status"], ended["error"]) == ("failed", {"code": -32603, "message": "no database"})
+        assert ended["statusMessage"] == "no database"
+        assert "result" not in ended
+
+
+async def test_cancelling_is_cooperative_and_may_be_repeated() -> None:
+    """The handler cleans up; one that goes on to a result has completed. Cancelling again changes nothing."""
+    cleaned = asyncio.Event()
+
+    async def tool(stubborn: bool, ctx: Context) -> str:
+        try:
+            await ctx.sample("wait?")
+        except asyncio.CancelledError:
+            cleaned.set()
+            if not stubborn:
+                raise
+        return "done anyway"
+
+    async with tasking(serving(tool)) as client:
+        for stubborn, end in ((False, "cancelled"), (True, "completed")):
+            handle = await client.start("tool", {"stubborn": stubborn})
+            await client.until(handle, "input_required")
+            for _ in range(2):
+                assert (await client.cancel(handle)).keys() == {"resultType", "_meta"}
+            assert (await client.until(handle, "over"))["status"] == end
+            await client.cancel(handle)
+            assert (await client.get(handle))["status"] == end
+            assert cleaned.is_set()
+            cleaned.clear()
+
+
+async def test_clients_that_do_not_declare_the_extension() -> None:
+    """They are served as ever where the tool allows; the methods of tasks, and tools that need them, are refused."""
+    server = serving(quick)
+    server.tool(name="needy", task="required")(quick)
+    async with raw_client(server) as raw:
+        assert text(await raw.call("tool")) == "for None"
+        needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        for method in ("tasks/get", "tasks/cancel"):
+            error = await raw.error(method, taskId="x")
+            assert (error["code"], error["data"]) == (-32021, needed)
+        assert (await raw.error("tasks/update", taskId="x", inputResponses={}))["code"] == -32021
+        assert (await raw.error("tools/call", name="needy"))["data"] == needed
+        assert (await raw.error("subscriptions/listen", notifications={"taskIds": ["x"]}))["code"] == -32021
+    async with raw_client(server) as raw:
+        await raw.handshake()
+        assert text((await raw.reply(raw.request("tools/call", name="tool")))["result"]) == "for None"
+        refused = (await raw.reply(raw.request("tools/call", name="needy")))["result"]
+        assert refused["isError"]
+        assert TASKS in text(refused)
+
+
+async def test_a_server_without_such_tools_has_no_such_methods() -> None:
+    """Nothing is declared that is not there."""
+    async with tasking(serving(quick, task="never")) as client:
+        assert (await client.error("tasks/get", taskId="x"))["code"] == -32601
+        assert text(await client.raw.call("tool", capabilities=DECLARED)) == "for None"
+
+
+async def test_nobody_else_sees_a_task() -> None:
+    """Who does not own it learns nothing: neither that it is there, nor by how an error is worded."""
+    server = serving(asking)
+    async with AsyncExitStack() as stack:
+        alice = await stack.enter_async_context(tasking(server, principal="alice"))
+        handle = await alice.start("tool")
+        asked = await alice.until(handle, "input_required")
+        unknown = await alice.error("tasks/get", taskId="A" * 32)
+        assert unknown["code"] == -32602
+        for principal in ("mallory", None):
+            other = await stack.enter_async_context(tasking(server, principal=principal))
+            answers = dict.fromkeys(asked["inputRequests"], said("mine"))
+            for method, params in {
+                "tasks/get": {},
+                "tasks/cancel": {},
+                "tasks/update": {"inputResponses": answers},
+            }.items():
+                assert await other.error(method, taskId=handle["taskId"], **params) == unknown
+            listening = other.raw.modern(
+                "subscriptions/listen", capabilities=DECLARED, notifications={"taskIds": [handle["taskId"]]}
+            )
+            while not other.raw.notifications:
+                await other.raw.step()
+            assert other.raw.notifications[0]["params"]["notifications"] == {"taskIds": []}
+            other.raw.send({"method": "notifications/cancelled", "params": {"requestId": listening}})
+        assert (await alice.get(handle))["status"] == "input_required"
+        await alice.answer(handle, "yes")
+        assert await alice.text(handle) == "yes"
+
+
+async def test_listeners_are_told_of_each_change() -> None:
+    """The official suite skips this: what is told is what a look would have said, at once and to the end."""
+    async with tasking(serving(asking)) as client:
+        handle = await client.start("tool")
+        asked = await client.until(handle, "input_required")
+        wanted = {"taskIds": [handle["taskId"], "unknown"]}
+        listening = client.raw.modern("subscriptions/listen", capabilities=DECLARED, notifications=wanted)
+        told = client.raw.notifications
+        while len(told) < 2:
+            await client.raw.step()
+        assert told[0]["method"] == "notifications/subscriptions/acknowledged"
+        assert told[0]["params"]["notifications"] == {"taskIds": [handle["taskId"]]}
+        await client.answer(handle, "yes")
+        while told[-1]["params"].get("status") != "completed":
+            await client.raw.step()
+        assert {each["method"] for each in told[1:]} == {"notifications/tasks"}
+        assert [each["params"]["status"] for each in told[1:]] == ["input_required", "working", "completed"]
+        assert {each["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for each in told} == {listening}
+        first, last = told[1]["params"], told[-1]["params"]
+        assert first["inputRequests"] == asked["inputRequests"]
+        seen = await client.get(handle)
+        assert {**last, "_meta": seen["_meta"], "resultType": "complete"} == seen
+
+
+async def test_rounds_come_before_the_task() -> None:
+    """A handler that asks first and then goes on as a task: its client answers in a round, and then holds a handle."""
+    runs: list[str] = []
+
+    async def tool(ctx: Context) -> str:
+        name = (await ctx.sample("Who?")).text
+        await ctx.step("note", lambda: runs.append(name))
+        is_task = await ctx.go_on_as_task()
+        return f"{name} {(await ctx.sample('More?')).text} {is_task}"
+
+    async with tasking(serving(tool, task="later")) as client:
+        round = await client.raw.call("tool", capabilities=DECLARED)
+        assert round["resultType"] == "input_required"
+        answers = dict.fromkeys(round["inputRequests"], said("Alice"))
+        again = {"requestState": round["requestState"], "inputResponses": answers}
+        handle = await client.start("tool", **again)
+        assert "requestState" not in handle
+        assert (await client.start("tool", **again))["taskId"] == handle["taskId"]
+        seen = await client.until(handle, "input_required")
+        assert not seen["inputRequests"].keys() & round["inputRequests"].keys()
+        await client.answer(handle, "please")
+        assert await client.text(handle) == "Alice please True"
+    assert runs == ["Alice"]
+
+
+async def test_going_on_as_a_task_without_the_extension() -> None:
+    """The call goes on as it is, unless the handler requires a task."""
+
+    async def tool(required: bool, ctx: Context) -> str:
+        return str(await ctx.go_on_as_task(required=required))
+
+    async with raw_client(serving(tool, task="later")) as raw:
+        assert text(await raw.call("tool", {"required": False})) == "False"
+        assert (await raw.error("tools/call", name="tool", arguments={"required": True}))["code"] == -32021
+
+
+async def test_middleware_sees_the_call_and_its_result() -> None:
+    """It encloses the handler, and not the handle."""
+    seen: list[str] = []
+    server = serving(asking)
+
+    @server.middleware
+    async def watch(request: ServerRequest, call_next: CallNext) -> Any:
+        result = await call_next(request)
+        seen.append(f"{request.method} {type(result).__name__}")
+        return result
+
+    async with tasking(server) as client:
+        handle = await client.start("tool")
+        await client.answer(handle, "yes")
+        assert await client.text(handle) == "yes"
+    assert "tools/call CallToolResult" in seen
+    assert "tasks/update EmptyResult" in seen
+
+
+async def test_a_person_does_not_use_up_the_time_of_a_task() -> None:
+    """While somebody is asked, the time to live is longer by what people may take; then by what they took."""
+    now = [1_000.0]
+    store = MemoryTaskStore(clock=lambda: now[0])
+    options = TaskOptions(store=store, ttl=100, keep=1, patience=500)
+    async with tasking(serving(asking, tasks=options)) as client:
+        handle = await client.start("tool")
+        assert handle["ttlMs"] == 100_000
+        assert (await client.until(handle, "input_required"))["ttlMs"] == 600_000
+        now[0] += 300
+        await client.answer(handle, "yes")
+        assert round((await client.until(handle, "completed"))["ttlMs"], -3) == 400_000
+        now[0] += 101
+        assert (await client.error("tasks/get", taskId=handle["taskId"]))["code"] == -32602
+
+
+async def test_too_many_tasks_are_refused_with_the_reason() -> None:
+    """One client may have a quarter, so that none is left for no other."""
+    server = serving(asking, tasks=TaskOptions(most=4))
+    async with AsyncExitStack() as stack:
+        alice = await stack.enter_async_context(tasking(server, principal="alice"))
+        bob = await stack.enter_async_context(tasking(server, principal="bob"))
+        await alice.start("tool")
+        error = await alice.error("tools/call", name="tool", arguments={})
+        assert error["code"] == -32600
+        assert error["message"].startswith("Too many tasks: 1 of one client and 4 together are kept")
+        await bob.start("tool")
+
+
+async def test_a_task_asks_only_for_what_its_call_declared() -> None:
+    """Whatever the requests that look at it declare."""
+
+    async def tool(ctx: Context) -> str:
+        try:
+            await ctx.sample("?")
+        except Exception as error:
+            return type(error).__name__
+        return "asked"
+
+    async with tasking(serving(tool)) as client:
+        handle = await client.raw.call("tool", capabilities={"extensions": {TASKS: {}}})
+        assert ALL.keys() <= DECLARED.keys()
+        assert await client.text(handle) == "SamplingUnavailable"
+
+
+def test_wrong_options_are_refused() -> None:
+    """Where they are given, with what to do."""
+    with pytest.raises(ConfigError, match="TaskOptions: ttl must be above 0"):
+        TaskOptions(ttl=0)
+    with pytest.raises(ConfigError, match="task= is one of never, allowed, required, later, not 'always'"):
+        serving(quick, task="always")
