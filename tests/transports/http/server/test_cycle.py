@@ -33,13 +33,12 @@ def cycle(*, method="POST", keep_alive=True, expects_continue=False):
     wire = Wire()
     ends = []
     made = Cycle(
-        {"method": method},
+        {"method": method, "headers": [(b"expect", b"100-Continue")] if expects_continue else []},
         wire,
         FlowControl(wire),
         lambda: ends.append(1),
         [(b"date", b"today")],
         keep_alive,
-        expects_continue,
     )
     return made, wire, ends
 

@@ -178,7 +178,8 @@ class HttpApp:
             self._open < self._settings.max_open
             and not self._closed
             and b"origin" not in http.headers
-            and self._check(http) is None
+            and len(http.headers) == len(http.scope["headers"])
+            and self._guard.check(http.headers) is None
             and (http.scope["path"] == self._path or self._is_here(http.scope))
             and (self._gate is None or self._is_remembered(http, self._gate))
         )
@@ -191,10 +192,7 @@ class HttpApp:
 
     def _check(self, http: Http) -> Refusal | None:
         """Refuse a request with a foreign host or origin, or with ambiguous headers."""
-        refusal = self._guard.check(http.headers)
-        if refusal is None and len(http.headers) != len(http.scope["headers"]):
-            refusal = rules.check_unambiguous(http.scope["headers"], http.headers)
-        return refusal
+        return self._guard.check(http.headers) or rules.check_unambiguous(http.scope["headers"], http.headers)
 
     async def _let_in(self, http: Http) -> bool:
         """Check the path, the token and the method; refuse what may not proceed, and tell whether it may."""

@@ -104,8 +104,11 @@ class BoundedConnection(HttpToolsProtocol):
         """Start a request; its scope is made when its head is complete."""
         self.url = b""
         self.headers = []
-        self.expect_100_continue = False
         self._reading = None
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header. Those that matter to the connection are looked at when they do (``Cycle.receive``)."""
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Have a request served, or queue it until those before it are answered."""
@@ -138,7 +141,6 @@ class BoundedConnection(HttpToolsProtocol):
             self.on_response_complete,
             self.server_state.default_headers,
             self._keeps and version != "1.0" and parser.should_keep_alive(),
-            self.expect_100_continue,
         )
         self._reading = self.cycle
         if before is None or before.response_complete:

@@ -47,7 +47,6 @@ class Cycle(AtOnce, Struct, eq=False):
     defaults: list[HeaderPair]
     """Headers of every response."""
     keep_alive: bool
-    _expects_continue: bool
     task: asyncio.Task[None] | None = None
     """The task of ``run``, if it is in a table of tasks."""
     disconnected: bool = False
@@ -56,6 +55,8 @@ class Cycle(AtOnce, Struct, eq=False):
     """Whether the end of the request has not arrived yet."""
     response_started: bool = False
     response_complete: bool = False
+    _may_continue: bool = True
+    """Whether a client that waits for it may still be told to send its body."""
     _body: bytes | bytearray = b""
     _has_news: bool = False
     _event: asyncio.Event | None = None
@@ -136,9 +137,10 @@ class Cycle(AtOnce, Struct, eq=False):
 
     async def receive(self) -> Message:
         """Return the next part of the request, or that the client is gone or has its response."""
-        if self._expects_continue and not self.transport.is_closing():
-            self._expects_continue = False
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self._may_continue:
+            self._may_continue = False
+            if _expects_continue(self.scope["headers"]) and not self.transport.is_closing():
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.disconnected or self.response_complete):
             self._flow.resume_reading()
             if not self._has_news:
@@ -168,8 +170,7 @@ class Cycle(AtOnce, Struct, eq=False):
     def take_body(self, limit: int) -> bytes | None:
         """See ``AtOnce``."""
         body = self._body
-        is_there = self._has_news and not (self.more_body or self.disconnected or self._expects_continue)
-        if not is_there or len(body) > limit:
+        if self.more_body or self.disconnected or not self._has_news or len(body) > limit:
             return None
         self._body, self._has_news = b"", False
         if self._flow.read_paused:
@@ -212,7 +213,7 @@ class Cycle(AtOnce, Struct, eq=False):
             (STATUS_LINE[status], header_lines(tuple(self.defaults)), header_lines(headers), framing, end)
         )
         self.response_started = True
-        self._expects_continue = False
+        self._may_continue = False
         return True
 
     async def _wait(self) -> None:
@@ -236,7 +237,7 @@ class Cycle(AtOnce, Struct, eq=False):
             lines.append(b"transfer-encoding: chunked\r\n")
         lines.append(b"\r\n")
         self.response_started = True
-        self._expects_continue = False
+        self._may_continue = False
         head = b"".join(lines)
         self._head = head
         if not self._left:
@@ -283,6 +284,11 @@ class Cycle(AtOnce, Struct, eq=False):
             head = b""
         if head or body:
             self.transport.write(head + body)
+
+
+def _expects_continue(headers: Iterable[HeaderPair]) -> bool:
+    """Tell whether a client waits for 100 Continue before it sends its body (RFC 9110, section 10.1.1)."""
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers)
 
 
 def _chunk(data: bytes) -> bytes:

@@ -35,19 +35,18 @@ class Guard:
     """
 
     def __init__(self, hosts: Sequence[str] | None = None, origins: Sequence[str] | None = None) -> None:
-        self._hosts = frozenset(each.lower() for each in (LOOPBACK if hosts is None else hosts))
+        names = LOOPBACK if hosts is None else hosts
+        # Compared as bytes, as they arrive.
+        self._hosts = frozenset(each.lower().encode("latin-1", "backslashreplace") for each in names)
         self._origins = None if origins is None else frozenset(each.lower() for each in origins)
 
     def check(self, headers: Headers) -> Refusal | None:
         """Refuse requests with a foreign host or from a foreign page (403)."""
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        name, colon, port = host.rpartition(":")
-        if (
-            host not in self._hosts
-            and not (colon and port.isdecimal() and name in self._hosts)
-            and "*" not in self._hosts
-        ):
-            return Refusal(403, InvalidRequest("Host not allowed"))
+        host = headers.get(b"host", b"").lower()
+        if host not in self._hosts:
+            name, colon, port = host.rpartition(b":")
+            if not (colon and port.isdigit() and name in self._hosts) and b"*" not in self._hosts:
+                return Refusal(403, InvalidRequest("Host not allowed"))
         origin = headers.get(b"origin")
         if origin is not None and not self._is_allowed_origin(origin):
             return Refusal(403, InvalidRequest("Origin not allowed"))
