@@ -345,7 +345,7 @@ def network_server(service: Service, transport: str, host: str, port: int, optio
         host=host,
         port=port,
         lifespan="on",
-        http=bounded_by(limits, app.endpoint),
+        http=bounded_by(limits, app.endpoint.__call__),
         ws="websockets-sansio",
         timeout_graceful_shutdown=DRAIN,
         timeout_keep_alive=REST,

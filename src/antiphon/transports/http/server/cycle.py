@@ -184,19 +184,15 @@ class Cycle(AtOnce, Struct, eq=False):
 
     def respond(self, status: int, headers: tuple[HeaderPair, ...], body: bytes) -> bool:
         """See ``AtOnce``."""
-        if not self._start(status, headers, b"content-length: %d\r\n" % len(body)):
+        if not self._start(status, headers, b"content-length: %d\r\n" % len(body), body):
             return False
-        self._write(body)
         self._complete()
         return True
 
     def begin(self, status: int, headers: tuple[HeaderPair, ...], first: bytes = b"") -> bool:
         """See ``AtOnce``."""
-        if not self._start(status, headers, b"transfer-encoding: chunked\r\n"):
-            return False
-        self._is_chunked = True
-        self._write(_chunk(first))
-        return True
+        self._is_chunked = self._start(status, headers, b"transfer-encoding: chunked\r\n", _chunk(first))
+        return self._is_chunked
 
     def write(self, data: bytes, *, last: bool) -> bool:
         """See ``AtOnce``."""
@@ -205,15 +201,19 @@ class Cycle(AtOnce, Struct, eq=False):
         self._send_body(data, more=not last)
         return True
 
-    def _start(self, status: int, headers: tuple[HeaderPair, ...], framing: bytes) -> bool:
+    def _start(self, status: int, headers: tuple[HeaderPair, ...], framing: bytes, first: bytes) -> bool:
+        """Send the head and the first bytes after it, unless that cannot be done now."""
         if self.response_started or self.disconnected or self._flow.write_paused or self.scope["method"] == "HEAD":
             return False
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-        self._head = b"".join(
-            (STATUS_LINE[status], header_lines(tuple(self.defaults)), header_lines(headers), framing, end)
-        )
+        head = (STATUS_LINE[status], header_lines(tuple(self.defaults)), header_lines(headers), framing, end)
         self.response_started = True
         self._may_continue = False
+        if len(first) < _JOINED:
+            self.transport.write(b"".join((*head, first)))
+        else:
+            self.transport.write(b"".join(head))
+            self.transport.write(first)
         return True
 
     async def _wait(self) -> None:

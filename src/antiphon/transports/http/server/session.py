@@ -183,7 +183,7 @@ class Session:
 
     def begin(self, http: Http, envelope: Envelope) -> LegacyExchange:
         """Make the exchange for a request whose id is not in use (see ``is_live``)."""
-        assert isinstance(envelope.id, int | str)
+        assert isinstance(envelope.id, RequestId)
         exchange = LegacyExchange(http, self._settings, _session=self, ids=[envelope.id])
         self._exchanges[envelope.id] = exchange
         return exchange

@@ -87,7 +87,7 @@ class Stateless:
     async def serve(self, http: Http, envelope: Envelope, params: RequestParams | None) -> None:
         """Serve one message that was checked, and respond. ``params`` as in ``channel.Peer``."""
         line = self._take(http)
-        if not isinstance(envelope.id, int | str):
+        if not isinstance(envelope.id, RequestId):
             if (wait := line.peer.tell(envelope)) is not None:
                 await wait
             await self._keep(line)
