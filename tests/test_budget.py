@@ -203,7 +203,7 @@ async def test_a_modern_call_over_http() -> None:
     _, body = await counted(cost, lambda: post(app, call(META), headers))
     assert b"hello" in body
     await app.close()
-    check(cost, calls=48, frames=8)
+    check(cost, calls=46, frames=6)
 
 
 async def test_a_modern_call_with_an_access_token() -> None:
@@ -220,7 +220,7 @@ async def test_a_modern_call_with_an_access_token() -> None:
     _, body = await counted(cost, lambda: post(app, call(META), headers | bearer))
     assert b"hello" in body
     await app.close()
-    check(cost, calls=54, frames=8)
+    check(cost, calls=53, frames=6)
 
 
 async def test_a_legacy_call_over_http() -> None:
@@ -234,7 +234,7 @@ async def test_a_legacy_call_over_http() -> None:
     _, body = await counted(cost, lambda: post(app, call(), headers))
     assert b"hello" in body
     await app.close()
-    check(cost, calls=51, frames=8)
+    check(cost, calls=50, frames=6)
 
 
 async def connect(app: Any) -> tuple[BoundedConnection, Wire]:
@@ -242,7 +242,7 @@ async def connect(app: Any) -> tuple[BoundedConnection, Wire]:
     await app.hold()
     config = uvicorn.Config(app, lifespan="off", log_config=None, proxy_headers=False)
     config.load()
-    connection, wire = bounded_by(Limits(), app.endpoint)(config, ServerState(), {}), Wire()
+    connection, wire = bounded_by(Limits(), app.endpoint.__call__)(config, ServerState(), {}), Wire()
     connection.connection_made(wire)
     return connection, wire
 
@@ -270,7 +270,7 @@ async def test_a_modern_call_from_its_bytes_to_those_of_the_response() -> None:
     assert b"hello" in wire.written[0] and len(wire.written) == 1
     await app.close()
     # What the parser of HTTP calls of ours is beyond the budget: every head is parsed, and every host checked.
-    assert cost.calls <= 67
+    assert cost.calls <= 66
     assert cost.frames <= 7
 
 
@@ -306,7 +306,7 @@ async def test_a_modern_sample_from_its_bytes_to_those_of_the_result() -> None:
     await counted(cost, work)
     assert b'"hi"' in wire.written[1]
     await app.close()
-    assert cost.calls <= 251
+    assert cost.calls <= 245
 
 
 async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
@@ -333,4 +333,4 @@ async def test_a_legacy_sample_from_its_bytes_to_those_of_the_result() -> None:
     await counted(cost, work)
     assert len(wire.written) == 2
     await app.close()
-    assert cost.calls <= 228
+    assert cost.calls <= 226

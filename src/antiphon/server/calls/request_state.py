@@ -178,13 +178,16 @@ def binding(
     ``code``: digest of the handler's code, if another process may have another version of it.
     """
     text = arguments or b"{}"
-    digest = hashlib.blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
     try:
-        if len(text) > _PIECE and memoryview(text)[0] == _BRACE:
-            _add_object(digest, msgspec.json.decode(text, type=dict[str, Raw]))
-        else:
+        if len(text) <= _PIECE or memoryview(text)[0] != _BRACE:
             meaning = msgspec.json.decode(text)
-            digest.update(_json(_canonical(meaning) if _FRACTION.search(text) else meaning))
+            if _FRACTION.search(text):
+                meaning = _canonical(meaning)
+            whole = _json([principal, method, name, meaning, server, code])
+            return hashlib.blake2b(whole, digest_size=32).digest()
+        # The same text, of which no more than one member is in memory at once.
+        digest = hashlib.blake2b(_json([principal, method, name])[:-1] + b",", digest_size=32)
+        _add_object(digest, msgspec.json.decode(text, type=dict[str, Raw]))
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise refusal() from None
     digest.update(b"," + _json([server, code])[1:])
