@@ -70,6 +70,7 @@ from antiphon.wire.logging import (
     LoggingMessageNotificationParams,
     SetLevelRequestParams,
 )
+from antiphon.wire.lossless import Received
 from antiphon.wire.origin import (
     Origin,
     OriginCall,
@@ -189,6 +190,7 @@ __all__ = [
     "PromptReference",
     "ReadResourceRequestParams",
     "ReadResourceResult",
+    "Received",
     "RequestMeta",
     "RequestParams",
     "Resource",

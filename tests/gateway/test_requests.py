@@ -12,6 +12,8 @@ from antiphon.gateway import Gateway
 from antiphon.host import Host, Policy, Scripted
 from antiphon.testing import Recorder
 from tests.support.behind_gateway import CELLS, ERAS, host, shop
+from tests.support.raw_client import RawClient, raw_client
+from tests.support.raw_server import RawServer
 
 
 @pytest.mark.parametrize(("client_era", "server_era"), CELLS)
@@ -54,3 +56,86 @@ async def test_what_belongs_to_one_connection_is_not_passed_on() -> None:
     assert seen[0]["example.com/trace"] == "1"
     assert "io.modelcontextprotocol/odd" not in seen[0]
     assert "progressToken" not in seen[0]
+
+
+OF_CONNECTION = "io.modelcontextprotocol/odd"
+ODD_RESULT = {
+    "content": [{"type": "text", "text": "said", "x-block": {"a": [1]}}, {"type": "hologram", "y": 1}],
+    "structuredContent": {"n": 1.0},
+    "x-result": True,
+    "_meta": {"example.com/trace": 1, OF_CONNECTION: 2},
+}
+ODD_TOOL = {
+    "name": "odd", "inputSchema": {"type": "object", "x-schema": 1}, "annotations": {"x-hint": True},
+    "x-tool": {"a": 1}, "_meta": {"example.com/kind": "k"},
+}  # fmt: skip
+
+
+class OddServer(RawServer):
+    """Speaks one era, and says more than any revision knows."""
+
+    def __init__(self, era: str) -> None:
+        modern = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if era == ERAS[1] else {}
+        super().__init__(
+            tools_list=lambda _: {"tools": [ODD_TOOL], **modern},
+            prompts_list=lambda _: {"prompts": [{"name": "p", "x-prompt": 1}], **modern},
+            resources_list=lambda _: {"resources": [{"uri": "x://1", "name": "r", "x-resource": 1}], **modern},
+            resources_templates_list=lambda _: {
+                "resourceTemplates": [{"uriTemplate": "x://{n}/t", "name": "t", "x-template": 1}],
+                **modern,
+            },
+            tools_call=self.call,
+            prompts_get=lambda _: {"messages": [], "x-result": 1, **modern},
+            resources_read=lambda _: {
+                "contents": [{"uri": "x://1", "text": "t", "x-contents": 1}],
+                "x-read": 1,
+                **modern,
+            },
+        )
+        self._modern = modern
+        if era != ERAS[1]:
+            self.replies["server/discover"] = self.refuse
+
+    def refuse(self, message: dict[str, Any]) -> None:
+        """Know no discovery."""
+        self.send({"id": message["id"], "error": {"code": -32601, "message": "no"}})
+
+    def call(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Answer, or fail as odd as that."""
+        if message["params"].get("arguments") == {"fail": True}:
+            self.send({"id": message["id"], "error": {"code": 4711, "message": "odd", "data": {"deep": [1.0, None]}}})
+            return None
+        return {**ODD_RESULT, **self._modern}
+
+
+async def sent(client: RawClient, era: str, method: str, **params: Any) -> dict[str, Any]:
+    """Make a request by hand, in the way of an era; return the reply."""
+    meta = {"example.com/trace": "t", OF_CONNECTION: 1, **params.pop("meta", {})}
+    if era == ERAS[1]:
+        return await client.reply(client.modern(method, meta=meta, **params))
+    return await client.reply(client.request(method, _meta=meta, **params))
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_what_nobody_knows_arrives_as_it_was_sent(client_era: str, server_era: str) -> None:
+    """Members of params, results, blocks, definitions and errors, both ways; not what belongs to one connection."""
+    behind = OddServer(server_era)
+    async with raw_client(Gateway({"in": behind}, host()).server) as client:
+        if client_era == ERAS[0]:
+            await client.handshake()
+        reply = await sent(client, client_era, "tools/call", name="in__odd", arguments={"v": 1.0}, **{"x-params": [1]})
+        result = reply["result"]
+        assert result["content"] == ODD_RESULT["content"]
+        assert result["x-result"] is True
+        assert result["_meta"]["example.com/trace"] == 1
+        assert OF_CONNECTION not in result["_meta"]
+        params = (await behind.request("tools/call"))["params"]
+        assert (params["name"], params["arguments"], params["x-params"]) == ("odd", {"v": 1.0}, [1])
+        assert params["_meta"]["example.com/trace"] == "t"
+        assert OF_CONNECTION not in params["_meta"]
+        failed = await sent(client, client_era, "tools/call", name="in__odd", arguments={"fail": True})
+        assert failed["error"] == {"code": 4711, "message": "odd", "data": {"deep": [1.0, None]}}
+        read = (await sent(client, client_era, "resources/read", uri="x://1"))["result"]
+        assert (read["contents"][0]["x-contents"], read["x-read"]) == (1, 1)
+        assert ("ttlMs" in read) is (client_era == ERAS[1])
+        assert (await sent(client, client_era, "prompts/get", name="in__p"))["result"]["x-result"] == 1

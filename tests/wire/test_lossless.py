@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.envelope import decode
-from antiphon.wire.lossless import merge
+from antiphon.wire.lossless import merge, passed_on
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolResult
 
@@ -122,3 +122,12 @@ def test_spaces_around_the_document(text):
     """A document may begin and end with them."""
     before = decode(text, CallToolResult)
     assert json.loads(merge(text, before, replace(before, is_error=True))) == {**json.loads(text), "isError": True}
+
+
+def test_what_belongs_to_one_connection_is_not_passed_on():
+    """Of ``_meta`` the rest stays, and an empty one goes; what is no object is nobody's."""
+    raw = b'{ "a": 1.0, "_meta": {"progressToken": 1, "io.modelcontextprotocol/x": 2, "own": 3}, "requestState": "s"}'
+    assert bytes(passed_on(raw, without=("requestState",))) == b'{"a":1.0,"_meta":{"own":3}}'
+    assert bytes(passed_on(b'{"_meta":{"progressToken":1}}')) == b"{}"
+    assert bytes(passed_on(b'{"_meta":5}')) == b"{}"
+    assert bytes(passed_on(b"")) == b"{}"

@@ -51,6 +51,8 @@ from antiphon.wire.completion import (
 )
 from antiphon.wire.lifecycle import ServerCapabilities
 from antiphon.wire.logging import SetLevelRequestParams
+from antiphon.wire.lossless import Received
+from antiphon.wire.methods import METHODS, unknown_request
 from antiphon.wire.prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt
 from antiphon.wire.resources import (
     ListResourcesResult,
@@ -401,6 +403,60 @@ class Client:
         return await self._link.run(
             Calls.plain, "completion/complete", params, CompleteResult, timeout=self._timeout(timeout)
         )
+
+    async def forward(
+        self,
+        method: str,
+        params: Any,
+        original: Received,
+        *,
+        timeout: float | UnsetType | None = UNSET,
+        progress: OnProgress | None = None,
+        meta: dict[str, Any] | None = None,
+        log_level: LoggingLevel | None = None,
+    ) -> Received:
+        """Make a request that another client made, for a proxy: what this library does not know of it is kept.
+
+        Unknown members of the params are sent, those of the result returned, and a method that no revision has is
+        requested as it is. Tools are called with consent, and their results checked, as by ``call_tool``; the cache is
+        neither read nor written.
+
+        Args:
+            method: name of the method.
+            params: its params as they are to be sent, of the method's type in ``antiphon.types``.
+            original: the params that these were made from.
+            timeout: seconds for this call, or ``None`` for no limit; by default the client's ``timeout``.
+            progress: called with each progress report: ``(progress, total, message)``; may be async.
+            meta: further members of the request's ``_meta``.
+            log_level: least severe level of log messages wanted during this call (2026-07-28).
+
+        Returns:
+            The result, decoded and as it came, without what it says of its own connection.
+
+        Raises:
+            MethodNotFound: the server does not offer it; nothing was sent.
+            Rejected: ``confirm`` refused; nothing was sent.
+            PeerError: the server refused the request.
+        """
+        spec = METHODS.get(method) or unknown_request(method)
+        time = TimeLeft(self._timeout(timeout))
+        passed: list[Received] = []
+
+        async def make() -> Any:
+            passed[:] = [
+                await self._link.run(
+                    Calls.forward, spec, params, original=original, timeout=time, progress=progress, meta=meta,
+                    log_level=log_level,
+                )
+            ]  # fmt: skip
+            return passed[0].read
+
+        if isinstance(params, CallToolRequestParams):
+            consent = await self._tool_calls.ask_consent(params, time) if self._tool_calls.need_consent else None
+            await self._tool_calls.make(params.name, make, time, consent)
+        else:
+            await make()
+        return passed[0]
 
     # --- session ------------------------------------------------------------------------------------------------
 

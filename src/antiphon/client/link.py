@@ -34,6 +34,7 @@ from antiphon.transports.deadline import stopped
 from antiphon.transports.http.client.failures import has_session_gone, is_unreachable
 from antiphon.wire.common import EmptyResult, Implementation, LoggingLevel
 from antiphon.wire.logging import SetLevelRequestParams
+from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Launch, Origin
 from antiphon.wire.revisions import Revision
 
@@ -149,6 +150,8 @@ class Link:
 
     def _may_repeat(self, args: tuple[object, ...]) -> bool:
         """Tell whether a call may be carried out twice. All calls but ``ping`` begin with their method and params."""
+        if args and isinstance(args[0], MethodSpec):
+            return may_repeat(args[0].name, args[1], self._settings.tools)
         if not args or not isinstance(args[0], str):
             return isinstance(args[0], int | float | None) if args else False
         return may_repeat(args[0], args[1], self._settings.tools)
@@ -311,6 +314,8 @@ def _failure_of(opened: Opened | None) -> BaseException | None:
 
 def _subject(args: tuple[object, ...]) -> tuple[str, object]:
     """Return the method and the params of a call. All calls but ``ping`` have both, or a pending round."""
+    if args and isinstance(args[0], MethodSpec):
+        return args[0].name, args[1]
     if not args or not isinstance(args[0], str | PendingRound):
         return "ping", None
     if isinstance(args[0], PendingRound):

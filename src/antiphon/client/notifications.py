@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from typing import Literal, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ from antiphon.protocol.events import Notified
 from antiphon.wire.common import SUBSCRIPTION_ID, EmptyResult, NotificationParams
 from antiphon.wire.envelope import RequestId
 from antiphon.wire.logging import LoggingMessageNotificationParams
+from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS
 from antiphon.wire.resources import ResourceUpdatedNotificationParams, SubscribeRequestParams, UnsubscribeRequestParams
 from antiphon.wire.subscriptions import (
@@ -43,6 +44,19 @@ _LISTS: dict[str, tuple[Literal["tools", "prompts", "resources"], tuple[str, ...
     "notifications/prompts/list_changed": ("prompts", ("prompts/list",)),
     "notifications/resources/list_changed": ("resources", ("resources/list", "resources/templates/list")),
 }
+
+
+@runtime_checkable
+class ForwardsLog(Protocol):
+    """A receiver of log messages that passes them on to another peer, with all their members."""
+
+    def __call__(self, params: LoggingMessageNotificationParams, /) -> object:
+        """Take a message."""
+        ...
+
+    def forward(self, message: Received) -> object:
+        """Take a message, decoded and as it came; may be a coroutine function."""
+        ...
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -79,7 +93,7 @@ class Notices:
         """Handle one notification; return what a callback returned, to be awaited if it is a coroutine."""
         params = event.params
         if isinstance(params, LoggingMessageNotificationParams):
-            return self._log(params)
+            return self._log(params, event)
         if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
             self._acknowledged(params)
         elif isinstance(params, ResourceUpdatedNotificationParams):
@@ -93,7 +107,9 @@ class Notices:
             self._tell(Change(kind=kind), params)
         return None
 
-    def _log(self, params: LoggingMessageNotificationParams) -> object:
+    def _log(self, params: LoggingMessageNotificationParams, event: Notified) -> object:
+        if isinstance(self._on_log, ForwardsLog):
+            return self._on_log.forward(Received(passed_on(event.raw), params))
         if self._on_log is not None:
             return self._on_log(params)
         log.debug("server log [%s] %s", params.level, params.logger or "")

@@ -113,12 +113,12 @@ class Watch:
         return told.served(outcome) if isinstance(outcome, CoroutineType) else outcome
 
     def answering(self, answer: Callable[..., Awaitable[T]], revision: Revision | None) -> Callable[..., Awaitable[T]]:
-        """Return a wrapped function ``(method row, params, ...)`` that answers an ask which came in a round."""
+        """Return a wrapped function ``(ask, ...)`` that answers an ask of a round; its row is ``ask.spec``."""
 
-        async def answer_watched(spec: Any, *rest: Any) -> T:
-            told = self._begin("server", spec.name, None, revision, None)
+        async def answer_watched(ask: Any, *rest: Any) -> T:
+            told = self._begin("server", ask.spec.name, None, revision, None)
             with told.operation.watched(told.failed):
-                answered = await answer(spec, *rest)
+                answered = await answer(ask, *rest)
             told.ended(answered)
             return answered
 

@@ -1,31 +1,40 @@
-"""Who answers what the servers behind a gateway ask: its host, or the client whose call the ask belongs to."""
+"""Who answers what the servers behind a gateway ask: its host, or the client whose call the ask belongs to.
+
+Owns which requests of clients are open at each server, and so whose an ask or a log message is.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import uuid
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.client.client import Client
-from antiphon.errors import Rejected
+from antiphon.errors import LocalProtocolError, MissingCapability, NotInRevision, PeerError, Rejected
+from antiphon.gateway.known_clients import shows
 from antiphon.host.configured_host import Configured
 from antiphon.host.host import Host
+from antiphon.host.review.review import NoReviewer
 from antiphon.server.middleware import ServerRequest
-from antiphon.wire.common import ClientCapabilities, RequestParams
+from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult
+from antiphon.wire.lossless import Received
 from antiphon.wire.origin import Origin
 from antiphon.wire.revisions import revision
-from antiphon.wire.roots import Root
-from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Answered", "Answerers", "Relay", "by_host"]
+__all__ = ["Answered", "Answerers", "ElicitsIn", "OpenRequests", "by_client", "by_host"]
 
 Answered = Literal["host", "relay"]
 """``host``: by the gateway's host, whatever the client offers; ``relay``: by the client, if it offers that."""
+
+ElicitsIn = Literal["auto", "host", "client"]
+"""Where the host has an elicitation shown: ``auto``: by clients that are known to show it, else by its own reviewer;
+``host``: always by its own; ``client``: by every client that offers it."""
 
 
 class Answerers(Struct, frozen=True):
@@ -33,83 +42,188 @@ class Answerers(Struct, frozen=True):
 
     sampling: Any
     elicitation: Any
-    roots: Callable[[], Awaitable[Sequence[Root]]] | None = None
-    relay: Relay | None = None
-    """What must know which call is open."""
+    roots: Any
+    open: OpenRequests
+    """What must know which requests are open."""
 
 
-def by_host(host: Host | Configured) -> Answerers:
-    """Have everything answered by a host. It has no roots."""
-    return Answerers(host, host.elicit)
+_open_request: ContextVar[ServerRequest] = ContextVar("antiphon_gateway_request")
+"""The request that this task makes to a server behind the gateway."""
 
 
-_open_call: ContextVar[ServerRequest] = ContextVar("antiphon_gateway_call")
-"""The call that this task makes to a server behind the gateway."""
+class OpenRequests:
+    """The requests of clients that one server works on now.
 
-
-class Relay:
-    """Passes the asks of one server on to the client whose call they belong to.
-
-    A server of 2026-07-28 asks within its answer to a call, so the ask is that call's. An older one sends requests,
-    which do not say what they belong to: with it one call is open at a time.
+    A server of 2026-07-28 asks within its answer to a request, so the ask is that request's. An older one sends
+    requests, which do not say what they belong to: it is known if one is open.
 
     Args:
-        capabilities: those of the client, which are declared to the server as they are.
+        one_at_a_time: let an older server work on one request at a time, so that it is always known.
     """
 
-    def __init__(self, capabilities: ClientCapabilities) -> None:
-        self.capabilities = capabilities
-        self._turn = asyncio.Lock()
-        self._is_legacy = False
-        self._only: ServerRequest | None = None
-
-    @property
-    def answerers(self) -> Answerers:
-        """What to connect to the server with: no more than the client offers."""
-        offered = self.capabilities
-        return Answerers(
-            self if offered.sampling is not None else None,
-            self.elicit if offered.elicitation is not None else None,
-            self.roots if offered.roots is not None else None,
-            self,
-        )
+    def __init__(self, *, one_at_a_time: bool = False) -> None:
+        self._turn = asyncio.Lock() if one_at_a_time else None
+        self._open: list[ServerRequest] = []
 
     @asynccontextmanager
     async def during(self, request: ServerRequest, client: Client) -> AsyncGenerator[None]:
         """Take note that a request is served by a call to the server, for as long as that is open."""
         spoken = revision(client.revision)
-        self._is_legacy = spoken is None or not spoken.modern
-        if self._is_legacy:
-            async with self._turn:
-                self._only = request
-                try:
-                    yield
-                finally:
-                    self._only = None
-        else:
-            before = _open_call.set(request)
-            try:
-                yield
-            finally:
-                _open_call.reset(before)
+        turn = self._turn if spoken is None or not spoken.modern else None
+        if turn is not None:
+            await turn.acquire()
+        before = _open_request.set(request)
+        self._open.append(request)
+        try:
+            yield
+        finally:
+            self._open.remove(request)
+            _open_request.reset(before)
+            if turn is not None:
+                turn.release()
 
-    async def __call__(self, params: CreateMessageRequestParams, _origin: Origin) -> CreateMessageResult:
-        """Have the client sample."""
-        return await self._request().ask("sampling/createMessage", params)
+    def owner(self, origin: Origin) -> ServerRequest | None:
+        """Return the request that an ask belongs to, if that is known."""
+        if origin.round is None:
+            # The task that reads from an older server was begun within some request, which need not be an open one.
+            return self._open[0] if len(self._open) == 1 else None
+        return _open_request.get(None)
 
-    async def elicit(self, params: ElicitRequestParams, _origin: Origin) -> ElicitResult:
+    async def log(self, message: Received) -> None:
+        """Pass a log message on: to the open request, or one of each client, if there are several."""
+        told: set[object] = set()
+        for request in reversed(self._open):
+            if request.client not in told:
+                told.add(request.client)
+                await request.log(message)
+
+
+# --- by the host -----------------------------------------------------------------------------------------------------
+
+
+def by_host(host: Host | Configured, elicits_in: ElicitsIn = "host") -> Answerers:
+    """Have everything answered by a host. It has no roots."""
+    requests = OpenRequests()
+    elicitor = host.elicit if elicits_in == "host" else _Elicitor(host, requests, elicits_in)
+    return Answerers(host, elicitor, None, requests)
+
+
+class _Elicitor:
+    """A host's answers to elicitations, which a client may show to the person in place of the host's reviewer."""
+
+    def __init__(self, host: Host | Configured, requests: OpenRequests, elicits_in: ElicitsIn) -> None:
+        self._host = host
+        self._requests = requests
+        self._elicits_in: ElicitsIn = elicits_in
+
+    @property
+    def capabilities(self) -> ClientCapabilities:
+        """Those of the host."""
+        return self._host.capabilities
+
+    def handed_over(self, origin: Origin, why: str | None = None) -> Any:
+        """See ``Host.handed_over``."""
+        return self._host.handed_over(origin, why)
+
+    async def __call__(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+        """See ``Host.elicit``."""
+        return await self._host.elicit(params, origin)
+
+    async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received | ElicitResult:
+        """Have it shown by the client, if that is known to, and the ask is known to be its."""
+        request = self._requests.owner(origin)
+        if request is None or not self._is_shown_by(request, ask.read):
+            return await self._host.elicit(ask.read, origin)
+        shown = _Shown(request, ask, key)
+        result = await self._host.elicit(ask.read, origin, reviewer=shown)
+        return shown.answer if shown.answer is not None and shown.answer.read is result else result
+
+    def _is_shown_by(self, request: ServerRequest, params: ElicitRequestParams) -> bool:
+        offered = request.ctx.request.capabilities.elicitation
+        if offered is None or (params.mode == "url" and offered.url is None):
+            return False
+        if params.mode == "form" and offered.form is None and offered.url is not None:
+            return False
+        return self._elicits_in == "client" or shows(request.ctx.request.client, params.mode)
+
+
+class _Shown:
+    """A reviewer that has one elicitation shown by a client."""
+
+    available = True
+
+    def __init__(self, request: ServerRequest, ask: Received, key: str | None) -> None:
+        self._request = request
+        self._ask = ask
+        self._key = key
+        self.answer: Received | None = None
+
+    async def elicit(self, item: object) -> ElicitResult:
         """Have the client ask its user."""
-        return await self._request().ask("elicitation/create", params)
+        try:
+            self.answer = await self._request.forward("elicitation/create", _with_id(self._ask), key=self._key)
+        except Rejected:
+            return ElicitResult(action="decline")
+        except (MissingCapability, NotInRevision, LocalProtocolError, PeerError) as error:
+            raise NoReviewer(f"the client did not show it: {error}") from None
+        return self.answer.read
 
-    async def roots(self) -> Sequence[Root]:
-        """Have the client list its roots."""
-        return (await self._request().ask("roots/list", RequestParams())).roots
+    async def review(self, item: object) -> NoReturn:
+        """Only elicitations are shown."""
+        raise NoReviewer("only elicitations are shown by clients")
 
-    def _request(self) -> ServerRequest:
-        # The task that reads from an older server was begun within some call, which need not be the one that is open.
-        request = self._only if self._is_legacy else _open_call.get(None)
+    async def confirm(self, item: object) -> NoReturn:
+        """Only elicitations are shown."""
+        raise NoReviewer("only elicitations are shown by clients")
+
+
+# --- by the client ---------------------------------------------------------------------------------------------------
+
+
+def by_client(capabilities: ClientCapabilities) -> Answerers:
+    """Pass everything on to the client whose request it belongs to.
+
+    ``capabilities``: those of the client, which are declared to the server as they are.
+    """
+    requests = OpenRequests(one_at_a_time=True)
+
+    def passes(method: str, offered: object) -> _Relayed | None:
+        return _Relayed(method, capabilities, requests) if offered is not None else None
+
+    return Answerers(
+        passes("sampling/createMessage", capabilities.sampling),
+        passes("elicitation/create", capabilities.elicitation),
+        passes("roots/list", capabilities.roots),
+        requests,
+    )
+
+
+class _Relayed:
+    """Passes the asks of one method on to the client. See ``Forwards``."""
+
+    def __init__(self, method: str, capabilities: ClientCapabilities, requests: OpenRequests) -> None:
+        self.capabilities = capabilities
+        self._method = method
+        self._requests = requests
+
+    async def __call__(self, *_: object) -> Any:
+        """Refuse: every ask comes to ``forward``."""
+        raise Rejected("Not passed on", data={"reason": "no-call"})
+
+    async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received:
+        """Have the client answer."""
+        request = self._requests.owner(origin)
         if request is None:
             raise Rejected(
                 "No call of this client is open that the request could belong to", data={"reason": "no-call"}
             )
-        return request
+        return await request.forward(self._method, _with_id(ask), key=key)
+
+
+def _with_id(ask: Received) -> Received:
+    """Give the visit of an address an id, which clients of 2025-11-25 need and servers of 2026-07-28 do not send."""
+    params = ask.read
+    if not isinstance(params, ElicitRequestParams) or params.mode != "url" or params.elicitation_id is not None:
+        return ask
+    named = structs.replace(params, elicitation_id=uuid.uuid4().hex)
+    return Received(ask.carrying(named), named)

@@ -75,6 +75,7 @@ class Catalogue:
         self.tools, self._tools = self._named(passing, given)
         prompts = {name: offer.prompts for name, offer in offers.items()}
         self.prompts, self._prompts = self._named(prompts, Given(style=given.style, prefixes=given.prefixes))
+        self._definitions = {tool.name: tool for tool in self.tools}
         self.resources: list[Resource] = []
         self.templates: list[ResourceTemplate] = []
         self._resources: dict[str, str] = {}
@@ -92,6 +93,10 @@ class Catalogue:
     def find(self, noun: Noun, name: str) -> Owned | None:
         """Return the owner of this tool or prompt."""
         return (self._tools if noun == "tool" else self._prompts).get(name)
+
+    def tool(self, name: str) -> Tool | None:
+        """Return the definition of the tool of this name."""
+        return self._definitions.get(name)
 
     def reader(self, uri: str) -> str | None:
         """Return the server that listed this URI, or else the first with a matching template."""

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from antiphon.client.connection.targets import Target
 from antiphon.errors import ConfigError, InternalError
-from antiphon.gateway.asks import Answered, Answerers, Relay, by_host
+from antiphon.gateway.asks import Answered, Answerers, ElicitsIn, by_client, by_host
 from antiphon.gateway.catalogue import Exposure
 from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.group import Group
@@ -33,6 +33,7 @@ from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
+from antiphon.wire.tools import Tool
 
 __all__ = ["Gateway", "Reloads"]
 
@@ -52,6 +53,8 @@ class Gateway:
         host: decides which tools may be called, and answers what the servers ask, unless that is relayed.
         asks: who answers: ``"host"``, whatever the client offers; or ``"relay"``, the client that made the call, which
             is then declared to the servers with exactly what it offers.
+        elicits_in: who shows the person what is elicited, where the host answers: ``"auto"``, a client that is known to
+            show it, else the host's own reviewer; ``"client"``, every client that offers it; ``"host"``, no client.
         names: ``"prefix"`` calls a tool ``server__tool``; ``"none"`` keeps its name, unless two servers have it.
         tools: lists of globs by the name of a server (``"*"`` for all), over its own names of its tools:
             ``["*", "!delete_*"]``. One that begins with ``!`` denies, and a deny wins; a tool that does not pass is
@@ -73,6 +76,7 @@ class Gateway:
         host: Host | Configured,
         *,
         asks: Answered = "host",
+        elicits_in: ElicitsIn = "auto",
         names: Style = "prefix",
         tools: Filters | Mapping[str, Sequence[str]] = ALL,
         prefixes: Mapping[str, str] = {},
@@ -87,7 +91,7 @@ class Gateway:
         self._reloads = reloads
         self._closes = host if closes_host else None
         self._asks: Answered = asks
-        self._by_host = by_host(host)
+        self._by_host = partial(by_host, host, elicits_in)
         self._groups: OrderedDict[bytes, Group] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._starts_itself = False
@@ -99,6 +103,7 @@ class Gateway:
         )
         """The server that clients connect to."""
         self.server.middleware(self._serve)
+        self.server.tool_definition(self._tool)
         self._terms = terms_of(host, options)
         self.processes = self._terms.processes
         """Those of all servers, for all clients."""
@@ -143,7 +148,7 @@ class Gateway:
     async def _lifespan(self, _server: Server) -> AsyncGenerator[None]:
         if self._asks == "host" and self._starts_itself:
             # Without waiting for the first request: whoever connects is about to list.
-            self._started(_key(None, None), lambda: self._by_host, None)
+            self._started(_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
         try:
             yield
@@ -169,6 +174,11 @@ class Gateway:
         group.start()
         return group
 
+    def _tool(self, name: str) -> Tool | None:
+        """Find the definition of a tool, as far as its server has listed it."""
+        found = (group.catalogue.tool(name) for group in self._groups.values())
+        return next((tool for tool in found if tool is not None), None)
+
     def _group_of(self, request: ServerRequest) -> Group:
         """Return the servers as this client has them: no principal shares one with another."""
         about = request.ctx.request
@@ -177,8 +187,8 @@ class Gateway:
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPS:
                 self._drop_one()
-            relays = self._asks == "relay"
-            return self._started(key, lambda: Relay(offered).answerers if relays else self._by_host, about.principal)
+            answerers = partial(by_client, offered) if self._asks == "relay" else self._by_host
+            return self._started(key, answerers, about.principal)
         self._groups.move_to_end(key)
         return self._groups[key]
 

@@ -5,28 +5,26 @@ Owns the table of the methods that are served from the servers behind the gatewa
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from msgspec import Raw
+from msgspec import structs
 
-from antiphon.client.client import Client
 from antiphon.errors import InternalError, PeerError, Rejected, ResultInvalid
 from antiphon.gateway.group import Group
+from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
 from antiphon.gateway.upstream import Unavailable
 from antiphon.server.middleware import ServerRequest
+from antiphon.wire.common import PROGRESS_TOKEN
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, PromptReference
 from antiphon.wire.content import TextContent
+from antiphon.wire.lossless import is_of_one_connection
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 
 __all__ = ["SERVED"]
-
-_OURS = "io.modelcontextprotocol/"
-"""Members of ``_meta`` that belong to one connection, and are not passed on."""
 
 
 async def _list_tools(group: Group, _request: ServerRequest) -> ListToolsResult:
@@ -47,42 +45,34 @@ async def _list_templates(group: Group, _request: ServerRequest) -> ListResource
 
 async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult:
     owned = await group.owned("tool", request.params.name)
-    meta = request.ctx.request.meta
-    passed = {key: value for key, value in meta.items() if not key.startswith(_OURS) and key != "progressToken"}
-    arguments: Raw = request.params.arguments
     try:
-        async with (
-            group.upstreams[owned.server].used(request) as client,
-            reporting(request.ctx, wanted="progressToken" in meta) as report,
-        ):
-            return await client.call_tool(owned.name, arguments or None, progress=report, meta=passed or None)
+        return await _forwarded(group, owned.server, request, structs.replace(request.params, name=owned.name))
     except Rejected as error:
+        if error.remote:
+            raise _passed_on(error) from None
         return _failed(f"The call was refused: {error.message}")
     except (Unavailable, ResultInvalid) as error:
         return _failed(str(error))
-    except PeerError as error:
-        raise _passed_on(error) from None
 
 
 async def _get_prompt(group: Group, request: ServerRequest) -> GetPromptResult:
     owned = await group.owned("prompt", request.params.name)
-    async with _used(group, owned.server, request) as client:
-        return await client.get_prompt(owned.name, request.params.arguments)
+    return await _made(group, owned.server, request, structs.replace(request.params, name=owned.name))
 
 
 async def _read_resource(group: Group, request: ServerRequest) -> ReadResourceResult:
-    uri: str = request.params.uri
-    async with _used(group, await group.reader(uri), request) as client:
-        return await client.read_resource(uri)
+    return await _made(group, await group.reader(request.params.uri), request, request.params)
 
 
 async def _complete(group: Group, request: ServerRequest) -> CompleteResult:
     params: CompleteRequestParams = request.params
     ref = params.ref
-    owned = await (group.owned("prompt", ref.name) if isinstance(ref, PromptReference) else group.template(ref.uri))
-    settled = params.context.arguments if params.context is not None else None
-    async with _used(group, owned.server, request) as client:
-        return await client.complete(owned.name, params.argument.name, params.argument.value, arguments=settled)
+    if isinstance(ref, PromptReference):
+        owned = await group.owned("prompt", ref.name)
+        params = structs.replace(params, ref=structs.replace(ref, name=owned.name))
+    else:
+        owned = await group.template(ref.uri)
+    return await _made(group, owned.server, request, params)
 
 
 SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
@@ -98,15 +88,34 @@ SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
 """By method: ``async (group, request) -> result``."""
 
 
-@asynccontextmanager
-async def _used(group: Group, server: str, request: ServerRequest) -> AsyncGenerator[Client]:
+async def _made(group: Group, server: str, request: ServerRequest, params: Any) -> Any:
     try:
-        async with group.upstreams[server].used(request) as client:
-            yield client
+        return await _forwarded(group, server, request, params)
     except Unavailable as error:
         raise InternalError(str(error)) from None
+
+
+async def _forwarded(group: Group, server: str, request: ServerRequest, params: Any) -> Any:
+    """Make a request to the server it is for, with all its members, and return the result with all of its."""
+    meta = request.ctx.request.meta
+    passed = {name: value for name, value in meta.items() if not is_of_one_connection(name)}
+    level = level_for(request)
+    upstream = group.upstreams[server]
+    try:
+        async with (
+            upstream.used(request) as client,
+            reporting(request.ctx, wanted=PROGRESS_TOKEN in meta) as report,
+        ):
+            await upstream.logs.want(client, request.log_level)
+            result = await client.forward(
+                request.method, params, request.received, progress=report,
+                meta=passed or None, log_level=level,
+            )  # fmt: skip
     except PeerError as error:
+        if isinstance(error, Rejected) and not error.remote:
+            raise
         raise _passed_on(error) from None
+    return request.pass_on(result)
 
 
 def _passed_on(error: PeerError) -> PeerError:

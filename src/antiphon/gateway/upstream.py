@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from antiphon.client.connection.targets import Command, Target, resolve
 from antiphon.errors import AntiphonError, ConnectionClosed
 from antiphon.gateway.asks import Answerers
 from antiphon.gateway.kept_lists import KeptOffer
+from antiphon.gateway.logs import LogLevels, LogsPassedOn
 from antiphon.gateway.offer import KINDS, Kind, Offer, changes, fetch
 from antiphon.gateway.processes import Full, Place
 from antiphon.gateway.terms import Terms
@@ -89,6 +90,8 @@ class Upstream:
         """The loop's time at which nobody used it any more; ``None`` while it is used or has no process."""
         self._answerers = answerers
         self._terms = terms
+        self.logs = LogLevels()
+        """The log messages that it was asked to send."""
         self._changed = changed
         self._kept = kept
         self._run: _Run | None = None
@@ -109,11 +112,10 @@ class Upstream:
         Raises:
             Unavailable: it cannot be started, failed a moment ago, or ended while it was used.
         """
-        relay = self._answerers.relay
         with self.held():
             client = await self._started()
             try:
-                async with relay.during(request, client) if relay is not None else nullcontext():
+                async with self._answerers.open.during(request, client):
                     yield client
             except ConnectionClosed as error:
                 if self._run is not None and self._run.client is client:
@@ -230,6 +232,7 @@ class Upstream:
                 confirm=terms.host,
                 timeout=terms.timeout,
                 errlog=self._heard,
+                on_log=LogsPassedOn(self._answerers.open),
                 wrap=self._opened,
             )
         except BaseException:

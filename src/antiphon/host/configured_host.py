@@ -155,9 +155,11 @@ class Configured:
         """See ``Host.equip``."""
         return None if self._model_api is None else await self._model_api.equip(origin)
 
-    async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+    async def elicit(
+        self, params: ElicitRequestParams, origin: Origin, *, reviewer: Reviewer | None = None
+    ) -> ElicitResult:
         """See ``Host.elicit``."""
-        return await self.host(*origin.identities).elicit(params, origin)
+        return await self.host(*origin.identities).elicit(params, origin, reviewer=reviewer)
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
         """See ``Host.confirm``."""

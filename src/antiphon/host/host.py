@@ -207,17 +207,21 @@ class Host:
         """
         return None if self._model_api is None else await self._model_api.equip(origin)
 
-    async def elicit(self, params: ElicitRequestParams, origin: Origin) -> ElicitResult:
+    async def elicit(
+        self, params: ElicitRequestParams, origin: Origin, *, reviewer: Reviewer | None = None
+    ) -> ElicitResult:
         """Answer an elicitation: with what the person did, or with ``decline`` if nobody can be asked.
 
         Args:
             params: the request.
             origin: who asks, and why.
+            reviewer: shows it to the person in place of the host's own reviewer; all else is the same.
 
         Raises:
             InvalidParams: the form cannot be read; the message names the place.
         """
-        return await pipeline.answer_elicitation(self._desk, params, origin)
+        desk = self._desk if reviewer is None else msgspec.structs.replace(self._desk, reviewer=reviewer)
+        return await pipeline.answer_elicitation(desk, params, origin)
 
     async def confirm(self, params: CallToolRequestParams, origin: Origin) -> bool:
         """Decide whether a tool may be called: ``Client(target, confirm=host)`` asks this before each call.

@@ -47,6 +47,7 @@ from antiphon.wire.lifecycle import (
     ServerCapabilities,
 )
 from antiphon.wire.logging import LoggingLevel
+from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, revision
 
@@ -178,9 +179,19 @@ class ClientSession(Session):
     # --- our requests -------------------------------------------------------------------------------------------
 
     def request(
-        self, spec: MethodSpec, params: Wire, *, wants_progress: bool = False, meta: dict[str, Any] | None = None
+        self,
+        spec: MethodSpec,
+        params: Wire,
+        *,
+        wants_progress: bool = False,
+        meta: dict[str, Any] | None = None,
+        log_level: LoggingLevel | None = None,
+        original: Received | None = None,
     ) -> Outgoing:
         """Send a request. ``meta`` adds members to ``_meta``, under prefixed names of the caller's own.
+
+        ``log_level``: least severe level of log messages wanted during this request, in place of the session's.
+        ``original``: the params of another peer that these were made from; members unknown to their type are sent.
 
         The session sets all other members of ``_meta``: those that the params already have are not sent.
 
@@ -196,9 +207,12 @@ class ClientSession(Session):
             self._check_sendable(spec, agreed)
         if getattr(params, "meta", None) is not None:
             params = structs.replace(params, meta=None)
-        encoded = encode(agreed.lower(params))
+        lowered = agreed.lower(params)
+        encoded = encode(lowered) if original is None else bytes(original.carrying(lowered))
         id = next(self._ids)
         members = self._meta_members(id, wants_progress, meta)
+        if log_level is not None and agreed.modern and self.log_level is None:
+            members = b'%b,"%b":"%b"' % (members, LOG_LEVEL.encode(), log_level.encode())
         if members:
             encoded = prepend(b'"_meta":{%b}' % members, encoded)
         return self._open(spec, encoded, None, id=id, wants_progress=wants_progress)

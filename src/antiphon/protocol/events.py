@@ -15,6 +15,7 @@ from antiphon.protocol.caller import Caller
 from antiphon.wire.common import RequestMeta
 from antiphon.wire.envelope import ErrorObject, RequestId
 from antiphon.wire.lifecycle import ClientCapabilities
+from antiphon.wire.lossless import Received
 from antiphon.wire.methods import MethodSpec
 from antiphon.wire.revisions import Revision
 
@@ -63,6 +64,9 @@ class Request(Struct, eq=False):
     """The request of ours on whose stream it came, if the transport has such streams."""
     caller: Caller | None = None
     """Who sent it, according to its token; ``None`` if tokens are not checked."""
+    original: Received | None = None
+    """A result of another peer that this request is answered with: members of it that the result's type does not know
+    are sent, too."""
     progress: float | None = None
     """The last progress value sent, since values must increase (2025-11-25 basic/utilities/progress)."""
 

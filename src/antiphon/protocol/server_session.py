@@ -36,6 +36,7 @@ from antiphon.wire.common import (
 from antiphon.wire.envelope import Envelope, RequestId, decode, encode, prepend, result_frame
 from antiphon.wire.lifecycle import InitializeRequestParams, InitializeResult
 from antiphon.wire.logging import LoggingLevel, LoggingMessageNotificationParams, is_loud_enough
+from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import Revision
 
@@ -206,8 +207,13 @@ class ServerSession(Session):
             self.phase = following
         return event
 
-    def log(self, params: LoggingMessageNotificationParams, request: Request | None = None) -> bytes | None:
-        """Encode a log message, or return ``None`` if the client does not want it.
+    def log(
+        self,
+        params: LoggingMessageNotificationParams,
+        request: Request | None = None,
+        original: Received | None = None,
+    ) -> bytes | None:
+        """Encode a log message, or return ``None`` if the client does not want it. ``original``: see ``notify``.
 
         2026-07-28 server/utilities/logging: nothing is sent unless the request carries a ``logLevel`` and is still
         being served. 2025-11-25 server/utilities/logging: nothing is sent unless the capability is declared.
@@ -221,7 +227,7 @@ class ServerSession(Session):
                 return None
         elif self.log_level is not None and not is_loud_enough(params.level, self.log_level):
             return None
-        return self.notify(METHODS["notifications/message"], params, request)
+        return self.notify(METHODS["notifications/message"], params, request, original)
 
     # --- asks ---------------------------------------------------------------------------------------------------
 
@@ -250,7 +256,7 @@ class ServerSession(Session):
     def ask(
         self,
         spec: MethodSpec,
-        params: Wire,
+        params: Wire | Raw,
         request: Request | None,
         *,
         wants_progress: bool = False,
@@ -277,7 +283,7 @@ class ServerSession(Session):
             raise LocalProtocolError(f"{spec.name} must belong to a request of the client's")
         if request is not None and self.incoming.get(request.id) is not request:
             raise LocalProtocolError(f"{spec.name} belongs to a request that has ended: await it in the handler")
-        if not is_checked:
+        if not is_checked and isinstance(params, Wire):
             declared = self.client_capabilities if request is None else request.capabilities
             params = self._check_ask(spec, params, agreed, declared)
         encoded = encode(params)

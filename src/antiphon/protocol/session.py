@@ -46,6 +46,7 @@ from antiphon.wire.envelope import (
 )
 from antiphon.wire.failure import to_wire
 from antiphon.wire.lifecycle import CancelledNotificationParams, ProgressNotificationParams
+from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import Revision
 
@@ -268,9 +269,16 @@ class Session(Correlation):
         """
         if self.incoming.get(request.id) is not request:
             return None
-        encoded = self._encode_result(request, result)
+        encoded = self._encode_result(request, self._with_unknown(request, result))
         del self.incoming[request.id]
         return result_frame(request.id, encoded)
+
+    def _with_unknown(self, request: Request, result: Wire | Raw) -> Wire | Raw:
+        """Return a result with the members of the original that its type does not know, if it has an original."""
+        original = request.original
+        if original is None or isinstance(result, Raw) or result.__class__ is not original.read.__class__:
+            return result
+        return original.carrying(request.revision.lower(result))
 
     def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:
         if isinstance(result, Raw):
@@ -301,8 +309,12 @@ class Session(Correlation):
     # --- outgoing messages
     # ----------------------------------------------------------------------------------------
 
-    def notify(self, spec: MethodSpec, params: Wire, request: Request | None = None) -> bytes:
+    def notify(
+        self, spec: MethodSpec, params: Wire, request: Request | None = None, original: Received | None = None
+    ) -> bytes:
         """Encode a notification at the revision of ``request``, or else of the session.
+
+        ``original``: the params of another peer that these were made from; members unknown to their type are sent.
 
         Raises:
             NotInRevision: the revision has no such notification, or not from this side.
@@ -313,7 +325,8 @@ class Session(Correlation):
             raise LocalProtocolError(f"{spec.name} cannot be sent before the handshake")
         if spec.kind != "notification" or not spec.sent_by(self.side, revision.name):
             raise NotInRevision(f"revision {revision.name} has no {spec.name} that a {self.side} sends")
-        return notification_frame(spec.name, encode(revision.lower(params)))
+        lowered = revision.lower(params)
+        return notification_frame(spec.name, encode(lowered) if original is None else bytes(original.carrying(lowered)))
 
     def first_time(self, topic: str) -> bool:
         """Tell whether a topic comes up for the first time in this session, so that it is logged once."""

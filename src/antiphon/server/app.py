@@ -29,12 +29,14 @@ from antiphon.wire.revisions import REVISIONS, Revision, revision
 
 if TYPE_CHECKING:
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
+    from antiphon.wire.tools import Tool
 
 __all__ = ["Mountable", "Server"]
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
 M = TypeVar("M", bound=Middleware)
+F = TypeVar("F", bound="Callable[[str], Tool | None]")
 
 
 class Server(Features):
@@ -172,6 +174,18 @@ class Server(Features):
                 self._service.mount(service, prefix)
             case _:
                 raise ConfigError(f"mount() takes a Server, or what has one as its .server, not {other!r}")
+
+    def tool_definition(self, function: F, /) -> F:
+        """Say how the tools that middleware lists are found; use it as ``@server.tool_definition``.
+
+        Over HTTP, arguments that such a tool wants repeated in headers are then compared with these (2026-07-28), as
+        they are for the server's own tools.
+
+        Args:
+            function: ``(name) -> Tool | None``; called for each call of a tool that the server itself does not have.
+        """
+        self._service.core.find_tool = function
+        return function
 
     def resource_updated(self, uri: str) -> None:
         """Notify the clients that subscribed to a resource that it has changed. May be called from any thread.

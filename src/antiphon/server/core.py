@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 from msgspec import Raw
@@ -27,6 +27,7 @@ from antiphon.server.limits import Rate, RateLimiter
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import ListChangedCapability, ResourcesCapability, ServerCapabilities
 from antiphon.wire.task import TASKS
+from antiphon.wire.tools import Tool
 
 __all__ = ["Core", "Declared"]
 
@@ -57,6 +58,7 @@ class Core:
         "completions",
         "fallback",
         "features",
+        "find_tool",
         "mounted",
         "name",
         "state",
@@ -84,6 +86,8 @@ class Core:
         """The servers that are mounted on this one."""
         self._by_scheme: tuple[int, dict[str, list[ServedTemplate]]] = (-1, {})
         """The resource templates by the schemes of their URIs, and for which version of them."""
+        self.find_tool: Callable[[str], Tool | None] | None = None
+        """Finds the definition of a tool that middleware serves."""
         self._declares = frozenset(declares)
         self._error_details = error_details
         self._limiter = RateLimiter(tool_rate, time.monotonic) if tool_rate is not None else None

@@ -18,8 +18,9 @@ from antiphon.server.calls.call import Call
 from antiphon.server.context import Context
 from antiphon.server.core import Core
 from antiphon.server.functions.code_digest import digest_code
-from antiphon.wire.common import Wire
+from antiphon.wire.common import LoggingLevel, Wire
 from antiphon.wire.envelope import decode
+from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -64,6 +65,71 @@ class ServerRequest:
             members["arguments"] = CallToolRequestParams.of("", members["arguments"]).arguments
         return ServerRequest(self.method, structs.replace(self.params, **members), self._call, self._core)
 
+    @property
+    def received(self) -> Received:
+        """The params as the client sent them, with members that their type does not know.
+
+        What belongs to the client's connection (progress token, ``io.modelcontextprotocol/*``) and to its rounds is
+        left out.
+        """
+        facts = self._call.facts
+        return Received(passed_on(facts.raw, without=_OF_ROUNDS), facts.params)
+
+    @property
+    def client(self) -> object:
+        """Identifies the client's connection: the same for all its requests."""
+        return self._call.connection
+
+    @property
+    def log_level(self) -> LoggingLevel | None:
+        """The least severe level of log messages that the client wants now; ``None`` if it has not said so."""
+        facts = self._call.facts
+        if facts.revision.modern:
+            return facts.meta.log_level if facts.meta is not None else None
+        return self._call.connection.session.log_level
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the client speaks a revision without a handshake (2026-07-28)."""
+        return self._call.facts.revision.modern
+
+    async def log(self, message: Received) -> None:
+        """Send the client a log message of another server, if it wants messages of this level.
+
+        Args:
+            message: the params of ``notifications/message`` as they came.
+        """
+        call = self._call
+        if call.request is not None:
+            await call.send(call.connection.session.log(message.read, call.request, message))
+
+    def pass_on(self, result: Received) -> Any:
+        """Return the result of another server, decoded, for middleware that relays.
+
+        Members of it that this library does not know are sent to the client, too, even if other middleware changes what
+        is returned here.
+
+        Args:
+            result: the result as it came.
+        """
+        self._call.facts.original = result
+        return result.read
+
+    async def forward(self, method: str, ask: Received, *, key: str | None = None) -> Received:
+        """Ask the client what another server asks, with all members, known or not.
+
+        Args:
+            method: ``sampling/createMessage``, ``elicitation/create`` or ``roots/list``.
+            ask: the other server's params.
+            key: the other server's name of the ask in a round (2026-07-28), if it has one.
+
+        Returns:
+            The client's answer.
+
+        Raises what ``ask`` raises.
+        """
+        return await self._call.forward(method, ask, key=key)
+
     async def ask(self, method: str, params: Wire) -> Any:
         """Ask the client with params as they are, for middleware that relays; others use ``ctx.sample`` and the like.
 
@@ -82,6 +148,9 @@ class ServerRequest:
         """
         return await self._call.ask(method, params, METHODS[method].result or Wire)
 
+
+_OF_ROUNDS = ("inputResponses", "requestState")
+"""Members of params that belong to the rounds of one connection."""
 
 CallNext = Callable[[ServerRequest], Awaitable[Any]]
 """Passes a request to the next middleware, or to the handler. Returns the result."""
@@ -132,7 +201,8 @@ class Stack:
 
 
 def _check(function: Middleware, method: str, result: object) -> None:
-    expected = METHODS[method].result
+    row = METHODS.get(method)
+    expected = row.result if row is not None else Wire
     # A subscription has no result before its end, so its handler and all middleware return None.
     is_open = result is None and method == "subscriptions/listen"
     if expected is not None and not is_open and not isinstance(result, expected):

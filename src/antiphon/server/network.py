@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from antiphon.auth.server.resource_server import ResourceServer
     from antiphon.channel import Channel, Peer
     from antiphon.protocol.caller import Caller
-    from antiphon.server.features.tools import ServedTool
     from antiphon.server.service import Service
     from antiphon.transports.http.server.app import HttpApp
     from antiphon.transports.http.server.asgi import AtOnce, Receive, Scope, Send
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from antiphon.transports.http.server.event_store import EventStore
     from antiphon.transports.http.server.guards import CheckToken
     from antiphon.transports.http.server.shutdown import GracefulServer
+    from antiphon.wire.tools import Tool
 
 __all__ = ["HttpOptions", "ServeOptions", "ServerApp", "network_server", "serve_network", "server_app"]
 
@@ -254,6 +254,7 @@ class _Mirrored:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._found: dict[str, Sequence[HeaderParam]] = {}
+        self._others: dict[str, tuple[Tool, Sequence[HeaderParam]]] = {}
         self._version = -1
 
     def of(self, name: str) -> Sequence[HeaderParam]:
@@ -265,14 +266,31 @@ class _Mirrored:
         if found is None:
             tool = self._service.core.features.tools.get(name)
             if tool is None:
-                return ()
-            found = self._found[name] = _header_params(tool)
+                return self._of_others(name)
+            found = self._found[name] = _header_params(tool.definition)
         return found
 
+    def _of_others(self, name: str) -> Sequence[HeaderParam]:
+        """Return those of a tool that middleware lists; found once for each definition."""
+        find = self._service.core.find_tool
+        tool = find(name) if find is not None else None
+        if tool is None:
+            return ()
+        known = self._others.get(name)
+        if known is None or known[0] is not tool:
+            if len(self._others) >= _REMEMBERED:
+                self._others.clear()
+            known = self._others[name] = tool, _header_params(tool)
+        return known[1]
 
-def _header_params(tool: ServedTool) -> Sequence[HeaderParam]:
+
+_REMEMBERED = 10_000
+"""Most tools of middleware whose headers are remembered."""
+
+
+def _header_params(tool: Tool) -> Sequence[HeaderParam]:
     try:
-        return header_params(tool.definition.input_schema)
+        return header_params(tool.input_schema)
     except RemoteProtocolError as error:
         log.warning("clients over HTTP will not use the tool %r: %s", tool.name, error)
         return ()

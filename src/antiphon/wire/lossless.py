@@ -5,19 +5,73 @@ Owns merging a change into the JSON document it came from; what did not change k
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Raw
+from typing import Any
 
-from antiphon.wire.common import Wire
+import msgspec
+from msgspec import Raw, Struct
+
+from antiphon.wire.common import PROGRESS_TOKEN, Wire
 from antiphon.wire.envelope import encode
 
-__all__ = ["merge"]
+__all__ = ["Received", "is_of_one_connection", "merge", "meta_of", "passed_on"]
 
 Object = dict[str, Raw]
 
 _decode_object = msgspec.json.Decoder(Object).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _SPACE = b" \t\r\n"
+
+
+class Received(Struct, frozen=True, eq=False):
+    """What a peer sent, decoded, together with its JSON, so that it can be sent on without losing unknown members."""
+
+    raw: Raw
+    """A JSON object, without spaces between its own members."""
+    read: Any
+    """What was decoded from it."""
+
+    def carrying(self, after: Wire) -> Raw:
+        """Return the JSON with the changes from ``read`` to ``after``.
+
+        Args:
+            after: what was decoded, changed.
+        """
+        return Raw(merge(self.raw, self.read, after))
+
+
+_OF_ONE_CONNECTION = "io.modelcontextprotocol/"
+"""Prefix of the members of ``_meta`` by which the protocol describes one connection."""
+
+
+def passed_on(raw: bytes | Raw, *, without: tuple[str, ...] = ()) -> Raw:
+    """Return an object of a peer as another peer may see it: without what ``_meta`` says of this connection.
+
+    ``without``: further members that are not for the other peer.
+    """
+    members = _decode_object(raw or b"{}")
+    for name in without:
+        members.pop(name, None)
+    meta = members.get("_meta")
+    if meta is not None:
+        kept = {name: value for name, value in meta_of(meta).items() if not is_of_one_connection(name)}
+        if kept:
+            members["_meta"] = Raw(encode(kept))
+        else:
+            del members["_meta"]
+    return Raw(encode(members))
+
+
+def meta_of(raw: Raw) -> Object:
+    """Return the members of ``_meta``; none if it is no object."""
+    try:
+        return _decode_object(raw)
+    except msgspec.ValidationError:
+        return {}
+
+
+def is_of_one_connection(name: str) -> bool:
+    """Tell whether a member of ``_meta`` belongs to one connection, and is not passed on."""
+    return name == PROGRESS_TOKEN or name.startswith(_OF_ONE_CONNECTION)
 
 
 def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from antiphon.wire.common import EmptyResult, NotificationParams, PaginatedParams, RequestParams, Wire
+from antiphon.wire.common import EmptyResult, NotificationParams, PaginatedParams, RequestParams, Result, Wire
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult
 from antiphon.wire.elicitation import ElicitationCompleteNotificationParams, ElicitRequestParams, ElicitResult
 from antiphon.wire.lifecycle import (
@@ -43,7 +43,7 @@ from antiphon.wire.subscriptions import (
 from antiphon.wire.task import TASKS, GetTaskResult, TaskParams, UpdateTaskParams
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult
 
-__all__ = ["METHODS", "Direction", "Kind", "MethodSpec", "Side", "spec"]
+__all__ = ["METHODS", "Direction", "Kind", "MethodSpec", "Side", "spec", "unknown_request"]
 
 Kind = Literal["request", "notification"]
 Side = Literal["client", "server"]
@@ -245,6 +245,12 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {row.name: row for row in (*_LIFECYCLE, *_TOOLS, *_PROMPTS, *_RESOURCES, *_ASKS, *_TASKS)}
 )
 """Every method and notification, by name."""
+
+
+def unknown_request(name: str) -> MethodSpec:
+    """Return a row for a request of an extension, which this library passes on without knowing it."""
+    return MethodSpec(name=name, kind="request", direction="client", params=RequestParams, result=Result)
+
 
 spec = METHODS.get
 """Return the row of a method, or ``None`` if no revision has it."""

@@ -41,7 +41,8 @@ class Peer:
         self.sent.append(params)
         return self.replies.pop(0)
 
-    async def answer(self, _spec: MethodSpec, params: Wire, this: Round) -> Wire:
+    async def answer(self, asked: Asked, this: Round) -> Wire:
+        params = asked.params
         assert isinstance(params, CreateMessageRequestParams)
         self.rounds.append(this)
         content = TextContent(text=params.messages[0].text.upper())
@@ -129,7 +130,8 @@ async def test_a_refusal_gives_up_the_call_as_it_is() -> None:
     """No retry, no group of exceptions, and the other answers are called off."""
     called_off = asyncio.Event()
 
-    async def answer(_spec: MethodSpec, params: Wire, _this: Round) -> Wire:
+    async def answer(asked: Asked, _this: Round) -> Wire:
+        params = asked.params
         assert isinstance(params, CreateMessageRequestParams)
         if params.messages[0].text == "no":
             raise Rejected("User rejected sampling request")
@@ -158,7 +160,7 @@ async def test_few_of_a_round_are_answered_at_once(at_once: int) -> None:
     """The others wait for their turn."""
     running, most = 0, 0
 
-    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+    async def answer(_ask: Asked, _this: Round) -> Wire:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -223,7 +225,7 @@ async def test_a_round_can_be_looked_at_before_it_is_answered() -> None:
 async def test_an_ask_that_its_answerer_finds_invalid_is_the_servers_fault() -> None:
     """A host looks closer than the client; the caller of the tool learns which ask it was."""
 
-    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+    async def answer(_ask: Asked, _this: Round) -> Wire:
         raise InvalidParams("tools[0].name: empty")
 
     peer = Peer(InputRequiredResult(input_requests={"a": ask()}), DONE)
@@ -234,7 +236,7 @@ async def test_an_ask_that_its_answerer_finds_invalid_is_the_servers_fault() -> 
 async def test_an_error_of_another_call_is_not_about_this_ask() -> None:
     """An answerer may call a server itself, and fail at that."""
 
-    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+    async def answer(_ask: Asked, _this: Round) -> Wire:
         error = InvalidParams("no such tool")
         error.remote = True
         raise error
@@ -247,7 +249,7 @@ async def test_an_error_of_another_call_is_not_about_this_ask() -> None:
 async def test_what_an_answerer_raises_is_raised_as_it_is() -> None:
     """Of one ask as of several."""
 
-    async def answer(_spec: MethodSpec, _params: Wire, _this: Round) -> Wire:
+    async def answer(_ask: Asked, _this: Round) -> Wire:
         raise MethodNotFound("no")
 
     for keys in ("a", "ab"):

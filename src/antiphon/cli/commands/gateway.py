@@ -34,7 +34,7 @@ from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
 from antiphon.cli.watched_servers import WatchedServers
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
-from antiphon.gateway.asks import Answered
+from antiphon.gateway.asks import Answered, ElicitsIn
 from antiphon.gateway.filters import Filters
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.names import Style
@@ -95,6 +95,15 @@ Asks = Annotated[
         help="Answer what the servers ask here, or have the client answer it, where it can.",
     ),
 ]
+ElicitIn = Annotated[
+    ElicitsIn,
+    typer.Option(
+        "--elicit-in",
+        metavar="auto|client|host",
+        help="Have forms and addresses shown by clients that are known to show them, by all that offer it, or here. "
+        "Policy and audit are the same.",
+    ),
+]
 Review = Annotated[
     ReviewAt,
     typer.Option(
@@ -140,6 +149,7 @@ def command(
     names: Names = None,
     profile: ProfileName = None,
     asks: Asks = "host",
+    elicit_in: ElicitIn = "auto",
     review: Review = "page",
     yes: Yes = False,
     deny: Deny = False,
@@ -183,7 +193,7 @@ def command(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
     running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
-    gateway = _made(servers, host, wanted, selected, asks=asks, names=names, **running)
+    gateway = _made(servers, host, wanted, selected, asks=asks, elicits_in=elicit_in, names=names, **running)
     _serve(gateway, servers.targets, listens)
     return 0
 
@@ -195,6 +205,7 @@ def _made(
     selected: Profile,
     *,
     asks: Answered,
+    elicits_in: ElicitsIn,
     names: Style | None,
     **running: Unpack[RunOptions],
 ) -> Gateway:
@@ -203,6 +214,7 @@ def _made(
         servers.targets,
         host,
         asks=asks,
+        elicits_in=elicits_in,
         names=names or wanted.names or "prefix",
         tools=reduce(Filters.with_more, wanted.tool_lists(selected), Filters()),
         prefixes=wanted.prefixes(selected),

@@ -13,9 +13,9 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
-from msgspec import ValidationError, convert, structs
+from msgspec import Raw, ValidationError, convert, structs
 
 from antiphon.client.rounds.pending import PendingRound
 from antiphon.errors import ConfigError, InvalidParams, LocalProtocolError, MethodNotFound, Rejected
@@ -29,6 +29,7 @@ from antiphon.wire.common import (
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.envelope import encode
+from antiphon.wire.lossless import Received, merge, passed_on
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import (
@@ -41,6 +42,7 @@ from antiphon.wire.sampling import (
 __all__ = [
     "Answers",
     "Elicitor",
+    "Forwards",
     "OnRound",
     "PutAside",
     "Roots",
@@ -69,6 +71,30 @@ _REPORTING = 5.0
 """Seconds for which ``close`` waits for answerers that record what became of their answers."""
 
 log = logging.getLogger("antiphon.client")
+
+
+@runtime_checkable
+class Forwards(Protocol):
+    """An answerer that passes asks on to another peer, with all their members."""
+
+    async def forward(self, ask: Received, origin: Origin, key: str | None) -> Received:
+        """Have an ask answered elsewhere.
+
+        Args:
+            ask: the ask, decoded and as it came.
+            origin: who asks, and why.
+            key: name of the ask in its round; ``None`` before 2026-07-28.
+        """
+        ...
+
+
+async def _forwarded(forwards: Forwards, ask: Received, origin: Origin, key: str | None) -> Wire | Received:
+    try:
+        return await forwards.forward(ask, origin, key)
+    except Rejected:
+        if not isinstance(ask.read, ElicitRequestParams):
+            raise
+        return ElicitResult(action="decline")
 
 
 class PutAside(NamedTuple):
@@ -110,6 +136,7 @@ class Answers:
         self._reports: set[asyncio.Future[None]] = set()
         self._aside: OrderedDict[tuple[str, int], Mapping[str, PutAside]] = OrderedDict()
         """Answers to rounds that go on by hand, by call and round."""
+        self._forwards = any(isinstance(each, Forwards) for each in (sampling, elicitation, roots))
         offered = self.capabilities().sampling
         self._offers_context = offered is not None and offered.context is not None
 
@@ -118,7 +145,7 @@ class Answers:
         return ClientCapabilities(
             sampling=_own(self._sampling, "sampling", SamplingCapability()),
             elicitation=_own(self._elicitation, "elicitation", ElicitationCapability(form={})),
-            roots=RootsCapability(list_changed=True) if self._roots is not None else None,
+            roots=_own(self._roots, "roots", RootsCapability(list_changed=True)),
         )
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
@@ -130,8 +157,19 @@ class Answers:
         """Check an ask, and return it as an answerer may see it. See the function ``admit``."""
         return admit(params, offers_context=self._offers_context)
 
-    async def answer(self, params: Wire, origin: Origin) -> Wire:
+    async def answer(
+        self,
+        params: Wire,
+        origin: Origin,
+        *,
+        raw: Raw | None = None,
+        before: Wire | None = None,
+        key: str | None = None,
+    ) -> Wire | Received:
         """Answer one ask that was admitted.
+
+        ``raw``: the ask as JSON; ``before``: what was decoded from that, if ``params`` are not; ``key``: its name in a
+        round. All three are for an answerer that forwards.
 
         A refused elicitation is answered with ``decline``, and one that takes too long with ``cancel``.
 
@@ -140,6 +178,11 @@ class Answers:
             Rejected: sampling was refused, or the answerer took too long.
             Whatever the answerer raises.
         """
+        if raw is not None and self._forwards:
+            forwards = self._answerer_of(params)
+            if isinstance(forwards, Forwards):
+                ask = Received(passed_on(merge(raw or b"{}", before or params, params)), params)
+                return await _forwarded(forwards, ask, origin, key)
         if self._timeout is None:
             return await self._answer(params, origin)
         limit = asyncio.timeout(self._timeout)
@@ -152,6 +195,11 @@ class Answers:
         if isinstance(params, ElicitRequestParams):
             return ElicitResult(action="cancel")
         raise Rejected("User rejected sampling request", data={"reason": "expired"})
+
+    def _answerer_of(self, params: Wire) -> object:
+        if isinstance(params, CreateMessageRequestParams):
+            return self._sampling
+        return self._elicitation if isinstance(params, ElicitRequestParams) else self._roots
 
     def report(self, params: Wire, origin: Origin, why: str | None = None) -> None:
         """Tell the answerer what became of its answer; see ``Host.handed_over``. Does not wait for it."""

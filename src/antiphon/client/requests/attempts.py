@@ -26,11 +26,13 @@ from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import ErrorObject, decode, problem_of
 from antiphon.wire.failure import from_wire
 from antiphon.wire.lifecycle import ProgressNotificationParams
-from antiphon.wire.methods import METHODS
+from antiphon.wire.logging import LoggingLevel
+from antiphon.wire.lossless import Received
+from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import INPUT_REQUIRED, InputRequiredResult
 
-__all__ = ["Sending", "lifted", "read_legacy", "read_modern"]
+__all__ = ["Forwarding", "Sending", "lifted", "read_legacy", "read_modern"]
 
 
 R = TypeVar("R", bound=Wire)
@@ -43,10 +45,26 @@ _LONGEST_REST = 1.0
 """Most seconds of such a pause; each is twice as long as the one before."""
 
 
-class Sending(Generic[R]):
-    """Sends the requests of one call. ``timeout``: seconds, or the remaining time of a larger operation."""
+class Forwarding:
+    """A call that is made for another peer: its method, its params as they came, and its result as it came."""
 
-    __slots__ = ("_idle", "_on_progress", "_peer", "_result", "_session", "call", "meta", "time")
+    __slots__ = ("log_level", "original", "result", "spec")
+
+    def __init__(self, spec: MethodSpec, original: Received, log_level: LoggingLevel | None) -> None:
+        self.spec = spec
+        self.original = original
+        self.log_level: LoggingLevel | None = log_level
+        self.result = Raw(b"{}")
+
+
+class Sending(Generic[R]):
+    """Sends the requests of one call.
+
+    ``timeout``: seconds, or the remaining time of a larger operation. ``forwarding``: for whom else it is made, if that
+    is another peer.
+    """
+
+    __slots__ = ("_forwarding", "_idle", "_on_progress", "_peer", "_result", "_session", "call", "meta", "time")
 
     def __init__(
         self,
@@ -58,8 +76,10 @@ class Sending(Generic[R]):
         timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
+        forwarding: Forwarding | None = None,
     ) -> None:
         self.call = call
+        self._forwarding = forwarding
         self.time = call.time = TimeLeft.of(timeout)
         """What is left."""
         self.meta = meta
@@ -86,7 +106,15 @@ class Sending(Generic[R]):
         meta = self.meta
         if isinstance(self._peer, RepeatingConnection):
             meta = self._peer.with_key(method, params, meta)
-        outgoing = self._session.request(METHODS[method], params, wants_progress=wants_progress, meta=meta)
+        passed = self._forwarding
+        outgoing = self._session.request(
+            METHODS[method] if passed is None else passed.spec,
+            params,
+            wants_progress=wants_progress,
+            meta=meta,
+            log_level=None if passed is None else passed.log_level,
+            original=None if passed is None else passed.original,
+        )
         self.call.request = outgoing.id
         try:
             raw = await self._peer.request(outgoing, timeout=time, on_progress=self._on_progress)
@@ -95,6 +123,8 @@ class Sending(Generic[R]):
             raise time.too_late(method) from None
         except PeerError as error:
             raise lifted(method, error) from None
+        if passed is not None:
+            passed.result = raw
         return self._read(raw)
 
     @property

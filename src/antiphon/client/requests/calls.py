@@ -18,7 +18,7 @@ from msgspec import Raw, structs
 from antiphon.call_time import TimeLeft, counting
 from antiphon.client.answers.answerers import Answers, PutAside, shaped_answers
 from antiphon.client.answers.ownership import OpenCall, OpenCalls
-from antiphon.client.requests.attempts import Sending, read_legacy, read_modern
+from antiphon.client.requests.attempts import Forwarding, Sending, read_legacy, read_modern
 from antiphon.client.rounds.loop import Asked, RoundLimits, answer_all, read_round, retry, run_rounds
 from antiphon.client.rounds.pending import Ask, PendingRound
 from antiphon.engine.connection import Connection, Handler
@@ -37,8 +37,11 @@ from antiphon.protocol.events import Request
 from antiphon.wire.common import RequestParams, Result, RoundParams, Wire
 from antiphon.wire.envelope import encode
 from antiphon.wire.lifecycle import DiscoverResult
+from antiphon.wire.logging import LoggingLevel
+from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Launch, Origin, Round, coarser, describe_target, identify
+from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import InputRequiredResult
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
@@ -117,6 +120,36 @@ class Calls:
         """Make a request that may have rounds, and decode its result."""
         return (await self.counted(method, params, result, timeout=timeout, progress=progress, meta=meta))[0]
 
+    async def forward(
+        self,
+        spec: MethodSpec,
+        params: Any,
+        *,
+        original: Received,
+        timeout: float | TimeLeft | None,
+        progress: Callable[..., object] | None = None,
+        meta: dict[str, Any] | None = None,
+        log_level: LoggingLevel | None = None,
+    ) -> Received:
+        """Make a request of another peer: members of it, and of its result, that are not known here are kept."""
+        call = self.open.open(spec.name, params)
+        options = Forwarding(spec, original, log_level)
+        send: Sending[Any] = Sending(
+            self.session, self.peer, call, spec.result or Result, timeout=timeout, progress=progress, meta=meta,
+            forwarding=options,
+        )  # fmt: skip
+        if spec.rounds:
+            done, _ = await self._made(send, params)
+        else:
+            try:
+                done = await send(params)
+            finally:
+                self.open.close(call)
+                self.open.rested()
+            if isinstance(done, InputRequiredResult):
+                raise RemoteProtocolError(f"The server asked for input in {spec.name}, which has no rounds")
+        return Received(passed_on(options.result), done)
+
     async def counted(
         self,
         method: str,
@@ -133,7 +166,10 @@ class Calls:
         """
         call = self.open.open(method, params)
         send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
-        given_up = True
+        return await self._made(send, params)
+
+    async def _made(self, send: Sending[R], params: RoundParams) -> tuple[R, int]:
+        call, given_up = send.call, True
         try:
             inspect = self._inspector(send) if self._answers.on_round is not None else None
             answer = self._answerer(call)
@@ -257,12 +293,12 @@ class Calls:
         call.answered = self._answers.taken_up(pending, answers)
         return await self._step(send, again, pending.limits, pending.number + 1, pending.asked)
 
-    async def answer(self, pending: PendingRound[Any]) -> dict[str, Wire]:
+    async def answer(self, pending: PendingRound[Any]) -> dict[str, Any]:
         """Have this client's answerers answer the asks of a round."""
         call = OpenCall(pending.method, pending.round_params, pending.call)
-        asks = {key: Asked(METHODS[ask.method], ask.params, ask.raw) for key, ask in pending.asks.items()}
+        asks = {key: Asked(METHODS[ask.method], ask.params, ask.raw, key) for key, ask in pending.asks.items()}
         this = Round(n=pending.number, max=pending.limits.rounds)
-        answers = await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
+        answers: dict[str, Any] = await answer_all(asks, self._answerer(call), this, pending.limits.at_once)
         origins = {id(params): origin for params, origin in call.answered}
         given = {key: (ask.params, origins.get(id(ask.params))) for key, ask in asks.items()}
         aside = {key: PutAside(answers[key], params, origin) for key, (params, origin) in given.items() if origin}
@@ -330,12 +366,15 @@ class Calls:
             origin = self._origin(owner, None)
             try:
                 with counting(None if owner is None else owner.time):
-                    result = await self._answers.answer(params, origin)
+                    result = await self._answers.answer(params, origin, raw=request.raw, before=request.params)
             finally:
                 self.open.end_turn(owner)
             if self._answers.reports:
                 # The reply is sent as soon as this returns.
                 asyncio.get_running_loop().call_soon(self._replied, request, params, origin, peer)
+            if isinstance(result, Received):
+                request.original = result
+                return result.read
             return result
         finally:
             if bound is not None:
@@ -354,14 +393,14 @@ class Calls:
         for id in ids or list(self.session.outgoing):
             peer.abandon(id, RemoteProtocolError(reason))
 
-    def _answerer(self, call: OpenCall) -> Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]:
-        async def answer(_spec: MethodSpec, ask: Wire, this: Round) -> Wire:
+    def _answerer(self, call: OpenCall) -> Callable[[Asked, Round], Awaitable[Wire | Raw]]:
+        async def answer(ask: Asked, this: Round) -> Wire | Raw:
             origin = self._origin(call, this)
             with counting(call.time):
-                result = await self._answers.answer(ask, origin)
+                result = await self._answers.answer(ask.params, origin, raw=ask.raw, key=ask.key)
             if self._answers.reports:
-                call.answered.append((ask, origin))
-            return result
+                call.answered.append((ask.params, origin))
+            return result.carrying(LATEST.lower(result.read)) if isinstance(result, Received) else result
 
         return answer if self.watch is None else self.watch.answering(answer, self.session.revision)
 

@@ -17,6 +17,7 @@ from antiphon.errors import ConfigError, InvalidParams, RemoteProtocolError
 from antiphon.protocol.session import shortened
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.envelope import decode, encode, problem_of
+from antiphon.wire.lossless import merge
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Round
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
@@ -25,7 +26,7 @@ __all__ = ["DEFAULT_LIMITS", "Asked", "RoundLimits", "answer_all", "read_round",
 
 R = TypeVar("R", bound=Wire)
 Admit = Callable[[MethodSpec, Wire], Wire]
-Answer = Callable[[MethodSpec, Wire, Round], Awaitable[Wire]]
+Answer = Callable[["Asked", Round], Awaitable[Wire | Raw]]
 Send = Callable[[RoundParams], Awaitable[R | InputRequiredResult]]
 
 MAX_STATE = 1024 * 1024
@@ -57,11 +58,12 @@ DEFAULT_LIMITS = RoundLimits()
 
 
 class Asked(NamedTuple):
-    """One ask of a round, admitted: its method, its params, and the params as JSON."""
+    """One ask of a round, admitted: its method, its params, the params as JSON with all members, and its key."""
 
     spec: MethodSpec
     params: Wire
     raw: Raw
+    key: str
 
 
 Inspect = Callable[[InputRequiredResult, Mapping[str, Asked], Round, int], Awaitable[object]]
@@ -135,14 +137,15 @@ def _read(key: str, ask: InputRequest, admit: Admit) -> Asked:
         raise RemoteProtocolError(f"{_place(key, ask.method)}: {error.message}") from None
     except (DecodeError, RemoteProtocolError) as error:
         raise RemoteProtocolError(f"{_place(key, ask.method)}: {problem_of(error)}") from None
-    return Asked(spec, params, ask.params if params is read else Raw(encode(params)))
+    raw = ask.params if params is read else Raw(merge(ask.params or b"{}", read, params))
+    return Asked(spec, params, raw, key)
 
 
 def _place(key: str, method: str) -> str:
     return f"inputRequests.{shortened(key)} ({shortened(method)})"
 
 
-async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_once: int) -> dict[str, Wire]:
+async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_once: int) -> dict[str, Wire | Raw]:
     """Answer the asks of a round, ``at_once`` of them at the same time.
 
     The first failure cancels the others and is raised by itself, never in a group. If an answerer finds an ask invalid,
@@ -153,7 +156,7 @@ async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_
         return {key: await _answered(key, ask, answer, this) for key, ask in asks.items()}
     turns = asyncio.Semaphore(at_once)
 
-    async def in_turn(key: str, ask: Asked) -> Wire:
+    async def in_turn(key: str, ask: Asked) -> Wire | Raw:
         async with turns:
             return await _answered(key, ask, answer, this)
 
@@ -168,9 +171,9 @@ async def answer_all(asks: Mapping[str, Asked], answer: Answer, this: Round, at_
     return dict(zip(tasks, answers, strict=True))
 
 
-async def _answered(key: str, ask: Asked, answer: Answer, this: Round) -> Wire:
+async def _answered(key: str, ask: Asked, answer: Answer, this: Round) -> Wire | Raw:
     try:
-        return await answer(ask.spec, ask.params, this)
+        return await answer(ask, this)
     except InvalidParams as error:
         if error.remote:
             # The error of a call that the answerer itself made, so it is not about this ask.
@@ -178,7 +181,7 @@ async def _answered(key: str, ask: Asked, answer: Answer, this: Round) -> Wire:
         raise RemoteProtocolError(f"{_place(key, ask.spec.name)}: {error.message}") from None
 
 
-def retry(params: RoundParams, answers: Mapping[str, Wire], state: str | None) -> RoundParams:
+def retry(params: RoundParams, answers: Mapping[str, Wire | Raw], state: str | None) -> RoundParams:
     """Make the params of a retry: those of the call, the answers, and the state unchanged."""
     # "If the result does not contain requestState, the client MUST NOT include one in the retry."
     encoded = {key: Raw(encode(given)) for key, given in answers.items()}

@@ -37,6 +37,7 @@ from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import decode
+from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.task import TASKS
 
@@ -136,6 +137,21 @@ class Call:
             CallTimeout: no answer came in time.
             RemoteProtocolError: the answer cannot be read.
         """
+        answer = (await self._check_and_put(method, params, None, key, timeout)).value
+        assert isinstance(answer, result)
+        return answer
+
+    async def forward(self, method: str, ask: Received, *, key: str | None = None) -> Received:
+        """Ask what another server asks, with all its members, known or not; return the answer as it came.
+
+        Raises what ``ask`` raises.
+        """
+        answer = await self._check_and_put(method, ask.read, ask, key or None, None)
+        return Received(passed_on(answer.raw), answer.value)
+
+    async def _check_and_put(
+        self, method: str, params: Wire, original: Received | None, key: str | None, timeout: float | None
+    ) -> Answer:
         if key is not None and (key.__class__ is not str or not key):
             # Answers come back under the key, so with an unusable one the question would be repeated for
             # ever.
@@ -151,11 +167,9 @@ class Call:
         notice = session.deprecation(spec, facts.revision)
         if notice is not None:
             log.info("%s", notice)
-        answer = await self._put(spec, lowered, key, timeout)
-        assert isinstance(answer, result)
-        return answer
+        return await self._put(spec, lowered if original is None else original.carrying(lowered), key, timeout)
 
-    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
         """Send an ask, and return its answer: here by a request tied to the one being served.
 
         ``params`` are those that ``ServerSession.check_ask`` returned.
@@ -171,7 +185,7 @@ class Call:
         else:
             with self.out(spec):
                 reply = await request(ask(spec, params, self.request, is_checked=True), timeout=timeout)
-        return read_reply(reply, spec)
+        return Answer(reply, read_reply(reply, spec))
 
     async def step(self, name: str, work: Callable[[str], Awaitable[bytes]], *, secret: bool = False) -> bytes:
         """Run a step. This call is never replayed, so nothing is recorded. See ``Context.step``."""

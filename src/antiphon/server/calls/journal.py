@@ -161,7 +161,7 @@ class Journal:
         return journal
 
 
-def digest_of(method: str, params: msgspec.Struct) -> bytes:
+def digest_of(method: str, params: msgspec.Struct | msgspec.Raw) -> bytes:
     """Compute the digest of an ask: 16 bytes, the same in every process whatever the order of sets and mappings."""
     return hashlib.blake2b(encode_canonical([method, params]), digest_size=16).digest()
 

@@ -215,14 +215,14 @@ class RoundCall(Call):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
         """Add an ask to the next round, and wait for its answer."""
         self.check_outside_steps(spec)
         if self._is_lost():
             await self._raise_lost()
         if key is not None and (given := self._take_given(key, spec)) is not None:
-            return given.value
-        return (await self._answer_to(self._name(spec, key), spec, params, timeout)).value
+            return given
+        return await self._answer_to(self._name(spec, key), spec, params, timeout)
 
     def _is_lost(self) -> bool:
         """Tell whether an answer is impossible, because the call has ended or diverged."""
@@ -247,7 +247,7 @@ class RoundCall(Call):
             raise LocalProtocolError(f"Two asks of one call have the key {name!r}: give each its own key=")
         return name
 
-    async def _answer_to(self, name: str, spec: MethodSpec, params: Wire, timeout: float | None) -> Answer:
+    async def _answer_to(self, name: str, spec: MethodSpec, params: Wire | Raw, timeout: float | None) -> Answer:
         # Encoded now, so that an error is raised at the author's own ``await``.
         ask = _Ask(spec, Raw(encode(params)), asyncio.get_running_loop().create_future())
         self._pending[name] = ask
@@ -391,6 +391,12 @@ class RoundCall(Call):
             return InternalError("The server is closing")
         return refusal() if self.state is CallState.CANCELLED else InternalError("The request was abandoned")
 
+    def _encoded(self, result: Wire) -> Raw:
+        facts = self.facts
+        lowered, original = facts.revision.lower(result), facts.original
+        is_passed_on = original is not None and type(result) is type(original.read)
+        return original.carrying(lowered) if original is not None and is_passed_on else Raw(encode(lowered))
+
     def _finish(self, outcome: Wire | BaseException, event: CallEvent) -> None:
         """Deliver the outcome of the call to the requests that wait."""
         self.state = after(self.state, event)
@@ -402,7 +408,7 @@ class RoundCall(Call):
             if isinstance(outcome, BaseException):
                 kept = Raw(encode(to_wire(outcome)))
             elif self.generation:
-                reply = kept = Raw(encode(outcome))
+                reply = kept = self._encoded(outcome)
         except UNSENDABLE as error:
             reply, kept = unsendable(outcome, error)
         self._deliver(reply)

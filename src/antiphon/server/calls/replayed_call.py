@@ -24,7 +24,7 @@ from antiphon.errors import CallDiverged, CallTimeout, InternalError, LocalProto
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
-from antiphon.server.calls.call import CallAbandoned, Handled, read_answer, read_reply
+from antiphon.server.calls.call import Answer, CallAbandoned, Handled, read_answer, read_reply
 from antiphon.server.calls.call_states import ENDS, CallEvent, CallState, after
 from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import Keeper, RoundCall
@@ -139,7 +139,7 @@ class JournalledCall(RoundCall):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
         """Send an ask as ``RoundCall`` does, and record the answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
         if self._is_lost():
@@ -161,9 +161,9 @@ class JournalledCall(RoundCall):
         finally:
             self._open.pop(name, None)
         self.journal.note(place, "answer", bytes(answer.raw))
-        return answer.value
+        return answer
 
-    def _place(self, spec: MethodSpec, params: Wire, key: str | None) -> Place:
+    def _place(self, spec: MethodSpec, params: Wire | Raw, key: str | None) -> Place:
         lane = "" if key is not None else lane_of(spec.name, "give the ask a key=")
         return self.journal.place(lane, spec.name, digest_of(spec.name, params), key)
 
@@ -363,11 +363,12 @@ def lane_of(what: str, remedy: str) -> str:
     return lane
 
 
-async def recall(known: Entry, spec: MethodSpec) -> Wire:
+async def recall(known: Entry, spec: MethodSpec) -> Answer:
     """Make a replayed ask end as it did before."""
     if known.kind == "timeout":
         raise CallTimeout(f"{spec.name} was not answered in time")
     if known.kind == "withdrawn":
         # The timeout or failed sibling that cancelled it will do so again.
         await asyncio.get_running_loop().create_future()
-    return read_reply(Raw(known.value), spec)
+    raw = Raw(known.value)
+    return Answer(raw, read_reply(raw, spec))

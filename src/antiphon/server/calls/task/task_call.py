@@ -200,7 +200,7 @@ class TaskCall(Call):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    async def _put(self, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> Wire:
+    async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
         """Open an ask and wait for its answer; in a replay, return the recorded one."""
         self.check_outside_steps(spec)
         if self._why is not None:
@@ -219,7 +219,7 @@ class TaskCall(Call):
             with self.out(spec):
                 left = None if deadline is None else max(0.0, deadline - self._keeper.now())
                 async with asyncio.timeout(left):
-                    return (await pending.answer).value
+                    return await pending.answer
         except TimeoutError:
             self._note(place, "timeout")
             raise CallTimeout(f"{spec.name} was not answered in time") from None
@@ -242,7 +242,9 @@ class TaskCall(Call):
             known = self.journal.take(place)
         return known
 
-    def _opened(self, place: Place, spec: MethodSpec, params: Wire, key: str | None, timeout: float | None) -> _Pending:
+    def _opened(
+        self, place: Place, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None
+    ) -> _Pending:
         """Make an ask, or take up the one that was open before a replay, with its name and its deadline."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         ask = self._waiting_for.pop(place.name, None)

@@ -1,0 +1,66 @@
+"""Which clients are known to show an elicitation to their user.
+
+That a client declares the capability does not say so: some answer by themselves, and some hang (claude-code#85442,
+#88901). Each row names where it is from; whoever knows better says ``--elicit-in client`` or ``host``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from antiphon.wire.common import Implementation
+
+__all__ = ["KNOWN_CLIENTS", "KnownClient", "shows"]
+
+Version = tuple[int, ...]
+
+
+class KnownClient(Struct, frozen=True, kw_only=True):
+    """Since which version a client shows what."""
+
+    form: Version
+    """First version that shows forms."""
+    url: Version | None = None
+    """First version that shows addresses; ``None`` if none does."""
+    until: Version | None = None
+    """First version that does not any more."""
+
+
+KNOWN_CLIENTS: Mapping[str, KnownClient] = {
+    # Release notes of 2.1.76 (2026-03): forms and browser addresses.
+    "claude-code": KnownClient(form=(2, 1, 76), url=(2, 1, 76)),
+    # Release notes of 1.102 (2025-06) for forms, of 1.107 (2025-11) for addresses.
+    "Visual Studio Code": KnownClient(form=(1, 102), url=(1, 107)),
+    "Visual Studio Code - Insiders": KnownClient(form=(1, 102), url=(1, 107)),
+    # Release notes of 1.5 (2025-08): forms. Its version on the wire is always 1.0.0; older ones declare nothing.
+    "cursor-vscode": KnownClient(form=(1,)),
+    # The Inspector has shown forms since 0.16 (2025-07).
+    "mcp-inspector": KnownClient(form=(0, 16)),
+}
+"""By the name that the client declares."""
+
+_NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,3}")
+
+
+def shows(client: Implementation | None, mode: Literal["form", "url"]) -> bool:
+    """Tell whether a client is known to show elicitations of a mode to its user.
+
+    ``client``: its name and version, as it declares them. A false name only means that its own user is not asked.
+    """
+    known = KNOWN_CLIENTS.get(client.name) if client is not None else None
+    if client is None or known is None:
+        return False
+    since = known.form if mode == "form" else known.url
+    version = _version(client.version)
+    if since is None or version is None or version < since:
+        return False
+    return known.until is None or version < known.until
+
+
+def _version(text: str) -> Version | None:
+    found = _NUMBERS.search(text)
+    return tuple(int(part) for part in found[0].split(".")) if found is not None else None
