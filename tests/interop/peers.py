@@ -50,6 +50,11 @@ class Peers:
         return str(self.root / "npm" / "node_modules" / ".bin" / "node")
 
     @cached_property
+    def hosts(self) -> Path:
+        """The folder with the programs of other hosts."""
+        return self.root / "hosts" / "node_modules" / ".bin"
+
+    @cached_property
     def python2_server(self) -> list[str]:
         """Command line of our server written with the official Python SDK 2.x."""
         return [str(self.root / "python2" / "bin" / "python"), str(PROGRAMS / "python2_server.py")]

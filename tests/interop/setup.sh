@@ -24,14 +24,23 @@ NODE_PEERS=(
   node@22.23.3
 )
 
+# Hosts whose configuration "antiphon install" changes; 1.4 GB, most of it their own runtimes.
+HOSTS=(
+  @anthropic-ai/claude-code@2.1.330
+  @openai/codex@0.169.0
+  @google/gemini-cli@0.61.0
+  @github/copilot@1.0.102
+  opencode-ai@1.18.33
+)
+
 STAMP="$DIR/installed"
-WANTED="${PYTHON2_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]}"
+WANTED="${PYTHON2_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
   exit 0
 fi
 
-mkdir -p "$DIR/npm"
+mkdir -p "$DIR/npm" "$DIR/hosts"
 rm -f "$STAMP"
 
 install_python() { # name, packages...
@@ -40,16 +49,17 @@ install_python() { # name, packages...
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${@:2}"
 }
 
-install_node() {
-  cd "$DIR/npm"
+install_node() { # folder, packages...
+  cd "$DIR/$1"
   [ -f package.json ] || echo '{"private": true}' > package.json
-  npm install --save-exact --no-audit --no-fund --loglevel=error "${NODE_PEERS[@]}"
+  npm install --save-exact --no-audit --no-fund --loglevel=error "${@:2}"
 }
 
 echo "interop peers: installing into $DIR"
 (install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}") &
 python_job=$!
-install_node
+install_node npm "${NODE_PEERS[@]}"
+install_node hosts "${HOSTS[@]}"
 wait "$python_job"
 
 echo "$WANTED" > "$STAMP"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from antiphon.cli.config_files import home
+from antiphon.cli.config_files import home, read_config
 from antiphon.errors import ConfigError
 from antiphon.gateway.hosts.installation import Installation
 from antiphon.gateway.hosts.known_hosts import KNOWN, place_of
@@ -42,6 +42,8 @@ def command(
     """
     place = installation(host, file)
     change = place.plan(_program(), keep=keep)
+    if not change.moved and not keep:
+        _check_own_servers(KNOWN[host].title)
     if dry_run:
         before, after = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
         for line in difflib.unified_diff(before, after, str(place.path), str(place.path)):
@@ -68,6 +70,17 @@ def installation(host: str, file: Path | None) -> Installation:
         raise ConfigError(f"{host!r} is no host that is known: {', '.join(KNOWN)}")
     known = KNOWN[host]
     return Installation(host, known, file or place_of(known, os.environ), home=home(), state=state_folder(os.environ))
+
+
+def _check_own_servers(title: str) -> None:
+    """Refuse an entry that the host could not start, because there is nothing to serve.
+
+    Raises:
+        ConfigError: the user's own configuration has no servers, either.
+    """
+    own = home() / "servers.json"
+    if not own.is_file() or not read_config(own):
+        raise ConfigError(f"{title} has no servers that the gateway could serve: add one to it first, or to {own}")
 
 
 def _program() -> str:

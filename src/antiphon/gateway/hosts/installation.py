@@ -95,8 +95,8 @@ class Installation:
         document = read_document(self.path, data or b"", self._host.section)
         moved, left = ({}, {}) if keep else _movable(document, self.path)
         before = self._moved()
-        served = keep and not before
-        args = ["gateway"] if served else ["gateway", "--config", str(self.servers)]
+        # Without entries of the host the gateway serves the user's own configuration.
+        args = ["gateway", "--config", str(self.servers)] if moved or before else ["gateway"]
         without = [*moved, *([ENTRY] if ENTRY in document.servers() else [])]
         after = document.changed(without=without, added={ENTRY: self._host.entry(command, args)})
         return Change(before=(data or b"").decode(), after=after, moved={**before, **moved}, left=left)
