@@ -54,6 +54,8 @@ class Exposure(Struct, kw_only=True):
 
     given: Given = Given()
     filters: Filters = ALL
+    is_searched: bool = False
+    """Whether clients search among the tools instead of listing them."""
 
 
 class Catalogue:

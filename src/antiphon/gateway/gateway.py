@@ -61,13 +61,15 @@ class Gateway:
             neither listed nor callable. ``Filters`` has several such lists, all of which a tool must pass.
         prefixes: what the names of a server's tools begin with, instead of its name.
         rename: names of single tools, by server and the server's own name: ``{"github": {"create_issue": "issue"}}``.
+        search: have clients list two tools only, ``find_tools`` and ``call_tool``, and find all others by words.
         reloads: called when the gateway starts; yields the servers anew whenever they have changed. By default they
             stay.
         closes_host: close the host with the gateway; by default its maker does.
         options: how the servers are run; see ``RunOptions``.
 
     Raises:
-        ConfigError: there is no server, ``max_processes`` is less than 1, or a glob, prefix or name cannot be used.
+        ConfigError: there is no server, ``max_processes`` is less than 1, a glob, prefix or name cannot be used, or
+            this Python cannot search.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Gateway:
         tools: Filters | Mapping[str, Sequence[str]] = ALL,
         prefixes: Mapping[str, str] = {},
         rename: Mapping[str, Mapping[str, str]] = {},
+        search: bool = False,
         reloads: Reloads | None = None,
         closes_host: bool = False,
         **options: Unpack[RunOptions],
@@ -107,7 +110,14 @@ class Gateway:
         self._terms = terms_of(host, options)
         self.processes = self._terms.processes
         """Those of all servers, for all clients."""
+        self._served = SERVED
+        if search:
+            # Imported here, since only gateways with search need an index.
+            from antiphon.gateway.search import Search
+
+            self._served = Search().served
         self._exposure = Exposure(
+            is_searched=search,
             given=Given(style=names, prefixes=prefixes, renamed=rename).checked(),
             filters=tools if isinstance(tools, Filters) else Filters(tools),
         )
@@ -203,7 +213,7 @@ class Gateway:
     # --- requests -----------------------------------------------------------------------------------------------
 
     async def _serve(self, request: ServerRequest, call_next: CallNext) -> Any:
-        serve = SERVED.get(request.method)
+        serve = self._served.get(request.method)
         return await (call_next(request) if serve is None else serve(self._group_of(request), request))
 
 

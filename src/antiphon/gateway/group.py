@@ -100,8 +100,9 @@ class Group:
         kept = {name: one for name, one in before.items() if name in servers and servers[name] == one.target}
         self.upstreams = {name: kept.get(name) or self._upstream(name, target) for name, target in servers.items()}
         self._begin(one for name, one in self.upstreams.items() if name not in kept)
+        self._made = None
         for kind in KINDS:
-            self._changed(kind)
+            self._tell(kind)
         await asyncio.gather(*(one.close() for name, one in before.items() if name not in kept))
 
     async def listed(self) -> Catalogue:
@@ -197,6 +198,11 @@ class Group:
 
     def _changed(self, kind: Kind) -> None:
         self._made = None
+        # Clients that search list the same two tools, whatever a server offers.
+        if kind != "tools" or not self._exposure.is_searched:
+            self._tell(kind)
+
+    def _tell(self, kind: Kind) -> None:
         if self._is_shown:
             # Before, nobody has a list that could be wrong.
             self._told(kind)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Unpack
 
 import typer
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.auth.client.oauth import Auth
 from antiphon.cli.host_options import choose_host, configuration
@@ -75,6 +75,14 @@ Names = Annotated[
         "--names",
         metavar="prefix|none",
         help="Call a tool server__tool (by default), or as its server does where no other name looks like it.",
+        show_default=False,
+    ),
+]
+Search = Annotated[
+    bool | None,
+    typer.Option(
+        "--search/--no-search",
+        help="Have the client list two tools, find_tools and call_tool, and find all others by words.",
         show_default=False,
     ),
 ]
@@ -148,6 +156,7 @@ def command(
     http: Http = None,
     names: Names = None,
     profile: ProfileName = None,
+    search: Search = None,
     asks: Asks = "host",
     elicit_in: ElicitIn = "auto",
     review: Review = "page",
@@ -186,16 +195,22 @@ def command(
     files = [path for path in config or [] if path.suffix != ".toml" or _has_servers(path)]
     settings = next((path for path in config or [] if path not in files), None)
     listens = _listens(http, listening, settings)
-    wanted = configuration(settings, os.environ).gateway
+    wanted = _wanted(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
     host = choose_host(
         yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
     )
     running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
-    gateway = _made(servers, host, wanted, selected, asks=asks, elicits_in=elicit_in, names=names, **running)
+    gateway = _made(servers, host, wanted, selected, asks=asks, elicits_in=elicit_in, **running)
     _serve(gateway, servers.targets, listens)
     return 0
+
+
+def _wanted(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
+    """Return what the configuration says of gateways, and the options say in its place."""
+    said = configuration(settings, os.environ).gateway
+    return structs.replace(said, names=names or said.names, search=said.search if search is None else search)
 
 
 def _made(
@@ -206,7 +221,6 @@ def _made(
     *,
     asks: Answered,
     elicits_in: ElicitsIn,
-    names: Style | None,
     **running: Unpack[RunOptions],
 ) -> Gateway:
     """Make the gateway that the options and a profile of the configuration describe."""
@@ -215,10 +229,11 @@ def _made(
         host,
         asks=asks,
         elicits_in=elicits_in,
-        names=names or wanted.names or "prefix",
+        names=wanted.names or "prefix",
         tools=reduce(Filters.with_more, wanted.tool_lists(selected), Filters()),
         prefixes=wanted.prefixes(selected),
         rename=wanted.renamed(selected),
+        search=bool(wanted.search),
         reloads=servers.changes,
         closes_host=True,
         **running,
