@@ -7,30 +7,34 @@ from typing import Any
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.failures import Failure
-from antiphon.model_api.dialects.members import CHAT, MESSAGES, Member
+from antiphon.model_api.dialects.members import CHAT, MESSAGES, RESPONSES, Member
 from antiphon.model_api.dialects.messages import Messages
+from antiphon.model_api.dialects.responses import Responses
 
 SAID = [{"role": "user", "content": "x"}]
 REMOTE = {"type": "image", "source": {"type": "url", "url": "http://x/y.png"}}
 BASE: dict[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": SAID},
     "messages": {"model": "m", "messages": SAID, "max_tokens": 5},
+    "responses": {"model": "m", "input": "x"},
 }
+DIALECTS = {"chat": Chat(), "messages": Messages(), "responses": Responses()}
+TABLES = {"chat": CHAT, "messages": MESSAGES, "responses": RESPONSES}
 
 
 def read(vendor: str, **more: Any):
     """Read a request of a vendor."""
-    dialect = Chat() if vendor == "chat" else Messages()
-    return dialect.read({**BASE[vendor], **more}, offers_tools=True)
+    return DIALECTS[vendor].read({**BASE[vendor], **more}, offers_tools=True)
 
 
 @pytest.mark.parametrize(
     ("table", "theirs"),
-    [(CHAT, CompletionCreateParamsBase), (MESSAGES, MessageCreateParamsBase)],
-    ids=["chat", "messages"],
+    [(CHAT, CompletionCreateParamsBase), (MESSAGES, MessageCreateParamsBase), (RESPONSES, ResponseCreateParamsBase)],
+    ids=DIALECTS,
 )
 def test_table_has_every_member_that_the_vendors_client_can_send(table: tuple[Member, ...], theirs: type):
     """A member that a new release of the client brings is decided about, not overlooked."""
@@ -39,10 +43,10 @@ def test_table_has_every_member_that_the_vendors_client_can_send(table: tuple[Me
     assert sent - ours == set()
 
 
-@pytest.mark.parametrize("vendor", ["chat", "messages"])
+@pytest.mark.parametrize("vendor", DIALECTS)
 def test_members_have_the_fate_that_the_table_says(vendor: str):
     """What is noted is named and no more; what is refused fails with its place, unless its value asks for nothing."""
-    for member in CHAT if vendor == "chat" else MESSAGES:
+    for member in TABLES[vendor]:
         if member.fate == "noted":
             assert read(vendor, **{member.name: 1}).noted == (member.name,)
         if member.fate == "refused":

@@ -79,6 +79,32 @@ async def test_anthropic_client_talks_over_turns_with_tools_and_streams():
     assert counted.input_tokens > 0
 
 
+async def test_responses_talk_over_turns_with_tools_streamed_and_whole():
+    """The newer of OpenAI's two interfaces: the whole conversation is sent each time, as nothing is kept."""
+    provider = Scripted([uses("weather", city="Graz"), "It snows in Graz.", uses("give_answer", city="Graz")])
+    tool = {"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}
+    async with door(Host(provider, review="never")) as here, here.openai() as client:
+        said: list = [{"role": "user", "content": "How is it in Graz?"}]
+        async with client.responses.stream(model="gpt-5", input=said, tools=[tool]) as stream:
+            first = await stream.get_final_response()
+        call = first.output[0]
+        assert (call.type, call.name, call.arguments) == ("function_call", "weather", '{"city":"Graz"}')
+        output = {"type": "function_call_output", "call_id": call.call_id, "output": "snow"}
+        said += [call.model_dump(exclude_none=True), output]
+        second = await client.responses.create(model="gpt-5", input=said, tools=[tool], instructions="Be brief.")
+        assert (second.output_text, second.status) == ("It snows in Graz.", "completed")
+
+        class Place(BaseModel):
+            city: str
+
+        third = await client.responses.parse(model="gpt-5", input="Where?", text_format=Place)
+        assert third.output_parsed == Place(city="Graz")
+        with pytest.raises(openai.BadRequestError):
+            await client.responses.create(model="gpt-5", input="More.", previous_response_id=second.id)
+    assert [message.role for message in provider.requests[1].messages] == ["user", "assistant", "user"]
+    assert provider.requests[1].system_prompt == "Be brief."
+
+
 async def test_answer_in_a_schema_is_read_into_a_type():
     """A JSON schema is offered as the only tool, whose input becomes the text that the client parses."""
 
@@ -158,7 +184,7 @@ async def test_started_server_has_a_token_for_a_key_and_loses_it_with_its_end(tm
     monkeypatch.setenv("OPENAI_ORG_ID", "org-real")
     program = tmp_path / "theirs.py"
     program.write_text(
-        "import os, openai\n"
+        "import os, subprocess, sys, openai\n"
         "from antiphon import Server\n"
         "server = Server('theirs')\n"
         "@server.tool\n"
@@ -167,6 +193,12 @@ async def test_started_server_has_a_token_for_a_key_and_loses_it_with_its_end(tm
         "        said = await client.chat.completions.create(\n"
         "            model='gpt-5', messages=[{'role': 'user', 'content': what}])\n"
         "    return said.choices[0].message.content\n"
+        "@server.tool\n"
+        "def models() -> dict[str, str]:\n"
+        "    code = 'import openai; print(*(each.id for each in openai.OpenAI().models.list()))'\n"
+        "    line = [sys.executable, '-c', code]\n"
+        "    said = subprocess.run(line, capture_output=True, text=True, start_new_session=True)\n"
+        "    return {'names': said.stdout.strip()}\n"
         "@server.tool\n"
         "def environment() -> dict[str, str]:\n"
         "    return dict(os.environ)\n"
@@ -177,14 +209,19 @@ async def test_started_server_has_a_token_for_a_key_and_loses_it_with_its_end(tm
     async with Client(entry, sampling=host, inherit_env=True) as client:
         told = (await client.call_tool("environment", {})).structured_content
         answer = await client.call_tool("describe", {"what": "a sweater"})
-        here = openai.AsyncOpenAI(base_url=told["OPENAI_BASE_URL"], api_key=told["OPENAI_API_KEY"])
-        async with here:
-            assert [model.id async for model in here.models.list()] == ["echo"]
+        listed = (await client.call_tool("models", {})).structured_content
+        ours = openai.AsyncOpenAI(base_url=told["OPENAI_BASE_URL"], api_key=told["OPENAI_API_KEY"])
+        async with ours:
+            # The token is right, and this process is not the one it was given to.
+            with pytest.raises(openai.AuthenticationError, match="another process"):
+                await ours.models.list()
     async with openai.AsyncOpenAI(base_url=told["OPENAI_BASE_URL"], api_key=told["OPENAI_API_KEY"]) as late:
-        with pytest.raises(openai.AuthenticationError):
+        with pytest.raises(openai.AuthenticationError, match="not any more"):
             await late.models.list()
     await host.aclose()
     assert answer.content[0].text == "[echo] a sweater"
+    # A process that the server starts, in a session of its own, belongs to it.
+    assert listed == {"names": "echo"}
     assert "sk-real" not in told.values()
     assert "OPENAI_ORG_ID" not in told
     assert told["NO_PROXY"] == "x.y,127.0.0.1,localhost"

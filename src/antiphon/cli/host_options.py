@@ -91,7 +91,7 @@ def choose_host(
             # Checks that a file which was named exists and can be read.
             configuration(config, environ)
         # Nothing will be asked of this host, whatever is configured.
-        return Configured(Config(), environ, provider=named("echo"), review="refuse")
+        return Configured(Config(), environ, provider=named("echo"), review="refuse", model_api=model_api)
     configured = configuration(config, environ)
     completes = _provider(configured, provider, model, environ)
     place = store or configured.store

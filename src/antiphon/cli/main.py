@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": "demo.command",
     "serve": "serve",
     "gateway": "gateway",
+    "model-api": "model_api",
     "install": "install",
     "uninstall": "uninstall",
     "tools": "tools",

@@ -22,13 +22,15 @@ from antiphon.model_api.dialects.asked import Asked, Said, said
 from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.failures import NO_RETRY, Failure, anthropic_error, openai_error
 from antiphon.model_api.dialects.messages import Messages
+from antiphon.model_api.dialects.responses import Responses
 from antiphon.model_api.event_stream import Stream, Writer
+from antiphon.model_api.peer_process import has_other_peer
 from antiphon.transports.http.server.asgi import AtOnce, HeaderPair, Http, Receive, Scope, Send, send_json
 from antiphon.transports.http.server.body import read_body
 from antiphon.wire.envelope import too_deep
 from antiphon.wire.origin import Origin
 
-__all__ = ["BODY_SECONDS", "KEEP_ALIVE", "MAX_BODY", "App"]
+__all__ = ["BODY_SECONDS", "KEEP_ALIVE", "MAX_BODY", "TRACED", "App"]
 
 MAX_BODY = 16 * 1024 * 1024
 """Most bytes of one request, as of one message of a server."""
@@ -36,6 +38,8 @@ BODY_SECONDS = 30.0
 """Seconds for all of a body."""
 KEEP_ALIVE = 10.0
 """Seconds without news after which a stream says that it still lives; then refusals are errors inside the stream."""
+TRACED = "antiphon.traced"
+"""Member of a connection's state: the tokens whose process is known to be at the other end of the connection."""
 _MAX_DEPTH = 80
 """Deepest nesting of a request: the deepest schema that the host takes, in its place."""
 _ONCE = (b"host", b"authorization", b"x-api-key", b"content-length", b"content-type")
@@ -54,7 +58,11 @@ class _Dialect(Protocol):
     def stream(self, asked: Asked) -> Writer: ...
 
 
-_DIALECTS: Mapping[str, _Dialect] = {"/v1/chat/completions": Chat(), "/v1/messages": Messages()}
+_DIALECTS: Mapping[str, _Dialect] = {
+    "/v1/chat/completions": Chat(),
+    "/v1/responses": Responses(),
+    "/v1/messages": Messages(),
+}
 
 
 class App:
@@ -84,6 +92,7 @@ class App:
         write = anthropic_error if _is_anthropic(http) else openai_error
         try:
             token = self._admitted(http)
+            await self._trace(http, token)
             await self._served(http, token)
         except Failure as failure:
             await _refuse(http, failure, write)
@@ -113,6 +122,21 @@ class App:
         if token is None:
             raise Failure(401, "invalid_api_key", "The token is not valid, or not any more.")
         return token
+
+    async def _trace(self, http: Http, token: Token) -> None:
+        """Check once for each connection that it comes from the process that has the token.
+
+        Raises:
+            Failure: it comes from another one.
+        """
+        peer, ours = http.scope.get("client"), http.scope.get("server")
+        traced: set[bytes] | None = http.scope.get("state", {}).get(TRACED)
+        if token.pid is None or not peer or not ours or (traced is not None and token.digest in traced):
+            return
+        if await asyncio.to_thread(has_other_peer, peer[1], ours[1], token.pid):
+            raise Failure(401, "invalid_api_key", "The token belongs to another process.")
+        if traced is not None:
+            traced.add(token.digest)
 
     async def _served(self, http: Http, token: Token) -> None:
         path, method = str(http.scope["path"]), http.scope["method"]

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from typing import Any
 
 import uvicorn
 
 from antiphon.host.model_door import Completes
 from antiphon.model_api.access_tokens import Tokens
-from antiphon.model_api.app import App
+from antiphon.model_api.app import TRACED, App
+from antiphon.model_api.peer_process import protect_memory
 from antiphon.model_api.variables import equipped
-from antiphon.transports.http.server.connections import Limits, bounded_by
+from antiphon.transports.http.server.connections import BoundedConnection, Limits
 from antiphon.transports.http.server.shutdown import GracefulServer
 from antiphon.wire.origin import Equipment, Origin
 
@@ -70,13 +72,14 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
     """Listen within a block; yields the port."""
     # Named as TCP, so that asyncio sends small data at once.
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as opened:
+        protect_memory()
         opened.bind((_ADDRESS, 0))
         opened.listen(128)
         port: int = opened.getsockname()[1]
         app = App(host, tokens, [f"{_ADDRESS}:{port}", f"localhost:{port}"])
         config = uvicorn.Config(
             app,
-            http=bounded_by(LIMITS, app),
+            http=type("Connection", (_Connection,), {"limits": LIMITS, "endpoint": app}),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -92,6 +95,15 @@ async def listening(host: Completes, tokens: Tokens) -> AsyncGenerator[int]:
         finally:
             server.should_exit = True
             await asyncio.shield(serving)
+
+
+class _Connection(BoundedConnection):
+    """Remembers from whose process it comes, so that this is found out once."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Each request gets a copy of the state, which has the same set.
+        self.app_state: dict[str, Any] = {**self.app_state, TRACED: set[bytes]()}
 
 
 class _Quiet(GracefulServer):

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Unpack
 
@@ -30,7 +30,7 @@ from antiphon.cli.network_options import (
     address_of,
     is_local,
 )
-from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
+from antiphon.cli.options import Deny, ModelApi, ModelName, Provider, ReviewAt, Yes
 from antiphon.cli.watched_servers import WatchedServers
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
@@ -164,6 +164,7 @@ def command(
     deny: Deny = False,
     provider: Provider = None,
     model: ModelName = None,
+    model_api: ModelApi = False,
     store: Store = None,
     start: StartWhen = "first-use",
     idle: Idle = IDLE_TIMEOUT,
@@ -198,9 +199,8 @@ def command(
     wanted = _wanted(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
-    host = choose_host(
-        yes=yes, deny=deny, provider=provider, model=model, config=settings, store=store, review=review, soon=True
-    )
+    chosen = partial(choose_host, yes=yes, deny=deny, provider=provider, model=model, store=store, review=review)
+    host = chosen(config=settings, soon=True, model_api=model_api or wanted.model_api)
     running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
     gateway = _made(servers, host, wanted, selected, asks=asks, elicits_in=elicit_in, **running)
     _serve(gateway, servers.targets, listens)

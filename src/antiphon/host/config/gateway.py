@@ -43,6 +43,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     names: Literal["prefix", "none"] | None = None
     search: bool | None = None
     """Whether clients search among the tools instead of listing them."""
+    model_api: bool = False
+    """Whether the servers that it starts get the model API instead of vendors' keys."""
     tools: tuple[str, ...] | None = None
     """Globs over the tools of every server."""
     servers: dict[str, Served] = {}

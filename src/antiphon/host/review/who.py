@@ -39,6 +39,8 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     """Method and name of the client's call; empty in the background."""
     arguments: str
     round: tuple[int, int] | None
+    door: str = ""
+    """How it came, if not as a message of the protocol: ``"model-api"``."""
 
 
 def who_of(origin: Origin) -> Who:
@@ -55,6 +57,7 @@ def who_of(origin: Origin) -> Who:
         call=f"{call.method} {call.name or ''}".rstrip() if call else "",
         arguments=_arguments(call.arguments) if call and call.arguments is not None else "",
         round=(origin.round.n, origin.round.max) if origin.round else None,
+        door=origin.door or "",
     )
 
 

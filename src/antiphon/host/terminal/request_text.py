@@ -167,6 +167,8 @@ def _who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> 
 
 def _call(origin: Origin, layout: Layout, words: Texts) -> Iterator[str]:
     call = origin.call
+    if origin.door:
+        yield from layout.labelled("", words("who.model_api"))
     if call is None:
         yield from layout.labelled(words("show.for"), words("show.no_call"))
         return

@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.model_api.dialects.values import unusable
 
-__all__ = ["CHAT", "MESSAGES", "Fate", "Member", "noted_in"]
+__all__ = ["CHAT", "MESSAGES", "RESPONSES", "Fate", "Member", "noted_in"]
 
 Fate = Literal["carried", "noted", "refused"]
 
@@ -115,6 +115,47 @@ MESSAGES: tuple[Member, ...] = (
     _refused("mcp_servers", "the host connects to no servers for a request", []),
 )
 """Members of ``POST /v1/messages``."""
+
+
+RESPONSES: tuple[Member, ...] = (
+    _carried("input", "text, images as data: URLs, function calls and their outputs; reasoning is passed over"),
+    _carried("model", "as a hint: the host chooses"),
+    _carried("instructions"),
+    _carried("max_output_tokens", "4096 if absent"),
+    _carried("temperature"),
+    _carried("tools", "functions only"),
+    _carried("tool_choice", "a single function: only that one is offered, and a tool must be used"),
+    _carried("text", "format: as for chat completions; verbosity is noted"),
+    _carried("stream"),
+    *_noted(
+        "store",
+        "top_p",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "metadata",
+        "service_tier",
+        "parallel_tool_calls",
+        "max_tool_calls",
+        "reasoning",
+        "include",
+        "truncation",
+        "stream_options",
+        "context_management",
+        "access_programs",
+    ),
+    _refused("previous_response_id", "nothing is kept: send the whole conversation"),
+    _refused("conversation", "nothing is kept: send the whole conversation"),
+    _refused("background", "a program waits for its answer", False),
+    _refused("background_options", "a program waits for its answer"),
+    _refused("prompt", "the host has no stored prompts"),
+    _refused("top_logprobs", "the host does not learn them", 0),
+    _refused("moderation", "the host moderates nothing for the program"),
+    _refused("image", "answers are text"),
+)
+"""Members of ``POST /v1/responses``. Nothing is stored, whatever ``store`` says."""
 
 
 def noted_in(body: Mapping[str, Any], table: tuple[Member, ...]) -> tuple[str, ...]:

@@ -85,6 +85,8 @@ def _who(who: Who, id: str, words: Words) -> Iterator[Piece]:
         yield theirs(fact(words("who.claims"), f'"{who.claims}"'))
     turn = f" · {words('who.round', n=who.round[0], max=who.round[1])}" if who.round else ""
     yield fact(words("who.call"), f"{who.call or words('who.background')}{turn}")
+    if who.door:
+        yield fact("", words("who.model_api"), "dim")
     if who.arguments:
         yield quoted(who.arguments)
     yield fact(words("screen.id"), id, "dim")

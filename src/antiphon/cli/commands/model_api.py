@@ -1,0 +1,147 @@
+"""``antiphon model-api``: run any program under the host, with a token in the place of a vendor's key."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.host_options import choose_host
+from antiphon.cli.open_client import run
+from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
+from antiphon.errors import ConfigError
+from antiphon.host.configured_host import Configured
+from antiphon.identity import launch_of
+from antiphon.wire.common import Implementation
+from antiphon.wire.origin import Equipment, Origin, coarser, describe_target, identify
+
+__all__ = ["command"]
+
+Line = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="-- COMMAND...", help="The program and its arguments, after two dashes.", show_default=False
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--as", metavar="NAME", help="What the program is called in reviews.", show_default=False),
+]
+Settings = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Configure by this .toml file alone.", show_default=False),
+]
+Review = Annotated[
+    ReviewAt,
+    typer.Option(
+        "--review",
+        metavar="page|queue|terminal",
+        help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this terminal.",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option("--store", metavar="PLACE", help="Where the host keeps what outlives it.", show_default=False),
+]
+_GRACE = 2.0
+"""Seconds that the program has to end when it is told to."""
+
+
+def command(
+    line: Line,
+    *,
+    name: Name = None,
+    review: Review = "page",
+    yes: Yes = False,
+    deny: Deny = False,
+    provider: Provider = None,
+    model: ModelName = None,
+    config: Settings = None,
+    store: Store = None,
+) -> int:
+    """Run a program that calls OpenAI or Anthropic, and have its calls decided here.
+
+    The program, unmodified, gets an address on this machine and a token instead of a key. Each of its calls goes
+    through the rules, the review and the budgets of antiphon.toml. Keys of these vendors are taken out of its
+    environment.
+
+    The exit code is that of the program.
+    """
+    host = choose_host(
+        yes=yes,
+        deny=deny,
+        provider=provider,
+        model=model,
+        config=config,
+        store=store,
+        review=review,
+        soon=True,
+        model_api=True,
+    )
+    return run(_run(host, line, name))
+
+
+async def _run(host: Configured, line: Sequence[str], name: str | None) -> int:
+    async with host:
+        equipment = await host.equip(_Origins(line, name))
+        assert equipment is not None
+        try:
+            return await _finished(line, equipment)
+        finally:
+            equipment.ended()
+
+
+class _Origins:
+    """Makes the origin of each ask of a program, whose identity is what its command line runs."""
+
+    def __init__(self, line: Sequence[str], name: str | None) -> None:
+        self._launch = launch_of(line)
+        self._server = None if name is None else Implementation(name=name, version="")
+        self._numbers = count(1)
+
+    def __call__(self) -> Origin:
+        return Origin(
+            id=f"api-{os.getpid()}-{next(self._numbers)}",
+            identity=identify(self._launch),
+            coarser=coarser(self._launch),
+            pinned=self._launch.pinned,
+            target=describe_target(self._launch),
+            server=self._server,
+        )
+
+
+async def _finished(line: Sequence[str], equipment: Equipment) -> int:
+    """Run the program at this terminal; return its exit code."""
+    env: Mapping[str, str] = equipment.environment(os.environ)
+    try:
+        # Its input and output are ours, so that it can be part of a pipe.
+        process = await asyncio.create_subprocess_exec(*line, env=env)
+    except OSError as error:
+        raise ConfigError(f"{line[0]!r} cannot be started: {error.strerror or error}") from None
+    equipment.started(process.pid)
+    try:
+        code = await process.wait()
+    except asyncio.CancelledError:
+        # Ctrl-C reaches the program as well; what ignores it is ended.
+        await _ended(process)
+        raise
+    # As shells say it: 128 and the number of the signal.
+    return code if code >= 0 else 128 - code
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM):
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+                return

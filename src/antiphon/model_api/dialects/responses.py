@@ -1,0 +1,330 @@
+"""OpenAI's responses: its requests as asks of the host, and answers as its responses and streams.
+
+Nothing is kept between requests, so a conversation is sent whole each time (``store=False``, as its clients can).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+
+from antiphon.model_api.dialects.asked import Asked, Said, formed, hinted, only_tool, with_notes
+from antiphon.model_api.dialects.chat import DEFAULT_TOKENS, image_of
+from antiphon.model_api.dialects.failures import Failure, openai_error
+from antiphon.model_api.dialects.members import RESPONSES, noted_in
+from antiphon.model_api.dialects.values import boolean, items, members, number, optional_text, text, unusable, whole
+from antiphon.wire.content import ImageContent, SamplingContent, TextContent, ToolResultContent, ToolUseContent
+from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage, ToolChoice
+from antiphon.wire.tools import Tool
+
+__all__ = ["Responses"]
+
+_SYSTEM = ("system", "developer")
+
+
+class Responses:
+    """``POST /v1/responses``."""
+
+    keep_alive = b": keep-alive\n\n"
+
+    @staticmethod
+    def error(failure: Failure) -> bytes:
+        """Write a failure."""
+        return openai_error(failure)
+
+    @staticmethod
+    def read(body: Mapping[str, Any], *, offers_tools: bool) -> Asked:
+        """Read a request.
+
+        Raises:
+            Failure: it cannot be used.
+        """
+        noted = noted_in(body, RESPONSES)
+        model = text(body.get("model"), "model")
+        system, messages = _conversation(body.get("input"))
+        instructions = optional_text(body.get("instructions"), "instructions")
+        tools = [_tool(each, f"tools[{at}]") for at, each in enumerate(items(body.get("tools") or [], "tools"))]
+        tools, choice = _choice(tools, body.get("tool_choice"))
+        most, temperature = body.get("max_output_tokens"), body.get("temperature")
+        params = CreateMessageRequestParams(
+            messages=messages,
+            max_tokens=DEFAULT_TOKENS if most is None else whole(most, "max_output_tokens"),
+            model_preferences=hinted(model),
+            system_prompt="\n\n".join(each for each in (instructions, *system) if each) or None,
+            temperature=None if temperature is None else number(temperature, "temperature"),
+            metadata=with_notes(noted),
+            tools=tools or None,
+            tool_choice=choice,
+        )
+        form, wanted = None, _schema(body.get("text"))
+        if wanted is not None:
+            params, form = formed(params, wanted[0], offers_tools=offers_tools)
+        return Asked(
+            params=params,
+            model=model,
+            streams=boolean(body.get("stream") or False, "stream"),
+            form=form,
+            noted=noted,
+        )
+
+    @staticmethod
+    def respond(asked: Asked, answers: Sequence[Said]) -> bytes:
+        """Write the whole response."""
+        answer = answers[0]
+        blank = _blank(f"resp_{token_hex(12)}", answer.model)
+        return msgspec.json.encode({**blank, **_end(answer), "output": _output(answer, f"msg_{token_hex(12)}")})
+
+    @staticmethod
+    def stream(asked: Asked) -> _Stream:
+        """Begin a stream."""
+        return _Stream(asked)
+
+
+class _Stream:
+    """The events of one response."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._blank = _blank(f"resp_{token_hex(12)}", asked.model)
+        self._item = f"msg_{token_hex(12)}"
+        self._number = 0
+        self._has_text = False
+
+    def begin(self) -> bytes:
+        """Write what comes before all text."""
+        return self._event("response.created", response=self._blank) + self._event(
+            "response.in_progress", response=self._blank
+        )
+
+    def text(self, piece: str, at: int = 0) -> bytes:
+        """Write a piece of text."""
+        if not piece:
+            return b""
+        start = b""
+        if not self._has_text:
+            self._has_text = True
+            item: dict[str, Any] = {**_message(self._item, ""), "status": "in_progress", "content": []}
+            start = self._event("response.output_item.added", output_index=0, item=item) + self._part(
+                "response.content_part.added", part=_words("")
+            )
+        return start + self._part("response.output_text.delta", delta=piece, logprobs=[])
+
+    def end(self, answers: Sequence[Said], rests: Sequence[str]) -> bytes:
+        """Write the rest of the answer, and the end."""
+        answer = answers[0]
+        parts = [self.text(rests[0])]
+        if self._has_text:
+            parts += [
+                self._part("response.output_text.done", text=answer.text, logprobs=[]),
+                self._part("response.content_part.done", part=_words(answer.text)),
+                self._event("response.output_item.done", output_index=0, item=_message(self._item, answer.text)),
+            ]
+        output = _output(answer, self._item)
+        for at, item in enumerate(output):
+            if item["type"] != "function_call":
+                continue
+            begun = {**item, "arguments": "", "status": "in_progress"}
+            parts += [
+                self._event("response.output_item.added", output_index=at, item=begun),
+                self._call("response.function_call_arguments.delta", at, item, delta=item["arguments"]),
+                self._call(
+                    "response.function_call_arguments.done", at, item, arguments=item["arguments"], name=item["name"]
+                ),
+                self._event("response.output_item.done", output_index=at, item=item),
+            ]
+        whole_ = {**self._blank, **_end(answer), "output": output}
+        kind = "response.completed" if whole_["status"] == "completed" else "response.incomplete"
+        return b"".join(parts) + self._event(kind, response=whole_)
+
+    def failed(self, failure: Failure) -> bytes:
+        """Write a failure, after which nothing comes."""
+        return self._event("error", code=failure.code, message=failure.message, param=failure.param)
+
+    def _part(self, kind: str, **more: Any) -> bytes:
+        return self._event(kind, item_id=self._item, output_index=0, content_index=0, **more)
+
+    def _call(self, kind: str, at: int, item: Mapping[str, Any], **more: Any) -> bytes:
+        return self._event(kind, item_id=item["id"], output_index=at, **more)
+
+    def _event(self, kind: str, **data: Any) -> bytes:
+        number_, self._number = self._number, self._number + 1
+        written = msgspec.json.encode({"type": kind, "sequence_number": number_, **data})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), written)
+
+
+def _blank(id: str, model: str) -> dict[str, Any]:
+    return {
+        "id": id,
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress",
+        "model": model,
+        "output": [],
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "store": False,
+    }
+
+
+def _end(answer: Said) -> dict[str, Any]:
+    used = answer.usage
+    usage = {
+        "input_tokens": used.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": used.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": used.input_tokens + used.output_tokens,
+    }
+    reasons = {"maxTokens": "max_output_tokens", "contentFilter": "content_filter"}
+    reason = reasons.get(answer.stop)
+    return {
+        "status": "completed" if reason is None else "incomplete",
+        "incomplete_details": None if reason is None else {"reason": reason},
+        "usage": usage,
+    }
+
+
+def _words(written: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": written, "annotations": [], "logprobs": []}
+
+
+def _message(id: str, written: str) -> dict[str, Any]:
+    return {"type": "message", "id": id, "role": "assistant", "status": "completed", "content": [_words(written)]}
+
+
+def _output(answer: Said, id: str) -> list[dict[str, Any]]:
+    output = [_message(id, answer.text)] if answer.text or not answer.uses else []
+    for at, use in enumerate(answer.uses):
+        output.append(
+            {
+                "type": "function_call",
+                "id": f"fc_{id.removeprefix('msg_')}_{at}",
+                "call_id": use.id,
+                "name": use.name,
+                "arguments": msgspec.json.encode(use.input).decode(),
+                "status": "completed",
+            }
+        )
+    return output
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def _conversation(given: object) -> tuple[list[str], list[SamplingMessage]]:
+    """Read the input: texts of the system, and messages. Uses and results of tools in a row are one message each."""
+    if isinstance(given, str):
+        return [], [SamplingMessage(role="user", content=TextContent(text=given))]
+    system: list[str] = []
+    turns: list[tuple[str, list[SamplingContent]]] = []
+    for at, each in enumerate(items(given, "input")):
+        place = f"input[{at}]"
+        role, blocks = _item(members(each, place), place)
+        if role in _SYSTEM:
+            system += [block.text for block in blocks if isinstance(block, TextContent)]
+        elif turns and _joins(turns[-1], role, blocks):
+            turns[-1][1].extend(blocks)
+        elif role:
+            turns.append((role, blocks))
+    return system, [
+        SamplingMessage(role="assistant" if role == "assistant" else "user", content=blocks) for role, blocks in turns
+    ]
+
+
+def _joins(before: tuple[str, list[SamplingContent]], role: str, blocks: Sequence[SamplingContent]) -> bool:
+    """Tell whether an item belongs to the turn before it."""
+    return role == before[0] == "assistant" or (_are_results(blocks) and _are_results(before[1]))
+
+
+def _are_results(blocks: Sequence[SamplingContent]) -> bool:
+    return bool(blocks) and all(isinstance(block, ToolResultContent) for block in blocks)
+
+
+def _item(item: Mapping[str, Any], place: str) -> tuple[str, list[SamplingContent]]:
+    """Read an item: who says it, and what; nobody says hidden reasoning."""
+    kind = item.get("type") or "message"
+    if kind == "reasoning":
+        return "", []
+    if kind == "function_call":
+        return "assistant", [_use(item, place)]
+    if kind == "function_call_output":
+        called = text(item.get("call_id"), f"{place}.call_id")
+        return "user", [ToolResultContent(tool_use_id=called, content=_content(item.get("output"), f"{place}.output"))]
+    if kind != "message":
+        raise unusable(f"{place}.type", "must be message, function_call, function_call_output or reasoning")
+    role = item.get("role")
+    if role not in ("user", "assistant", *_SYSTEM):
+        raise unusable(f"{place}.role", "must be user, assistant, system or developer")
+    return role, _content(item.get("content"), f"{place}.content")
+
+
+def _use(item: Mapping[str, Any], place: str) -> ToolUseContent:
+    try:
+        given = msgspec.json.decode(text(item.get("arguments") or "{}", f"{place}.arguments"))
+    except (ValueError, RecursionError):
+        raise unusable(f"{place}.arguments", "is not JSON") from None
+    return ToolUseContent(
+        id=text(item.get("call_id"), f"{place}.call_id"),
+        name=text(item.get("name"), f"{place}.name"),
+        input=members(given, f"{place}.arguments"),
+    )
+
+
+def _content(value: object, place: str) -> list[Any]:
+    if isinstance(value, str):
+        return [TextContent(text=value)]
+    return [_part(members(each, f"{place}[{at}]"), f"{place}[{at}]") for at, each in enumerate(items(value, place))]
+
+
+def _part(part: Mapping[str, Any], place: str) -> TextContent | ImageContent:
+    kind = part.get("type")
+    if kind in ("input_text", "output_text", "text"):
+        return TextContent(text=text(part.get("text"), f"{place}.text"))
+    if kind == "refusal":
+        return TextContent(text=text(part.get("refusal"), f"{place}.refusal"))
+    if kind == "input_image":
+        return image_of(text(part.get("image_url"), f"{place}.image_url"), f"{place}.image_url")
+    raise unusable(f"{place}.type", "must be input_text, output_text or input_image")
+
+
+def _tool(value: object, place: str) -> Tool:
+    tool = members(value, place)
+    if tool.get("type") != "function":
+        raise unusable(f"{place}.type", "must be function: the host runs no tools")
+    return Tool(
+        name=text(tool.get("name"), f"{place}.name"),
+        description=optional_text(tool.get("description"), f"{place}.description"),
+        input_schema=dict(members(tool.get("parameters") or {"type": "object"}, f"{place}.parameters")),
+    )
+
+
+def _choice(tools: list[Tool], value: object) -> tuple[list[Tool], ToolChoice | None]:
+    if value is None or not tools:
+        return tools, None
+    if value in ("auto", "required", "none"):
+        return tools, ToolChoice(mode=value)
+    name = text(members(value, "tool_choice").get("name"), "tool_choice.name")
+    return only_tool(tools, name, "tool_choice.name"), ToolChoice(mode="required")
+
+
+def _schema(value: object) -> tuple[Mapping[str, Any] | None] | None:
+    """Return the schema of the answer in a tuple, ``(None,)`` for any object; ``None`` if the answer is text."""
+    form = members(members(value or {}, "text").get("format") or {}, "text.format")
+    kind = form.get("type", "text")
+    if kind == "json_schema":
+        return (members(form.get("schema"), "text.format.schema"),)
+    if kind == "json_object":
+        return (None,)
+    if kind != "text":
+        raise unusable("text.format.type", "must be text, json_object or json_schema")
+    return None

@@ -1,0 +1,50 @@
+"""Whose connection it is, from files as Linux has them; the real ones are read in ``test_endpoint``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.host import Host
+from antiphon.model_api import app
+from antiphon.model_api.peer_process import has_other_peer
+from tests.model_api.served import door
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+LINE = "   0: 0100007F:{theirs:04X} 0100007F:{ours:04X} 01 00000000:00000000 00:00000000 00000000 1000 0 {inode} 1"
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    """Make a machine: 10 started 11, 12 left to init but not its session, 20 is somebody else's."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "tcp").write_text("\n".join([HEAD, LINE.format(theirs=5000, ours=80, inode=777)]) + "\n")
+    for pid, parent, session in ((10, 1, 10), (11, 10, 11), (12, 1, 10), (20, 1, 20)):
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a name) with ) S {parent} {pid} {session} 0 -1")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("holder", "is_other"), [(10, False), (11, False), (12, False), (20, True)])
+def test_process_and_what_it_has_started_are_told_from_others(proc: Path, holder: int, *, is_other: bool):
+    """A child, and one that was left behind in its session, belong to it; nobody else does."""
+    (proc / str(holder) / "fd" / "7").symlink_to("socket:[777]")
+    assert has_other_peer(5000, 80, 10, proc=proc) is is_other
+
+
+def test_what_is_not_known_is_not_held_against_anybody(proc: Path):
+    """Without such a connection in the tables, or without the tables, the token alone counts."""
+    assert not has_other_peer(5001, 80, 10, proc=proc)
+    assert not has_other_peer(5000, 80, 10, proc=proc / "none")
+
+
+async def test_process_is_looked_for_once_in_a_connection(monkeypatch):
+    """Reading the table of processes takes milliseconds: a connection belongs to the same process for its life."""
+    looked: list[int] = []
+    monkeypatch.setattr(app, "has_other_peer", lambda port, ours, pid: looked.append(pid))
+    async with door(Host("echo", review="never")) as here, here.plain() as client:
+        here.equipment.started(10)
+        for _ in range(3):
+            assert (await client.get("/v1/models")).status_code == 200
+    assert looked == [10]
