@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,3 +104,11 @@ def test_single_tool_is_offered_alone():
     assert ([tool.name for tool in chosen.tools], chosen.tool_choice.mode) == (["b"], "required")
     with pytest.raises(Failure):
         read("chat", tools=tools, tool_choice={"type": "function", "function": {"name": "c"}})
+
+
+def test_page_says_what_the_tables_say():
+    """The documentation's tables, row by row."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "server-with-its-own-key.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    tables = [*CHAT, *RESPONSES, *MESSAGES]
+    assert rows == [f"| `{each.name}` | {each.fate} | {each.remark} |" for each in tables]
