@@ -338,8 +338,8 @@ class Connection(Generic[S]):
                 raise InvalidRequest(f"Too many requests at once: {self._max_served} are open already; try again later")
             outcome = self._handlers[request.method.name](request, self)
             if isinstance(outcome, CoroutineType):
-                run, waits = (run_alone, self._note_task) if has_task else (drive, self._waits)
-                outcome = await run(outcome, waits, request)
+                run = run_alone(outcome, self._note_task, request) if has_task else drive(outcome, self._waits, request)
+                outcome = await run
             if isinstance(outcome, Later):
                 return
             wait = self.reply(request, outcome)

@@ -236,8 +236,8 @@ class HttpApp:
             refusal = Refusal(406, InvalidRequest("Accept must list text/event-stream"))
         if refusal is not None:
             await refuse(http, refusal)
-        elif isinstance(session, Refusal):
-            await refuse(http, session)
+        elif session is None:
+            await refuse(http, _without_session(http))
         elif method == "DELETE":
             await self._sessions.remove(session)
             await send_empty(http, 204)
@@ -289,28 +289,22 @@ class HttpApp:
         if envelope.method == "initialize" and rules.SESSION_ID not in http.headers:
             return self._open_session(http, envelope)
         session = self._session(http)
-        if isinstance(session, Refusal):
-            return refuse(http, session, rules.id_of(envelope))
-        return self._give(http, session, envelope)
-
-    def _give(self, http: Http, session: Session, envelope: Envelope) -> Awaitable[None]:
-        """Pass a message to its session."""
-        if not rules.is_request(envelope):
-            wait = session.take(envelope)
-            return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
-        if session.is_live(envelope.id):
-            return refuse(http, _ID_IN_USE, rules.id_of(envelope))
-        return session.serve(http, envelope)
+        if session is None:
+            return refuse(http, _without_session(http), rules.id_of(envelope))
+        if rules.is_request(envelope):
+            is_free = not session.is_live(envelope.id)
+            return session.serve(http, envelope) if is_free else refuse(http, _ID_IN_USE, rules.id_of(envelope))
+        wait = session.take(envelope)
+        return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
 
     async def _accept_after(self, http: Http, wait: Awaitable[None]) -> None:
         await wait
         await send_empty(http, 202)
 
-    def _session(self, http: Http) -> Session | Refusal:
+    def _session(self, http: Http) -> Session | None:
+        """Return the session that a request names, if it is the sender's."""
         id = http.headers.get(rules.SESSION_ID)
-        if id is None:
-            return _NEEDS_SESSION
-        return self._sessions.find(id, http.principal) or _NO_SESSION
+        return None if id is None else self._sessions.find(id, http.principal)
 
     async def _open_session(self, http: Http, envelope: Envelope) -> None:
         if not rules.is_request(envelope):
@@ -344,14 +338,14 @@ class HttpApp:
         session = self._session(http)
         if batch is None:
             reply = salvage_reply(body)
-            waits = session.take(reply) if reply is not None and isinstance(session, Session) else None
+            waits = session.take(reply) if reply is not None and session is not None else None
             if waits is not None:
                 await waits
             await refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
             return
-        if isinstance(session, Refusal):
+        if session is None:
             # 2025-03-26 basic/lifecycle: "The initialize request MUST NOT be part of a JSON-RPC batch"
-            await refuse(http, session)
+            await refuse(http, _without_session(http))
         elif not batch or len(batch) > MAX_BATCH:
             await refuse(http, _TOO_MANY if batch else _EMPTY)
         elif not session.takes_batches or names_modern(http.headers):
@@ -381,3 +375,7 @@ class HttpApp:
                 refused.append(refusal.body(rules.id_of(envelope), null_id=True))
         await serve_batch(http, self._settings, session, messages, refused)
         self._sessions.touch(session)
+
+
+def _without_session(http: Http) -> Refusal:
+    return _NEEDS_SESSION if rules.SESSION_ID not in http.headers else _NO_SESSION
