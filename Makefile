@@ -67,6 +67,7 @@ browser: $(STAMP) ## the review page in a real Chromium (which must be installed
 screenshots: $(STAMP) ## the pictures of the review page in docs/images, taken anew (needs what make browser needs)
 	bash tests/browser/setup.sh
 	$(BIN)/python -m tests.browser.pictures docs/images
+	$(BIN)/python -m tests.browser.recording docs/images
 
 endurance: $(STAMP) ## 200 clients at once for a minute
 	$(BIN)/pytest -m endurance --timeout 300 $(ARGS)
