@@ -53,6 +53,7 @@ MEANINGS = {
     "memory": "the kind that lives in this process only",
     "metadata": "what a server publishes about signing in",
     "model_api": "vendors' APIs on this machine: the layer, and the command that runs a program with it",
+    "middleware": "functions around every request of a side",
     "models": "what completes: those that are configured, one that is chosen, commands about them",
     "partials": "answers as far as they have come",
     "policy": "rules written in advance",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from antiphon.client.by_hand import BY_HAND, Rounds
     from antiphon.client.client import Client, OnProgress
     from antiphon.client.connection.targets import Serves, Target
+    from antiphon.client.middleware import ClientMiddleware, ClientNext, ClientRequest
     from antiphon.client.notifications import Change, Listening
     from antiphon.client.rounds.loop import RoundLimits
     from antiphon.client.rounds.pending import Ask, PendingRound
@@ -21,6 +22,9 @@ __all__ = [
     "Ask",
     "Change",
     "Client",
+    "ClientMiddleware",
+    "ClientNext",
+    "ClientRequest",
     "Confirmer",
     "Confirming",
     "Elicitor",
@@ -41,6 +45,9 @@ _HOMES = {
     "BY_HAND": "by_hand",
     "Change": "notifications",
     "Client": "client",
+    "ClientMiddleware": "middleware",
+    "ClientNext": "middleware",
+    "ClientRequest": "middleware",
     "Confirmer": "tool_calls",
     "Confirming": "tool_calls",
     "Elicitor": "answers.answerers",

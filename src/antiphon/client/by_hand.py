@@ -85,11 +85,7 @@ class Rounds:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
-        consent = await self._tool_calls.ask_consent(params, time)
-        options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
-        return await self._tool_calls.make(
-            name, lambda: self._link.run(Calls.start, "tools/call", params, CallToolResult, **options), time, consent
-        )
+        return await self._tool_calls.call(Calls.start, params, time, progress, meta)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | UnsetType | None = UNSET

@@ -24,7 +24,8 @@ from antiphon.client.cache import Cache
 from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.client.connection.targets import Target, resolve, with_options
 from antiphon.client.known_tools import KnownTools
-from antiphon.client.link import Link, Settings
+from antiphon.client.link import Link, LinkWithMiddleware, Settings
+from antiphon.client.middleware import ClientMiddleware, Stack
 from antiphon.client.notifications import Listening, Notices, OnLog
 from antiphon.client.pagination import iterate
 from antiphon.client.requests.calls import Calls
@@ -104,6 +105,8 @@ class Client:
         auth: what lets requests in; only for a URL: a token, an async function that returns one, or ``OAuth(...)``,
             which signs in when the server asks for it. Time a person takes to sign in does not count.
         wrap: called with the new channel; returns the channel to use, for example one that records.
+        middleware: functions ``async (request, call_next) -> result`` around every request, the first outermost: those
+            that this client sends, and the asks of the server that it answers. Each may change, answer or refuse it.
 
     Raises:
         ConfigError: an argument cannot be used; the message names it.
@@ -134,31 +137,31 @@ class Client:
         proxy: str | None = None,
         auth: Auth | None = None,
         wrap: Callable[[Channel], Channel] | None = None,
+        middleware: Sequence[ClientMiddleware] = (),
     ) -> None:
         self.timeout, self._log_level = _seconds(timeout), log_level
         self._answers = Answers(sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout)
+        self._middleware = stack = _around(self._answers, middleware)
         self._notices = Notices(on_log)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         consent = Consent(confirm, answer_timeout)
         known = KnownTools(keeps_definitions=consent.is_needed)
-        self._notices.on_tools_changed = known.forget
-        self._link = Link(
-            Settings(
-                where=with_options(resolve(target), headers, ssl, proxy, auth),
-                allowed=allowed_revisions(revision),
-                answers=self._answers,
-                limits=limits,
-                info=info or _this_library(),
-                log_level=log_level,
-                timeout=timeout,
-                notices=self._notices,
-                tools=known,
-                errlog=errlog,
-                inherit_env=inherit_env,
-                wrap=wrap,
-            )
+        settings = Settings(
+            where=with_options(resolve(target), headers, ssl, proxy, auth),
+            allowed=allowed_revisions(revision),
+            answers=self._answers,
+            limits=limits,
+            info=info or _this_library(),
+            log_level=log_level,
+            timeout=timeout,
+            notices=self._notices,
+            tools=known,
+            errlog=errlog,
+            inherit_env=inherit_env,
+            wrap=wrap,
         )
-        self._tool_calls = ToolCalls(self._link, self._cache, known, consent, self._tools_within)
+        self._link = Link(settings) if stack is None else LinkWithMiddleware(settings, stack)
+        self._tool_calls = ToolCalls(self._link, self._cache, known, consent, self._tools_within, stack)
         self.rounds = Rounds(self._link, self._tool_calls, self._timeout)
         """The same calls, one round at a time, for code that looks at each round before answering it."""
 
@@ -269,11 +272,7 @@ class Client:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
-        consent = await self._tool_calls.ask_consent(params, time) if self._tool_calls.need_consent else None
-        options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
-        return await self._tool_calls.make(
-            name, lambda: self._link.run(Calls.rounds, "tools/call", params, CallToolResult, **options), time, consent
-        )
+        return await self._tool_calls.call(Calls.rounds, params, time, progress, meta)
 
     async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
         """Fetch one page of the list of tools.
@@ -524,7 +523,7 @@ class Client:
             resources_list_changed=resources or None,
             resource_subscriptions=list(uris) or None,
         )
-        return Listening(self._link.calls, self._notices, wanted)
+        return Listening(self._link.calls, self._notices, wanted, self._middleware)
 
     # --- internals ----------------------------------------------------------------------------------------------
 
@@ -548,6 +547,15 @@ def _seconds(given: float | None) -> float | None:
     if given is not None and not hasattr(given, "__float__"):
         raise ConfigError(f"timeout= is a number of seconds, or None for no limit; got {given!r}")
     return given
+
+
+def _around(answers: Answers, middleware: Sequence[ClientMiddleware]) -> Stack | None:
+    """Return the middleware, if there is any, and put it around the answers."""
+    if isinstance(middleware, list | tuple) and not middleware:
+        return None
+    stack = Stack(middleware)
+    answers.around = stack.answered
+    return stack
 
 
 def _this_library() -> Implementation:

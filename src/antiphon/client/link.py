@@ -21,6 +21,7 @@ from antiphon.client.answers.answerers import Answers
 from antiphon.client.connection.handshake import open_session
 from antiphon.client.connection.targets import Address, Command, Opened, Serves, located, reach, speaks_oldest
 from antiphon.client.known_tools import KnownTools
+from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.notifications import Notices
 from antiphon.client.requests.calls import Calls, loose_origin
 from antiphon.client.requests.retry import PAUSES, RepeatingConnection, may_repeat
@@ -38,7 +39,7 @@ from antiphon.wire.methods import MethodSpec
 from antiphon.wire.origin import Launch, Origin
 from antiphon.wire.revisions import Revision
 
-__all__ = ["Link", "Settings"]
+__all__ = ["Link", "LinkWithMiddleware", "Settings"]
 
 log = logging.getLogger("antiphon.client")
 
@@ -72,6 +73,7 @@ class Link:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        settings.notices.on_tools_changed = settings.tools.forget
         self._opened: Opened | None = None
         self._reached: Calls | None = None
         """Calls of the newest connection, whose session may not be open yet."""
@@ -303,6 +305,43 @@ class Link:
     def _cause(self) -> BaseException | None:
         """Return the exception that ended a server in memory; the channel only knows that the server is gone."""
         return _failure_of(self._opened)
+
+
+class LinkWithMiddleware(Link):
+    """A link whose calls pass through middleware, each once, however often it is repeated.
+
+    Tool calls come from ``ToolCalls``, which have passed it before anybody was asked for consent. What answers by
+    itself passes none: the opening of a session, ``ping``, and the next step of a call by hand.
+    """
+
+    def __init__(self, settings: Settings, middleware: Stack) -> None:
+        super().__init__(settings)
+        self._middleware = middleware
+
+    def run(
+        self, call: Callable[Concatenate[Calls, P], CoroutineType[Any, Any, T]], *args: P.args, **options: P.kwargs
+    ) -> CoroutineType[Any, Any, T]:
+        """Make a call, through the middleware."""
+        method, params = _subject(args)
+        made: Any = super().run
+        if method in ("ping", "tools/call") or isinstance(args[0], PendingRound):
+            return made(call, *args, **options)
+        # A page comes with its size, and a call that was counted with its rounds; 0 for what was answered here.
+        beside: tuple[int, ...] = (0,) if call in (Calls.page, Calls.counted) else ()
+
+        async def last(request: ClientRequest) -> Any:
+            nonlocal beside
+            result = await made(call, method, request.params, *args[2:], **options)
+            if not beside:
+                return result
+            beside = (result[1],)
+            return result[0]
+
+        async def passed() -> Any:
+            result = await self._middleware.run(ClientRequest(method, params), last)
+            return (result, *beside) if beside else result
+
+        return passed()
 
 
 def _failure_of(opened: Opened | None) -> BaseException | None:

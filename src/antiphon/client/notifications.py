@@ -16,6 +16,7 @@ from typing import Literal, Protocol, Self, runtime_checkable
 from msgspec import Struct
 
 from antiphon.client.cache import Cache
+from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.client.requests.calls import Calls
 from antiphon.errors import CallTimeout, LocalProtocolError
 from antiphon.protocol.events import Notified
@@ -151,7 +152,10 @@ _ACKNOWLEDGE = 10.0
 class Listening:
     """Changes, as an async iterator. Enter it before the first change matters, and leave it to stop."""
 
-    def __init__(self, calls: Calls, notices: Notices, wanted: SubscriptionFilter) -> None:
+    def __init__(
+        self, calls: Calls, notices: Notices, wanted: SubscriptionFilter, middleware: Stack | None = None
+    ) -> None:
+        self._middleware = middleware
         self.honoured: SubscriptionFilter = wanted
         """What the server agreed to send."""
         self.subscription: RequestId | None = None
@@ -172,7 +176,12 @@ class Listening:
         self._entered = True
         self._notices.add(self)
         try:
-            await (self._listen() if self._calls.is_modern else self._subscribe())
+            if not self._calls.is_modern:
+                await self._subscribe()
+            elif self._middleware is None:
+                await self._listen(SubscriptionsListenRequestParams(notifications=self._wanted))
+            else:
+                await self._listen_through(self._middleware)
         except BaseException:
             self._notices.remove(self)
             if self._stream is not None:
@@ -190,8 +199,7 @@ class Listening:
             # Before 2026-07-28 the whole connection is subscribed to a resource, however many listeners
             # it has here.
             for uri in set(self.uris) - self._notices.uris:
-                params = UnsubscribeRequestParams(uri=uri)
-                await self._calls.plain("resources/unsubscribe", params, EmptyResult, timeout=_ACKNOWLEDGE)
+                await self._plain("resources/unsubscribe", UnsubscribeRequestParams(uri=uri))
 
     def __aiter__(self) -> Self:
         return self
@@ -249,13 +257,26 @@ class Listening:
 
     async def _subscribe(self) -> None:
         for uri in self.uris:
-            await self._calls.plain(
-                "resources/subscribe", SubscribeRequestParams(uri=uri), EmptyResult, timeout=_ACKNOWLEDGE
-            )
+            await self._plain("resources/subscribe", SubscribeRequestParams(uri=uri))
 
-    async def _listen(self) -> None:
-        session, peer = self._calls.session, self._calls.peer
+    async def _plain(self, method: str, params: SubscribeRequestParams | UnsubscribeRequestParams) -> None:
+        if self._middleware is None:
+            await self._calls.plain(method, params, EmptyResult, timeout=_ACKNOWLEDGE)
+            return
+        await self._middleware.run(
+            ClientRequest(method, params),
+            lambda passed: self._calls.plain(method, passed.params, EmptyResult, timeout=_ACKNOWLEDGE),
+        )
+
+    async def _listen_through(self, middleware: Stack) -> None:
         params = SubscriptionsListenRequestParams(notifications=self._wanted)
+        await middleware.run(ClientRequest("subscriptions/listen", params), lambda passed: self._listen(passed.params))
+        if self._stream is None:
+            # Nothing was sent, so nothing will come.
+            self.end()
+
+    async def _listen(self, params: SubscriptionsListenRequestParams) -> None:
+        session, peer = self._calls.session, self._calls.peer
         outgoing = session.request(METHODS["subscriptions/listen"], params)
         self.subscription = outgoing.id
         self._stream = asyncio.get_running_loop().create_task(peer.request(outgoing))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import CoroutineType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import structs
@@ -16,6 +17,7 @@ from antiphon.call_time import TimeLeft, counting
 from antiphon.client.cache import Cache
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
+from antiphon.client.middleware import ClientRequest, Stack
 from antiphon.errors import ConfigError, ConnectionClosed, HeaderMismatch, Rejected
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
@@ -83,7 +85,8 @@ T = TypeVar("T")
 class ToolCalls:
     """The tool calls of one client.
 
-    ``tools`` lists all tools within a time limit, and calls ``learn`` for each page.
+    ``tools`` lists all tools within a time limit, and calls ``learn`` for each page. ``middleware`` is around each
+    call, outside consent, so that a person agrees to what is sent.
     """
 
     def __init__(
@@ -93,7 +96,9 @@ class ToolCalls:
         known: KnownTools,
         consent: Consent,
         tools: Callable[[TimeLeft | None], AsyncIterator[Tool]],
+        middleware: Stack | None = None,
     ) -> None:
+        self._middleware = middleware
         self._link = link
         self._cache = cache
         self._known = known
@@ -105,19 +110,58 @@ class ToolCalls:
         usable = self._known.learn(page.tools, have_headers=self._link.is_http and self._link.calls.is_modern)
         return page if len(usable) == len(page.tools) else structs.replace(page, tools=usable)
 
-    @property
-    def need_consent(self) -> bool:
-        """Whether somebody must be asked. Checked first, to save creating a coroutine for each call of most clients."""
-        return self._consent.is_needed
+    def call(
+        self,
+        how: Callable[..., CoroutineType[Any, Any, Any]],
+        params: CallToolRequestParams,
+        time: TimeLeft,
+        progress: Callable[..., object] | None,
+        meta: dict[str, Any] | None,
+    ) -> Awaitable[Any]:
+        """Make a call with ``how``, a method of ``Calls``, through the middleware and with consent. See ``make``."""
+        if self._middleware is not None:
+            request = ClientRequest("tools/call", params, meta=meta)
+            return self._middleware.run(
+                request, lambda passed: self._allowed(how, passed.params, time, progress, passed.meta)
+            )
+        if self._consent.is_needed:
+            return self._allowed(how, params, time, progress, meta)
+        return self._sent(how, params, time, progress, meta)
 
-    async def ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> Origin | None:
-        """Return if a call may be made; see ``Consent.ask``. Without anybody to ask, every call may.
+    def _sent(
+        self,
+        how: Callable[..., CoroutineType[Any, Any, Any]],
+        params: CallToolRequestParams,
+        time: TimeLeft,
+        progress: Callable[..., object] | None,
+        meta: dict[str, Any] | None,
+        consent: Origin | None = None,
+    ) -> Awaitable[Any]:
+        options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
+        return self.make(
+            params.name,
+            lambda: self._link.run(how, "tools/call", params, CallToolResult, **options),
+            time,
+            consent,
+        )
+
+    async def _allowed(
+        self,
+        how: Callable[..., CoroutineType[Any, Any, Any]],
+        params: CallToolRequestParams,
+        time: TimeLeft,
+        progress: Callable[..., object] | None,
+        meta: dict[str, Any] | None,
+    ) -> Any:
+        consent = await self._ask_consent(params, time) if self._consent.is_needed else None
+        return await self._sent(how, params, time, progress, meta, consent)
+
+    async def _ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> Origin:
+        """Return if a call may be made; see ``Consent.ask``.
 
         If this tool is not known yet, the tools are listed first, so that its description can be shown. Listing the
         tools uses up ``time``, deciding does not. Returns what the call was shown as; ``make`` wants it.
         """
-        if not self._consent.is_needed:
-            return None
         await self._known.look_up(params.name, lambda: self._tools(time))
         origin = self._link.calls.origin_of(params, self._known.definition(params.name))
         await self._consent.ask(params, origin, time)

@@ -41,6 +41,7 @@ from antiphon.wire.sampling import (
 
 __all__ = [
     "Answers",
+    "Around",
     "Elicitor",
     "Forwards",
     "OnRound",
@@ -48,6 +49,7 @@ __all__ = [
     "Roots",
     "Sampler",
     "admit",
+    "asked_by",
     "shaped",
     "shaped_answers",
     "takes_two",
@@ -64,6 +66,9 @@ Roots = Sequence[str | Path | Root] | Callable[[], Awaitable[Sequence[str | Path
 OnRound = Callable[[PendingRound[Any]], object]
 """Called with each round before any of its asks is answered; may be async. An exception from it ends the call."""
 
+
+Around = Callable[[Wire, Origin, Callable[[Wire], Awaitable[Wire]]], Awaitable[Wire]]
+"""Middleware around an answer: takes the ask, its origin, and what answers an ask."""
 
 _ASIDE = 1_000
 """Rounds answered by hand whose answers were not sent yet; of the oldest nobody learns what became of them."""
@@ -128,6 +133,8 @@ class Answers:
         self._sampling = sampling
         self._elicitation = elicitation
         self._roots = roots
+        self.around: Around | None = None
+        """Middleware around every answer."""
         self._timeout = timeout
         self.timeout = timeout
         """Seconds an answerer may take; ``None`` for no limit."""
@@ -242,6 +249,17 @@ class Answers:
             await asyncio.wait(self._reports, timeout=_REPORTING)
 
     async def _answer(self, params: Wire, origin: Origin) -> Wire:
+        if self.around is None:
+            return await self._answer_of(params, origin)
+        try:
+            return await self.around(params, origin, lambda passed: self._answer_of(passed, origin))
+        except Rejected:
+            if isinstance(params, ElicitRequestParams):
+                return ElicitResult(action="decline")
+            raise
+
+    async def _answer_of(self, params: Wire, origin: Origin) -> Wire:
+        """Have the answerer answer."""
         if isinstance(params, CreateMessageRequestParams) and self._sampling is not None:
             answer = self._sampling(params, origin)
             if not hasattr(answer, "__await__"):
@@ -317,6 +335,13 @@ def _own(answerer: object, kind: str, plain: Any) -> Any:
     owner: Any = answerer.__self__ if inspect.ismethod(answerer) else answerer
     declared = getattr(owner, "capabilities", None)
     return getattr(declared, kind) if isinstance(declared, ClientCapabilities) else plain
+
+
+def asked_by(params: Wire) -> str:
+    """Return the method of an ask with these params."""
+    if isinstance(params, CreateMessageRequestParams):
+        return "sampling/createMessage"
+    return "elicitation/create" if isinstance(params, ElicitRequestParams) else "roots/list"
 
 
 def shaped(method: str, given: object) -> Wire:
