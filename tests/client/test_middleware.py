@@ -14,7 +14,8 @@ from antiphon import Client, Context, Host, Server
 from antiphon.client import BY_HAND, ClientNext, ClientRequest, PendingRound
 from antiphon.errors import ConfigError, PeerError, Rejected, SamplingFailed
 from antiphon.testing import Script
-from antiphon.types import CallToolResult, EmptyResult, TextContent, ToolAnnotations
+from antiphon.types import CallToolRequestParams, CallToolResult, EmptyResult, TextContent, ToolAnnotations
+from antiphon.wire.lossless import Received
 from tests.support.mounted import outcome, shop
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
@@ -222,6 +223,29 @@ async def test_a_person_agrees_to_what_middleware_has_made_of_a_call(revision: s
         with pytest.raises(Rejected):
             await client.call_tool("greet", {"name": "x"})
     assert shown == [{"a": 2, "b": 40}, {"name": "x", "b": 40}]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_request_that_is_forwarded_passes_as_well(revision: str) -> None:
+    """With what this library does not know of it: what middleware changes is merged into that, both ways."""
+    server = shop()
+
+    @server.tool
+    async def raw(ctx: Context, a: int = 0) -> str:
+        return f"{a} {sorted(ctx.request.meta)}"
+
+    async def change(request: ClientRequest, call_next: ClientNext) -> Any:
+        if request.params.name == "here":
+            return CallToolResult(content=[TextContent(text="from here")])
+        result = await call_next(request.replace(arguments={"a": 7}))
+        return structs.replace(result, meta={"changed": True})
+
+    async with Client(server, revision=revision, middleware=[change]) as client:
+        for name, text in (("raw", "7"), ("here", "from here")):
+            params = CallToolRequestParams.of(name, {"a": 1})
+            given = await client.forward("tools/call", params, Received.of(params))
+            assert given.read.text.startswith(text)
+            assert (b'"changed"' in given.raw) is (name == "raw")
 
 
 async def test_a_result_from_the_cache_was_not_sent() -> None:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from antiphon.wire.content import ImageContent, TextContent
 from antiphon.wire.envelope import decode
-from antiphon.wire.lossless import merge, passed_on
+from antiphon.wire.lossless import Received, merge, passed_on
+from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import CreateMessageRequestParams, SamplingMessage
 from antiphon.wire.tools import CallToolResult
 
@@ -131,3 +132,13 @@ def test_what_belongs_to_one_connection_is_not_passed_on():
     assert bytes(passed_on(b'{"_meta":{"progressToken":1}}')) == b"{}"
     assert bytes(passed_on(b'{"_meta":5}')) == b"{}"
     assert bytes(passed_on(b"")) == b"{}"
+
+
+def test_what_was_received_can_be_changed_or_replaced():
+    """Unknown members stay with a change; what is of another type stands by itself."""
+    root = Root(uri="file:///a")
+    received = Received(Raw(b'{"uri":"file:///a","new":1}'), root)
+    assert received.changed(root) is received
+    changed = received.changed(Root(uri="file:///b"))
+    assert (json.loads(bytes(changed.raw)), changed.read.uri) == ({"uri": "file:///b", "new": 1}, "file:///b")
+    assert received.changed(ListRootsResult(roots=[])).raw == b'{"roots":[]}'

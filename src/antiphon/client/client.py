@@ -25,7 +25,7 @@ from antiphon.client.connection.handshake import allowed_revisions
 from antiphon.client.connection.targets import Target, resolve, with_options
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link, LinkWithMiddleware, Settings
-from antiphon.client.middleware import ClientMiddleware, Stack
+from antiphon.client.middleware import ClientMiddleware, ClientRequest, Stack
 from antiphon.client.notifications import Listening, Notices, OnLog
 from antiphon.client.pagination import iterate
 from antiphon.client.requests.calls import Calls
@@ -441,21 +441,23 @@ class Client:
         time = TimeLeft(self._timeout(timeout))
         passed: list[Received] = []
 
-        async def make() -> Any:
-            passed[:] = [
-                await self._link.run(
-                    Calls.forward, spec, params, original=original, timeout=time, progress=progress, meta=meta,
-                    log_level=log_level,
-                )
-            ]  # fmt: skip
-            return passed[0].read
+        async def forward(request: ClientRequest) -> Any:
+            async def make() -> Any:
+                passed[:] = [
+                    await self._link.run(
+                        Calls.forward, spec, request.params, original=original, timeout=time, progress=progress,
+                        meta=request.meta, log_level=log_level,
+                    )
+                ]  # fmt: skip
+                return passed[0].read
 
-        if isinstance(params, CallToolRequestParams):
-            consent = await self._tool_calls.ask_consent(params, time) if self._tool_calls.need_consent else None
-            await self._tool_calls.make(params.name, make, time, consent)
-        else:
-            await make()
-        return passed[0]
+            if isinstance(request.params, CallToolRequestParams):
+                return await self._tool_calls.allowed(request.params, make, time)
+            return await make()
+
+        request = ClientRequest(method, params, meta=meta)
+        result = await (forward(request) if self._middleware is None else self._middleware.run(request, forward))
+        return passed[0].changed(result) if passed else Received.of(result)
 
     # --- session ------------------------------------------------------------------------------------------------
 

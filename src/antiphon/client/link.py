@@ -310,8 +310,9 @@ class Link:
 class LinkWithMiddleware(Link):
     """A link whose calls pass through middleware, each once, however often it is repeated.
 
-    Tool calls come from ``ToolCalls``, which have passed it before anybody was asked for consent. What answers by
-    itself passes none: the opening of a session, ``ping``, and the next step of a call by hand.
+    Tool calls come from ``ToolCalls``, which have passed it before anybody was asked for consent, and so do requests
+    that are forwarded. What answers by itself passes none: the opening of a session, ``ping``, and the next step of a
+    call by hand.
     """
 
     def __init__(self, settings: Settings, middleware: Stack) -> None:
@@ -324,7 +325,7 @@ class LinkWithMiddleware(Link):
         """Make a call, through the middleware."""
         method, params = _subject(args)
         made: Any = super().run
-        if method in ("ping", "tools/call") or isinstance(args[0], PendingRound):
+        if method in ("ping", "tools/call") or not isinstance(args[0], str):
             return made(call, *args, **options)
         # A page comes with its size, and a call that was counted with its rounds; 0 for what was answered here.
         beside: tuple[int, ...] = (0,) if call in (Calls.page, Calls.counted) else ()

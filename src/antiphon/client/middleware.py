@@ -118,7 +118,8 @@ class Stack:
 
 async def _passed(function: ClientMiddleware, step: ClientNext, request: ClientRequest) -> Any:
     result: object = await function(request, step)
-    expected = METHODS[request.method].result
+    spec = METHODS.get(request.method)
+    expected = None if spec is None else spec.result
     # A call by hand ends with its first round, if there is one.
     if expected is None or isinstance(result, expected | PendingRound):
         return cast("object", result)

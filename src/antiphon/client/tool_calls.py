@@ -119,14 +119,10 @@ class ToolCalls:
         meta: dict[str, Any] | None,
     ) -> Awaitable[Any]:
         """Make a call with ``how``, a method of ``Calls``, through the middleware and with consent. See ``make``."""
-        if self._middleware is not None:
-            request = ClientRequest("tools/call", params, meta=meta)
-            return self._middleware.run(
-                request, lambda passed: self._allowed(how, passed.params, time, progress, passed.meta)
-            )
-        if self._consent.is_needed:
-            return self._allowed(how, params, time, progress, meta)
-        return self._sent(how, params, time, progress, meta)
+        if self._middleware is None:
+            return self._sent(how, params, time, progress, meta)
+        request = ClientRequest("tools/call", params, meta=meta)
+        return self._middleware.run(request, lambda req: self._sent(how, req.params, time, progress, req.meta))
 
     def _sent(
         self,
@@ -135,26 +131,18 @@ class ToolCalls:
         time: TimeLeft,
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
-        consent: Origin | None = None,
     ) -> Awaitable[Any]:
         options: dict[str, Any] = {"timeout": time, "progress": progress, "meta": meta}
-        return self.make(
-            params.name,
-            lambda: self._link.run(how, "tools/call", params, CallToolResult, **options),
-            time,
-            consent,
-        )
 
-    async def _allowed(
-        self,
-        how: Callable[..., CoroutineType[Any, Any, Any]],
-        params: CallToolRequestParams,
-        time: TimeLeft,
-        progress: Callable[..., object] | None,
-        meta: dict[str, Any] | None,
-    ) -> Any:
+        def make() -> CoroutineType[Any, Any, Any]:
+            return self._link.run(how, "tools/call", params, CallToolResult, **options)
+
+        return self.allowed(params, make, time) if self._consent.is_needed else self.make(params.name, make, time)
+
+    async def allowed(self, params: CallToolRequestParams, call: Callable[[], Awaitable[T]], time: TimeLeft) -> T:
+        """Make a call once it is allowed. See ``make``."""
         consent = await self._ask_consent(params, time) if self._consent.is_needed else None
-        return await self._sent(how, params, time, progress, meta, consent)
+        return await self.make(params.name, call, time, consent)
 
     async def _ask_consent(self, params: CallToolRequestParams, time: TimeLeft) -> Origin:
         """Return if a call may be made; see ``Consent.ask``.

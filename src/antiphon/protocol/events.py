@@ -49,6 +49,8 @@ class Request(Struct, eq=False):
     cancelled: bool = False
     on_cancel: Callable[[str | None], object] | None = None
     """Set by the code that runs the request; called with the reason to stop it when the peer cancels it or is gone."""
+    sent: Any = None
+    """The decoded params as they came, if ``params`` are those of a mounted server, in its names; else ``None``."""
     on_wait: Callable[[], object] | None = None
     """Called once, when the handler first has to wait."""
     on_end: Callable[[Request, object], object] | None = None

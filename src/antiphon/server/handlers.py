@@ -168,6 +168,8 @@ class Handlers:
 
     async def answer(self, params: Any, request: Request, peer: Peer) -> Any:
         """Serve a request that is no call, through the middleware; return its result."""
+        if request.sent is None:
+            request.sent = request.params
         request.params = params
         return await _outcome(self.table()[request.method.name](request, peer), request)
 
@@ -378,9 +380,12 @@ class Handlers:
         demand(required, request, peer)
         if params.notifications.task_ids:
             check_declared(request)
-            self.tasks.aside(self._listen_to_tasks(request, peer, params.notifications))
-            return LATER
+            return self._kept(request, peer, self._keep_tasks)
         return self._kept(request, peer, self._subscriptions.listen)
+
+    def _keep_tasks(self, request: Request, peer: Peer) -> Later:
+        self.tasks.aside(self._listen_to_tasks(request, peer, request.params.notifications))
+        return LATER
 
     def _scopes_of_resource(self, uri: str) -> Sequence[str]:
         """Return what a token has to allow for a URI; nothing for one that nobody serves."""

@@ -73,7 +73,7 @@ class ServerRequest:
         left out.
         """
         facts = self._call.facts
-        return Received(passed_on(facts.raw, without=_OF_ROUNDS), facts.params)
+        return Received(passed_on(facts.raw, without=_OF_ROUNDS), facts.params if facts.sent is None else facts.sent)
 
     @property
     def client(self) -> object:

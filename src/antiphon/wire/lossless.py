@@ -30,6 +30,15 @@ class Received(Struct, frozen=True, eq=False):
     read: Any
     """What was decoded from it."""
 
+    @classmethod
+    def of(cls, made: Wire) -> Received:
+        """Return what no peer sent, as if one had.
+
+        Args:
+            made: the object.
+        """
+        return cls(Raw(encode(made)), made)
+
     def carrying(self, after: Wire) -> Raw:
         """Return the JSON with the changes from ``read`` to ``after``.
 
@@ -37,6 +46,16 @@ class Received(Struct, frozen=True, eq=False):
             after: what was decoded, changed.
         """
         return Raw(merge(self.raw, self.read, after))
+
+    def changed(self, after: Wire) -> Received:
+        """Return this with what was decoded changed, or replaced by something else.
+
+        Args:
+            after: what stands in the place of ``read``.
+        """
+        if after is self.read:
+            return self
+        return Received(self.carrying(after), after) if type(after) is type(self.read) else Received.of(after)
 
 
 _OF_ONE_CONNECTION = "io.modelcontextprotocol/"

@@ -29,7 +29,7 @@ from antiphon.wire.common import (
 from antiphon.wire.content import TextContent
 from antiphon.wire.elicitation import ElicitRequestParams, ElicitResult, ElicitValue
 from antiphon.wire.envelope import encode
-from antiphon.wire.lossless import Received, merge, passed_on
+from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.roots import ListRootsResult, Root
 from antiphon.wire.sampling import (
@@ -188,8 +188,7 @@ class Answers:
         if raw is not None and self._forwards:
             forwards = self._answerer_of(params)
             if isinstance(forwards, Forwards):
-                ask = Received(passed_on(merge(raw or b"{}", before or params, params)), params)
-                return await _forwarded(forwards, ask, origin, key)
+                return await self._forward(forwards, params, origin, Received(raw or Raw(b"{}"), before or params), key)
         if self._timeout is None:
             return await self._answer(params, origin)
         limit = asyncio.timeout(self._timeout)
@@ -202,6 +201,24 @@ class Answers:
         if isinstance(params, ElicitRequestParams):
             return ElicitResult(action="cancel")
         raise Rejected("User rejected sampling request", data={"reason": "expired"})
+
+    async def _forward(
+        self, forwards: Forwards, params: Wire, origin: Origin, sent: Received, key: str | None
+    ) -> Wire | Received:
+        """Have an ask answered by whoever it is forwarded to, behind the middleware."""
+        answers: list[Wire | Received] = []
+
+        async def forwarded(passed: Wire) -> Wire:
+            ask = Received(passed_on(sent.carrying(passed)), passed)
+            answers[:] = [await _forwarded(forwards, ask, origin, key)]
+            return answers[0].read if isinstance(answers[0], Received) else answers[0]
+
+        if self.around is None:
+            await forwarded(params)
+            return answers[0]
+        answer = await self._passed(self.around, params, origin, forwarded)
+        received = answers[0] if answers else None
+        return received.changed(answer) if isinstance(received, Received) else answer
 
     def _answerer_of(self, params: Wire) -> object:
         if isinstance(params, CreateMessageRequestParams):
@@ -251,10 +268,16 @@ class Answers:
     async def _answer(self, params: Wire, origin: Origin) -> Wire:
         if self.around is None:
             return await self._answer_of(params, origin)
+        return await self._passed(self.around, params, origin, lambda passed: self._answer_of(passed, origin))
+
+    async def _passed(
+        self, around: Around, params: Wire, origin: Origin, answer: Callable[[Wire], Awaitable[Wire]]
+    ) -> Wire:
+        """Pass an ask through the middleware. What that refuses of an elicitation is declined, as by a person."""
         try:
-            return await self.around(params, origin, lambda passed: self._answer_of(passed, origin))
-        except Rejected:
-            if isinstance(params, ElicitRequestParams):
+            return await around(params, origin, answer)
+        except Rejected as error:
+            if isinstance(params, ElicitRequestParams) and not error.remote:
                 return ElicitResult(action="decline")
             raise
 
