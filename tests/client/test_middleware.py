@@ -245,7 +245,7 @@ async def test_a_request_that_is_forwarded_passes_as_well(revision: str) -> None
             params = CallToolRequestParams.of(name, {"a": 1})
             given = await client.forward("tools/call", params, Received.of(params))
             assert given.read.text.startswith(text)
-            assert (b'"changed"' in given.raw) is (name == "raw")
+            assert (b'"changed"' in bytes(given.raw)) is (name == "raw")
 
 
 async def test_a_result_from_the_cache_was_not_sent() -> None:

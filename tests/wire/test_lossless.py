@@ -141,4 +141,4 @@ def test_what_was_received_can_be_changed_or_replaced():
     assert received.changed(root) is received
     changed = received.changed(Root(uri="file:///b"))
     assert (json.loads(bytes(changed.raw)), changed.read.uri) == ({"uri": "file:///b", "new": 1}, "file:///b")
-    assert received.changed(ListRootsResult(roots=[])).raw == b'{"roots":[]}'
+    assert bytes(received.changed(ListRootsResult(roots=[])).raw) == b'{"roots":[]}'
