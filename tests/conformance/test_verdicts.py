@@ -49,6 +49,11 @@ def test_nothing_checked_is_no_success(tmp_path):
     assert judge("r", "server", "ping", found(tmp_path, *checks)).reasons == ("nothing was checked",)
 
 
+def test_a_suite_that_was_ended_says_by_what(tmp_path):
+    """Nothing was checked because it was killed, not because it skipped."""
+    assert judge("r", "client", "ping", tmp_path, -9).reasons == ("nothing was checked", "the suite ended with -9")
+
+
 def test_no_findings_are_no_success(tmp_path):
     """A scenario that was cut short leaves none."""
     assert not judge("r", "server", "ping", tmp_path).passed

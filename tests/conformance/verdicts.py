@@ -40,7 +40,8 @@ def judge(run: str, side: str, scenario: str, folder: Path, code: int = 0) -> Ve
     told = [check["status"] for check in checks if check["id"] != "wire-schema-valid"]
     if not any(status in ("SUCCESS", "FAILURE", "WARNING") for status in told):
         reasons.append("nothing was checked")
-    if code and not reasons:
+    if code and not any(status in ("FAILURE", "WARNING") for status in told):
+        # Also where nothing was checked: a negative number is the signal that ended it.
         reasons.append(f"the suite ended with {code}")
     return Verdict(run=run, side=side, scenario=scenario, passed=not reasons, reasons=tuple(reasons))
 
