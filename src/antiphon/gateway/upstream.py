@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from antiphon.client.client import Client
 from antiphon.client.connection.targets import Command, Target, resolve
-from antiphon.errors import AntiphonError, ConnectionClosed
+from antiphon.errors import AntiphonError, CallTimeout, ConnectionClosed, RemoteProtocolError
 from antiphon.gateway.asks import Answerers
 from antiphon.gateway.kept_lists import KeptOffer
 from antiphon.gateway.logs import LogLevels, LogsPassedOn
@@ -110,7 +110,7 @@ class Upstream:
             request: the client's request; what the server asks meanwhile belongs to it.
 
         Raises:
-            Unavailable: it cannot be started, failed a moment ago, or ended while it was used.
+            Unavailable: it cannot be started, failed a moment ago, ended while it was used, or answers nonsense.
         """
         with self.held():
             client = await self._started()
@@ -122,6 +122,8 @@ class Upstream:
                     self._failed(str(error))
                     self._end(self._run)
                 raise self._unavailable(f"it ended during the request: {error}") from error
+            except (RemoteProtocolError, CallTimeout) as error:
+                raise Unavailable(f"The server {self.name!r} gave no answer that can be used: {error}") from error
 
     @contextmanager
     def held(self) -> Generator[None]:
