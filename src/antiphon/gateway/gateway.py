@@ -31,6 +31,7 @@ from antiphon.host.host import Host
 from antiphon.server.app import Server
 from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.server.network import ServeOptions
+from antiphon.transports.stdio.guardian import GUARDIAN
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import Tool
@@ -161,7 +162,9 @@ class Gateway:
             self._started(_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
         try:
-            yield
+            # While it runs: what a server has left behind that was stopped meanwhile must not outlive it either.
+            with GUARDIAN.held():
+                yield
         finally:
             reloading.cancel()
             await asyncio.wait([reloading])

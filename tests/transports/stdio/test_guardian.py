@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.transports.stdio.guardian import MARK, Guardian, new_mark
+from antiphon.transports.stdio.guardian import MARK, Guardian
 from tests.support.network import until
 from tests.support.processes import lives
 
@@ -59,42 +59,87 @@ async def test_a_server_ends_with_the_killed_process_that_started_it(tmp_path: P
     await until(lambda: not any(lives(pid) for pid in noted(notes)), 30)
 
 
-async def test_a_guardian_that_is_dismissed_does_nothing() -> None:
-    """The number of the group may be another's by then."""
-    other = await asyncio.to_thread(
-        subprocess.Popen, [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True
-    )
+SLEEPING = [sys.executable, "-c", "import time; time.sleep(20)"]
+
+
+def shell(guardian: Guardian) -> subprocess.Popen[bytes]:
+    """Return the process that watches."""
+    process = guardian._process
+    assert process is not None
+    return process
+
+
+async def test_a_group_that_is_forgotten_is_left_alone() -> None:
+    """Its number may be another's by then; and without any group nobody watches."""
+    other = await asyncio.to_thread(subprocess.Popen, SLEEPING, start_new_session=True)
+    watched = await asyncio.to_thread(subprocess.Popen, SLEEPING, start_new_session=True)
     try:
-        guardian = Guardian(other.pid, new_mark(), 0.0)
-        process = guardian._process
-        assert process is not None
-        guardian.dismiss()
-        guardian.dismiss()
-        assert process.returncode is not None
+        guardian = Guardian()
+        guardian.watch(other.pid, 0.0)
+        guardian.watch(watched.pid, 0.0)
+        process = shell(guardian)
+        guardian.forget(other.pid)
+        guardian.forget(other.pid)
+        assert process.stdin is not None
+        process.stdin.close()
+        await asyncio.to_thread(process.wait)
+        assert await asyncio.to_thread(watched.wait) == -signal.SIGTERM
         assert lives(other.pid)
+        guardian.forget(watched.pid)
+        assert guardian._process is None
     finally:
-        other.kill()
-        await asyncio.to_thread(other.wait)
+        for each in (other, watched):
+            each.kill()
+            await asyncio.to_thread(each.wait)
+
+
+async def test_one_shell_watches_all_and_is_started_again() -> None:
+    """Somebody may end it; the next word finds out."""
+    guardian = Guardian()
+    guardian.watch(2**22 + 1, 0.0)
+    first = shell(guardian)
+    guardian.watch(2**22 + 2, 0.0)
+    assert shell(guardian) is first
+    first.kill()
+    await asyncio.to_thread(first.wait)
+    guardian.watch(2**22 + 3, 0.0)
+    assert shell(guardian) is not first
+    with guardian.held():
+        for number in (1, 2, 3):
+            guardian.forget(2**22 + number)
+        assert guardian._process is not None
+    assert guardian._process is None
 
 
 async def test_a_guardian_reaches_those_that_carry_the_mark() -> None:
     """And no others: an empty group, one process with the mark, one without."""
-    mark = new_mark()
-    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
-    marked = await asyncio.to_thread(subprocess.Popen, sleeping, env={**os.environ, MARK: mark}, start_new_session=True)
-    other = await asyncio.to_thread(subprocess.Popen, sleeping, start_new_session=True)
+    guardian = Guardian()
+    marked = await asyncio.to_thread(
+        subprocess.Popen, SLEEPING, env={**os.environ, MARK: guardian.mark}, start_new_session=True
+    )
+    other = await asyncio.to_thread(subprocess.Popen, SLEEPING, start_new_session=True)
     try:
-        await until(lambda: mark.encode() in Path(f"/proc/{marked.pid}/environ").read_bytes(), 60)
+        await until(lambda: guardian.mark.encode() in Path(f"/proc/{marked.pid}/environ").read_bytes(), 60)
         # No process has this number: it is beyond the largest there can be.
-        guardian = Guardian(2**22 + 1, mark, 0.0)
-        process = guardian._process
-        assert process is not None
+        guardian.watch(2**22 + 1, 0.0)
+        process = shell(guardian)
         assert process.stdin is not None
         process.stdin.close()
         await asyncio.to_thread(process.wait)
         assert await asyncio.to_thread(marked.wait) == -signal.SIGKILL
         assert lives(other.pid)
+        guardian.forget(2**22 + 1)
     finally:
         for each in (marked, other):
             each.kill()
             await asyncio.to_thread(each.wait)
+
+
+async def test_a_forked_copy_does_not_keep_the_shell_waiting() -> None:
+    """As in a program that forks workers: the end of its parent is noticed all the same."""
+    guardian = Guardian()
+    guardian.watch(2**22 + 1, 0.0)
+    process, mark = shell(guardian), guardian.mark
+    guardian.left_behind()
+    assert (guardian._process, guardian.mark == mark) == (None, False)
+    await asyncio.to_thread(os.waitpid, process.pid, 0)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from antiphon.errors import ConfigError
-from antiphon.transports.stdio.guardian import MARK, Guardian, new_mark
+from antiphon.transports.stdio.guardian import GUARDIAN, MARK
 
 __all__ = ["Child"]
 
@@ -54,10 +54,9 @@ class Child:
         self._group_gone = False
         self._pidfd: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        mark = new_mark()
-        self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: mark}, cwd)
-        self._guardian = Guardian(self.process.pid, mark, grace)
-        """Ends the child and the processes it has started if this process is killed."""
+        self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: GUARDIAN.mark}, cwd)
+        # It ends the child and the processes it has started if this process is killed.
+        GUARDIAN.watch(self.process.pid, grace)
         self._watch()
 
     @property
@@ -87,7 +86,7 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(1.0)
                 self._exited()
-        self._guardian.dismiss()
+        GUARDIAN.forget(self.process.pid)
 
     def _watch(self) -> None:
         """Have ``_exited`` called when the child ends: by a pidfd if the system has them, else by a thread."""
@@ -129,14 +128,14 @@ class Child:
         """Check repeatedly whether the group still has processes, and kill them when their time is over."""
         if not self._group_lives():
             # Its id may be reused from now on.
-            self._guardian.dismiss()
+            GUARDIAN.forget(self.process.pid)
             self._empty.set()
         elif self._loop.time() < until:
             self._timer = self._loop.call_later(LOOK_AGAIN, self._look_at_group, until)
         else:
             self._signal(KILL)
             self._group_gone = True
-            self._guardian.dismiss()
+            GUARDIAN.forget(self.process.pid)
             self._empty.set()
 
     def _signal(self, number: signal.Signals) -> None:

@@ -1,8 +1,9 @@
-"""Ends a child and all processes it has started if *this* process is killed; a child that ignores its input stays.
+"""Ends all children and what they have started if *this* process is killed; a child that ignores its input stays.
 
-A small shell runs beside each child and reads from a pipe whose other end only we hold. If the pipe closes without a
-word, this process is gone: the shell gives the child time for an orderly end, terminates its group, kills it, and then
-kills all processes that carry the mark in the child's environment, even if they have left group and session. Without
+One small shell runs beside all children, in a session of its own, and reads from a pipe whose other end only we hold.
+It is told which groups there are. If the pipe closes without a word, this process is gone: the shell gives the children
+time for an orderly end, terminates their groups, kills them, and then kills all processes that carry this process's
+mark in their environment, even if they have left group and session, or if their server has ended before. Without
 ``/bin/sh`` nothing of this happens. It cannot reach processes of another user, nor those that have left the group with
 an environment of their own; without ``/proc``, none that have left the group.
 """
@@ -13,47 +14,107 @@ import contextlib
 import os
 import secrets
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
-__all__ = ["MARK", "Guardian", "new_mark"]
+__all__ = ["GUARDIAN", "MARK", "Guardian"]
 
 MARK = "ANTIPHON_CHILD"
-"""Environment variable that marks a child and all processes that inherit its environment."""
+"""Environment variable that marks all children of a process, and what inherits their environment."""
 
 _SHELL = "/bin/sh"
 
 _SCRIPT = """
 trap '' HUP INT TERM
-read -r word && exit 0
-sleep "$3"
-kill -TERM -- "-$1" 2>/dev/null
-sleep "$3"
-kill -KILL -- "-$1" 2>/dev/null
+groups=
+grace=0
+while read -r word group seconds; do
+  case $word in
+    watch) groups="$groups $group"; grace=$seconds ;;
+    forget) kept=; for each in $groups; do [ "$each" = "$group" ] || kept="$kept $each"; done; groups=$kept ;;
+    end) exit 0 ;;
+  esac
+done
+sleep "$grace"
+for each in $groups; do kill -s TERM -- "-$each" 2>/dev/null; done
+sleep "$grace"
+for each in $groups; do kill -s KILL -- "-$each" 2>/dev/null; done
 for process in /proc/[0-9]*; do
-  grep -qs -- "$2" "$process/environ" 2>/dev/null && kill -KILL "${process#/proc/}" 2>/dev/null
+  grep -qs -- "$1" "$process/environ" 2>/dev/null && kill -s KILL "${process#/proc/}" 2>/dev/null
 done
 exit 0
 """
-"""Its arguments: the group, the mark and the seconds between two steps."""
-
-
-def new_mark() -> str:
-    """Make a mark that no other child has."""
-    return secrets.token_hex(16)
+"""Its argument is the mark. In a line: a group, and the seconds between two steps."""
 
 
 class Guardian:
-    """Watches over one child. Call ``dismiss`` when nothing is left of the child's group."""
+    """Watches over the children of one process, as long as it has any, or is held."""
 
-    __slots__ = ("_process",)
+    def __init__(self) -> None:
+        self._forget_all()
 
-    def __init__(self, group: int, mark: str, grace: float) -> None:
+    def _forget_all(self) -> None:
+        """Begin anew: in a process that was forked, the shell and the children are its parent's."""
+        self.mark = secrets.token_hex(16)
+        self._groups: dict[int, float] = {}
+        self._holders = 0
         self._process: subprocess.Popen[bytes] | None = None
+
+    def left_behind(self) -> None:
+        """Take note that this is a forked copy, which must not keep the shell from noticing its parent's end."""
+        process = self._process
+        self._forget_all()
+        if process is not None:
+            process.returncode = 0
+            if process.stdin is not None:
+                process.stdin.close()
+
+    def watch(self, group: int, grace: float) -> None:
+        """Have a group ended when this process is killed. ``grace``: seconds for each step."""
+        self._groups[group] = grace
+        self._say(f"watch {group} {grace:g}")
+
+    def forget(self, group: int) -> None:
+        """Take note that a group is empty; its id may be another's soon."""
+        if self._groups.pop(group, None) is not None:
+            self._say(f"forget {group}")
+            self._end_unneeded()
+
+    @contextlib.contextmanager
+    def held(self) -> Generator[None]:
+        """Go on without children: what earlier ones have left behind is ended, too, when this process is killed."""
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            self._end_unneeded()
+
+    def _say(self, line: str) -> None:
+        # A shell that somebody has ended is started again, and told of all groups there are.
+        if not self._tell(line) and (self._groups or self._holders):
+            self._start()
+            for group, grace in self._groups.items():
+                self._tell(f"watch {group} {grace:g}")
+
+    def _tell(self, line: str) -> bool:
+        process = self._process
+        if process is None or process.stdin is None:
+            return False
+        try:
+            process.stdin.write(f"{line}\n".encode())
+        except (OSError, ValueError):
+            # It has ended, or its pipe was closed.
+            self._reap()
+            return False
+        return True
+
+    def _start(self) -> None:
         if os.name != "posix" or not Path(_SHELL).exists():
             return
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(
-                [_SHELL, "-c", _SCRIPT, "guardian", str(group), f"{MARK}={mark}", f"{grace:g}"],
+                [_SHELL, "-c", _SCRIPT, "guardian", f"{MARK}={self.mark}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -65,8 +126,11 @@ class Guardian:
                 start_new_session=True,
             )
 
-    def dismiss(self) -> None:
-        """End the watch, because the id of the group may be reused soon."""
+    def _end_unneeded(self) -> None:
+        if not self._groups and not self._holders:
+            self._reap()
+
+    def _reap(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -75,3 +139,10 @@ class Guardian:
             process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
+
+
+GUARDIAN = Guardian()
+"""That of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=GUARDIAN.left_behind)
