@@ -1,5 +1,7 @@
 """Run the official conformance suite against our fixtures, judge strictly, and print a table: ``make conformance``.
 
+The server's scenarios are played directly and through a gateway, where no check may be lost.
+
 Ends with 1 if anything is unexpected: a scenario that fails or warns and is not in ``baseline.toml``, an entry there
 that is stale, a run that did not happen. Loopback only; the suite is installed by ``setup.sh`` beforehand.
 """
@@ -20,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from verdicts import Baseline, Verdict, judge
+from verdicts import Baseline, Verdict, judge, lost
 
 HERE = Path(__file__).parent.absolute()
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -43,12 +45,12 @@ def suite(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def serving(log: Path) -> Iterator[str]:
-    """Start the everything server; the value is its address."""
+def serving(log: Path, program: str, *arguments: str) -> Iterator[str]:
+    """Start the everything server, or the gateway in front of it; the value is its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, str(HERE / "server.py"), "--port", str(port)]
+    command = [sys.executable, str(HERE / program), "--port", str(port), *arguments]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             _await_port(port, process)
@@ -81,15 +83,22 @@ def server_runs() -> Iterator[tuple[str, Sequence[str]]]:
 
 def play_server(out: Path) -> Iterator[Verdict]:
     """Run everything there is against the server."""
-    with serving(out / "server.log") as url:
+    with serving(out / "server.log", "server.py") as url:
         for number, (run, options) in enumerate(server_runs()):
-            folder = out / f"server-{number}"
-            done = suite("server", "--url", url, *options, "-o", str(folder))
-            played = re.findall(r"=== Running scenario: (\S+) ===", done.stdout)
-            if not played or "=== SUMMARY ===" not in done.stdout:
-                yield Verdict(run=run, side="server", scenario="-", passed=False, reasons=(done.stderr[-300:],))
-            for scenario in played:
-                yield judge(run, "server", scenario, folder)
+            yield from _played(url, run, options, out / f"server-{number}")
+        with serving(out / "gateway.log", "gateway.py", url) as through:
+            for revision in REQUIREMENTS:
+                options = ("--requirements", revision)
+                yield from _played(through, f"through {revision}", options, out / f"through-{revision}")
+
+
+def _played(url: str, run: str, options: Sequence[str], folder: Path) -> Iterator[Verdict]:
+    done = suite("server", "--url", url, *options, "-o", str(folder))
+    played = re.findall(r"=== Running scenario: (\S+) ===", done.stdout)
+    if not played or "=== SUMMARY ===" not in done.stdout:
+        yield Verdict(run=run, side="server", scenario="-", passed=False, reasons=(done.stderr[-300:],))
+    for scenario in played:
+        yield judge(run, "server", scenario, folder)
 
 
 # --- our client ------------------------------------------------------------------------------------------------------
@@ -135,10 +144,13 @@ def report(verdicts: Sequence[Verdict], baseline: Baseline, *, whole: bool) -> i
         print(f"{side:8}{run:22}{passed:>8}{len(here) - passed - bad:>10}{bad:>12}")
     for one in unexpected:
         print(f"\nUNEXPECTED {one.side} {one.run} {one.scenario}", *one.reasons, sep="\n    ")
+    less = lost(verdicts)
+    for one in less:
+        print(f"\nLOST through the gateway: {one}")
     stale = baseline.stale(verdicts) if whole else []
     for entry in stale:
         print(f"\nSTALE in baseline.toml: {entry} passes, or was not played")
-    return len(unexpected) + len(stale)
+    return len(unexpected) + len(stale) + len(less)
 
 
 def main() -> None:

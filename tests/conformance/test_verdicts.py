@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.verdicts import Baseline, Verdict, judge
+from tests.conformance.verdicts import Baseline, Verdict, judge, lost
 
 
 def found(folder: Path, *checks: tuple[str, str]) -> Path:
@@ -78,3 +78,14 @@ def test_an_entry_that_is_needed_stays(baseline):
 def test_an_entry_that_is_wrong_is_stale(baseline, verdicts):
     """Its scenario passes, in one run at least, or is gone."""
     assert baseline.stale(verdicts) == ["server ping"]
+
+
+def test_a_check_that_only_the_gateway_loses_is_said():
+    """As many as directly are enough, and what is not required there is not compared."""
+
+    def seen(run: str, scenario: str, succeeded: int) -> Verdict:
+        return Verdict(run=run, side="server", scenario=scenario, passed=True, succeeded=succeeded)
+
+    direct = [seen("required 2025-11-25", "ping", 2), seen("required 2025-11-25", "log", 3)]
+    through = [seen("through 2025-11-25", "ping", 1), seen("through 2025-11-25", "log", 3)]
+    assert lost([*direct, *through]) == ["through 2025-11-25 ping: 1 of 2 checks"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Baseline", "Verdict", "judge"]
+__all__ = ["Baseline", "Verdict", "judge", "lost"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +25,8 @@ class Verdict:
     scenario: str
     passed: bool
     reasons: tuple[str, ...] = ()
+    succeeded: int = 0
+    """Number of checks that succeeded."""
 
 
 def judge(run: str, side: str, scenario: str, folder: Path, code: int = 0) -> Verdict:
@@ -43,7 +45,20 @@ def judge(run: str, side: str, scenario: str, folder: Path, code: int = 0) -> Ve
     if code and not any(status in ("FAILURE", "WARNING") for status in told):
         # Also where nothing was checked: a negative number is the signal that ended it.
         reasons.append(f"the suite ended with {code}")
-    return Verdict(run=run, side=side, scenario=scenario, passed=not reasons, reasons=tuple(reasons))
+    good = sum(check["status"] == "SUCCESS" for check in checks)
+    return Verdict(run=run, side=side, scenario=scenario, passed=not reasons, reasons=tuple(reasons), succeeded=good)
+
+
+def lost(verdicts: Iterable[Verdict]) -> list[str]:
+    """List the scenarios that have fewer successful checks through the gateway (``through``) than directly."""
+    seen = list(verdicts)
+    direct = {(one.run.removeprefix("required "), one.scenario): one.succeeded for one in seen}
+    return [
+        f"{one.run} {one.scenario}: {one.succeeded} of {before} checks"
+        for one in seen
+        if one.run.startswith("through ")
+        and one.succeeded < (before := direct.get((one.run.removeprefix("through "), one.scenario), 0))
+    ]
 
 
 class Baseline:

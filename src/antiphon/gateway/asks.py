@@ -217,7 +217,12 @@ class _Relayed:
             raise Rejected(
                 "No call of this client is open that the request could belong to", data={"reason": "no-call"}
             )
-        return await request.forward(self._method, _with_id(ask), key=key)
+        try:
+            return await request.forward(self._method, _with_id(ask), key=key)
+        except NotInRevision as error:
+            # It offers more than its revision has.
+            feature = self._method.partition("/")[0]
+            raise MissingCapability(str(error), data={"requiredCapabilities": {feature: {}}}) from None
 
 
 def _with_id(ask: Received) -> Received:

@@ -152,13 +152,18 @@ class Answers:
         return ClientCapabilities(
             sampling=_own(self._sampling, "sampling", SamplingCapability()),
             elicitation=_own(self._elicitation, "elicitation", ElicitationCapability(form={})),
-            roots=_own(self._roots, "roots", RootsCapability(list_changed=True)),
+            roots=self._declared_roots(),
         )
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
         """Return what the answerer of sampling gives to a server's process, as a ``Host`` with a model API does."""
         give = _owned(self._sampling, "equip")
         return None if give is None else await give(origin)
+
+    def _declared_roots(self) -> RootsCapability | None:
+        if isinstance(self._roots, Forwards):
+            return _own(self._roots, "roots", RootsCapability())
+        return RootsCapability(list_changed=True) if self._roots is not None else None
 
     def admit(self, params: Wire) -> Wire:
         """Check an ask, and return it as an answerer may see it. See the function ``admit``."""
