@@ -65,13 +65,20 @@ class Baseline:
     """What is known not to be supported, and why."""
 
     def __init__(self, path: Path) -> None:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))["unsupported"]
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        entries = tables["unsupported"]
+        self.through: dict[str, str] = {
+            scenario: entry["reason"] for entry in tables.get("through", ()) for scenario in entry["scenarios"]
+        }
+        """What only a direct connection can show, and why."""
         self._reasons: dict[tuple[str, str], str] = {
             (entry["side"], scenario): entry["reason"] for entry in entries for scenario in entry["scenarios"]
         }
 
     def reason(self, verdict: Verdict) -> str | None:
         """Say why a scenario is not supported; ``None`` if it is expected to pass."""
+        if verdict.run.startswith("through ") and verdict.scenario in self.through:
+            return self.through[verdict.scenario]
         return self._reasons.get((verdict.side, verdict.scenario))
 
     def stale(self, verdicts: Iterable[Verdict]) -> list[str]:

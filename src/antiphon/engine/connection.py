@@ -382,7 +382,9 @@ class Connection(Generic[S]):
 
     def _resumed(self, request: Request) -> None:
         task, paused = self.suspended.pop(request)
-        request.on_cancel = None
+        if getattr(request.on_cancel, "func", None) == self.tasks.stop:
+            # A handler that waited and then left its reply to other code has set another function.
+            request.on_cancel = None
         if paused:
             self.waiting.resume(paused)
         self.tasks.forgive(task)

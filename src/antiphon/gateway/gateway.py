@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Unpack
@@ -23,7 +23,7 @@ from antiphon.gateway.catalogue import Exposure
 from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.group import Group
 from antiphon.gateway.names import Given, Style
-from antiphon.gateway.requests import SERVED
+from antiphon.gateway.requests import SERVED, SUBSCRIBED
 from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.gateway.upstream import Upstream
 from antiphon.host.configured_host import Configured
@@ -108,21 +108,19 @@ class Gateway:
         """The server that clients connect to."""
         self.server.middleware(self._serve)
         self.server.tool_definition(self._tool)
+        self.server.on_unsubscribe(self._unsubscribed)
         self._terms = terms_of(host, options)
         self.processes = self._terms.processes
         """Those of all servers, for all clients."""
-        self._served = SERVED
-        if search:
-            # Imported here, since only gateways with search need an index.
-            from antiphon.gateway.search import Search
-
-            self._served = Search().served
+        self._served = _searched() if search else SERVED
         self._exposure = Exposure(
             is_searched=search,
             given=Given(style=names, prefixes=prefixes, renamed=rename).checked(),
             filters=tools if isinstance(tools, Filters) else Filters(tools),
         )
-        self._group = partial(Group, exposure=self._exposure, changed=self.server.list_changed)
+        self._group = partial(
+            Group, exposure=self._exposure, changed=self.server.list_changed, updated=self.server.resource_updated
+        )
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
@@ -216,8 +214,23 @@ class Gateway:
     # --- requests -----------------------------------------------------------------------------------------------
 
     async def _serve(self, request: ServerRequest, call_next: CallNext) -> Any:
-        serve = self._served.get(request.method)
-        return await (call_next(request) if serve is None else serve(self._group_of(request), request))
+        if (serve := self._served.get(request.method)) is not None:
+            return await serve(self._group_of(request), request)
+        if (subscribe := SUBSCRIBED.get(request.method)) is not None:
+            return await subscribe(self._group_of(request).watches, request, call_next)
+        return await call_next(request)
+
+    def _unsubscribed(self) -> None:
+        left = self.server.subscribed
+        for group in self._groups.values():
+            group.watches.keep(left)
+
+
+def _searched() -> Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]]:
+    # Imported here, since only gateways with search need an index.
+    from antiphon.gateway.search import Search
+
+    return Search().served
 
 
 def _key(principal: str | None, offered: ClientCapabilities | None) -> bytes:

@@ -16,6 +16,7 @@ from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.asks import Answerers
 from antiphon.gateway.catalogue import Catalogue, Exposure, Noun, Owned
 from antiphon.gateway.offer import KINDS, Kind
+from antiphon.gateway.subscriptions import Watches
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
 
@@ -43,6 +44,7 @@ class Group:
         answerers: makes what answers one server.
         exposure: which tools there are, and what they are called.
         changed: called with the kind of list that has changed.
+        updated: called with the URI of a resource that has changed and is subscribed to.
         seen_by: who sees these lists.
     """
 
@@ -54,6 +56,7 @@ class Group:
         *,
         exposure: Exposure,
         changed: Callable[[Kind], object],
+        updated: Callable[[str], object] = lambda _uri: None,
         seen_by: bytes = b"",
     ) -> None:
         self._terms = terms
@@ -67,6 +70,8 @@ class Group:
         """First starts of servers of which nothing is known."""
         self._made: Catalogue | None = None
         self._is_shown = False
+        self.watches = Watches(self, updated)
+        """The resources that their clients subscribe to."""
         self.upstreams: Mapping[str, Upstream] = {name: self._upstream(name, at) for name, at in servers.items()}
 
     @property
@@ -88,6 +93,7 @@ class Group:
 
     async def close(self) -> None:
         """End all servers."""
+        await self.watches.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -6,6 +6,7 @@ Owns the table of the methods that are served from the servers behind the gatewa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from msgspec import structs
@@ -14,17 +15,19 @@ from antiphon.errors import InternalError, PeerError, Rejected, ResultInvalid
 from antiphon.gateway.group import Group
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
+from antiphon.gateway.subscriptions import MAX_WATCHED, Watches
 from antiphon.gateway.upstream import Unavailable
-from antiphon.server.middleware import ServerRequest
+from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.wire.common import PROGRESS_TOKEN
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, PromptReference
 from antiphon.wire.content import TextContent
 from antiphon.wire.lossless import is_of_one_connection
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
+from antiphon.wire.subscriptions import SubscriptionFilter
 from antiphon.wire.tools import CallToolResult, ListToolsResult
 
-__all__ = ["SERVED"]
+__all__ = ["SERVED", "SUBSCRIBED"]
 
 
 async def _list_tools(group: Group, _request: ServerRequest) -> ListToolsResult:
@@ -75,6 +78,25 @@ async def _complete(group: Group, request: ServerRequest) -> CompleteResult:
     return await _made(group, owned.server, request, params)
 
 
+async def _subscribe(watches: Watches, request: ServerRequest, call_next: CallNext) -> Any:
+    """Subscribe to a resource at its server before the client is told that it is subscribed."""
+    async with watches.held(request.params.uri):
+        return await call_next(request)
+
+
+async def _listen(watches: Watches, request: ServerRequest, call_next: CallNext) -> Any:
+    """Subscribe to resources at their servers; the client is acknowledged those of which changes will be told."""
+    wanted: SubscriptionFilter = request.params.notifications
+    granted: list[str] = []
+    async with AsyncExitStack() as held:
+        for uri in list(wanted.resource_subscriptions or ())[:MAX_WATCHED]:
+            with suppress(PeerError):
+                await held.enter_async_context(watches.held(uri))
+                granted.append(uri)
+        changed = structs.replace(wanted, resource_subscriptions=granted or None)
+        return await call_next(request.replace(notifications=changed))
+
+
 SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
     "tools/list": _list_tools,
     "tools/call": _call_tool,
@@ -86,6 +108,12 @@ SERVED: Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]] = {
     "completion/complete": _complete,
 }
 """By method: ``async (group, request) -> result``."""
+
+SUBSCRIBED: Mapping[str, Callable[[Watches, ServerRequest, CallNext], Awaitable[Any]]] = {
+    "resources/subscribe": _subscribe,
+    "subscriptions/listen": _listen,
+}
+"""By method, what the gateway's own server serves then: ``async (watches, request, call_next) -> result``."""
 
 
 async def _made(group: Group, server: str, request: ServerRequest, params: Any) -> Any:

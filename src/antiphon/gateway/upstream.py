@@ -125,6 +125,16 @@ class Upstream:
             except (RemoteProtocolError, CallTimeout) as error:
                 raise Unavailable(f"The server {self.name!r} gave no answer that can be used: {error}") from error
 
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Client]:
+        """Use the server for what is no client's request; it is started if it is not running.
+
+        Raises:
+            Unavailable: it cannot be started, or failed a moment ago.
+        """
+        with self.held():
+            yield await self._started()
+
     @contextmanager
     def held(self) -> Generator[None]:
         """Keep it from being stopped for having nothing to do, as long as somebody waits for something of it."""

@@ -187,6 +187,19 @@ class Server(Features):
         self._service.core.find_tool = function
         return function
 
+    @property
+    def subscribed(self) -> set[str]:
+        """URIs of the resources that clients subscribe to now."""
+        return self._service.subscriptions.uris
+
+    def on_unsubscribe(self, function: Callable[[], object], /) -> None:
+        """Have a function called whenever a client has ended a subscription, or left. It replaces an earlier one.
+
+        Args:
+            function: plain, without arguments; it finds in ``subscribed`` what is left.
+        """
+        self._service.subscriptions.on_end = function
+
     def resource_updated(self, uri: str) -> None:
         """Notify the clients that subscribed to a resource that it has changed. May be called from any thread.
 

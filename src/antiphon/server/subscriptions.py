@@ -44,6 +44,18 @@ class Subscriptions:
     def __init__(self) -> None:
         self._peers: dict[Peer, set[str]] = {}
         self._listening: dict[Request, tuple[Peer, SubscriptionFilter]] = {}
+        self.on_end: Callable[[], object] | None = None
+        """Called when a client has ended a subscription, or left."""
+
+    @property
+    def uris(self) -> set[str]:
+        """The resources that anybody subscribes to."""
+        streams = (wanted.resource_subscriptions or () for _, wanted in self._listening.values())
+        return {uri for uris in (*self._peers.values(), *streams) for uri in uris}
+
+    def _end(self) -> None:
+        if self.on_end is not None:
+            self.on_end()
 
     @property
     def count(self) -> tuple[int, int]:
@@ -64,6 +76,7 @@ class Subscriptions:
         self._peers.pop(peer, None)
         for request in [request for request, (owner, _) in self._listening.items() if owner is peer]:
             del self._listening[request]
+        self._end()
 
     # --- legacy -------------------------------------------------------------------------------------------------
 
@@ -80,6 +93,7 @@ class Subscriptions:
         """Serve ``resources/unsubscribe``."""
         params: UnsubscribeRequestParams = request.params
         self._peers.setdefault(peer, set()).discard(params.uri)
+        self._end()
         return EmptyResult()
 
     # --- modern -------------------------------------------------------------------------------------------------
@@ -97,9 +111,13 @@ class Subscriptions:
         if streams >= MAX_SUBSCRIPTIONS or count > MAX_SUBSCRIPTIONS:
             raise InvalidRequest(f"Too many subscriptions: {MAX_SUBSCRIPTIONS} are allowed")
         self._listening[request] = (peer, wanted)
-        request.on_cancel = lambda _reason: self._listening.pop(request, None)
+        request.on_cancel = lambda _reason: self._withdrawn(request)
         self._tell(peer, request, "notifications/subscriptions/acknowledged", _acknowledgement(request, wanted))
         return LATER
+
+    def _withdrawn(self, request: Request) -> None:
+        self._listening.pop(request, None)
+        self._end()
 
     def close(self, peer: Peer) -> None:
         """End the streams of a connection, each with its result."""
