@@ -1,7 +1,8 @@
 """A program that makes hosts which are killed: each answers a stream of requests over one store until it dies.
 
-    python -m tests.support.dying STORE LOG
+    python -m tests.support.dying STORE LOG [model-api]
 
+With the last word its requests come through the model API, and some of its clients hang up.
 Reads a seed per line, and forks a child for it: everything is imported already, so that a child lives at once. Each
 writes its process id: with an even seed at once, with an odd one when its first request is answered, however busy the
 machine is. When it has been killed, an empty line follows. The children write to LOG what they sent and answered.
@@ -13,7 +14,11 @@ import asyncio
 import os
 import random
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+
+from aiohttp import ClientSession, ClientTimeout
 
 from antiphon.host import (
     Approve,
@@ -31,6 +36,7 @@ from antiphon.host import (
 from antiphon.host.models.choice import Chosen
 from antiphon.host.providers.base import Completion, Usage, text_answer
 from antiphon.host.store.sql import SqlStore
+from antiphon.model_api.endpoint import Endpoint
 from antiphon.sql.runner import SqliteRunner
 from antiphon.wire.content import TextContent
 from antiphon.wire.origin import Origin, OriginCall
@@ -58,7 +64,8 @@ class Provider:
     async def generate(
         self, params: CreateMessageRequestParams, *, model: str | None = None, fallbacks: tuple[str, ...] = ()
     ) -> Completion:
-        os.write(self._log, f"sent {params.metadata['ask']}\n".encode())
+        name = params.metadata["ask"] if params.metadata else params.messages[0].text
+        os.write(self._log, f"sent {name}\n".encode())
         await asyncio.sleep(self._chance.random() * 0.003)
         usage = Usage(input_tokens=self._chance.randrange(50), output_tokens=self._chance.randrange(50))
         return Completion(result=text_answer("done", "dying"), usage=usage)
@@ -96,6 +103,8 @@ async def live(store: SqlStore, seed: int, log: int) -> None:
         choose=lambda params, origin, left: Chosen(prices={None: PRICE}),
     )
     numbers = iter(range(1_000_000))
+    if "model-api" in sys.argv:
+        await asyncio.gather(approve(queue), *(call(host, seed, numbers, chance, log, told) for _ in range(4)))
 
     async def ask() -> None:
         for number in numbers:
@@ -113,6 +122,32 @@ async def live(store: SqlStore, seed: int, log: int) -> None:
     await asyncio.gather(approve(queue), *(ask() for _ in range(4)))
 
 
+async def call(
+    host: Host, seed: int, numbers: Iterator[int], chance: random.Random, log: int, told: asyncio.Event
+) -> None:
+    """Be a program that calls a vendor's API, one request after the other; a tenth it does not wait for."""
+    endpoint = Endpoint(host)
+    async with ClientSession() as client:
+        for number in numbers:
+            name, server = f"{seed}-{number}", SERVERS[number % 2]
+            # A process of its own for each: what comes late is still its own request.
+            env = (await endpoint.equip(partial(Origin, id=name, identity=server, target=server))).environment({})
+            said = [{"role": "user", "content": name}]
+            body = {"model": "m", "messages": said, "max_tokens": 50, "stream": chance.random() < 0.5}
+            patience = ClientTimeout(total=0.001 if chance.random() < 0.1 else 60)
+            url, headers = env["OPENAI_BASE_URL"], {"authorization": f"Bearer {env['OPENAI_API_KEY']}"}
+            try:
+                async with client.post(
+                    f"{url}/chat/completions", json=body, headers=headers, timeout=patience
+                ) as response:
+                    is_answered = b"done" in await response.read()
+            except TimeoutError:
+                continue
+            if is_answered:
+                os.write(log, f"answered {name}\n".encode())
+                _tell(told)
+
+
 def _tell(told: asyncio.Event) -> None:
     if not told.is_set():
         told.set()
@@ -121,7 +156,7 @@ def _tell(told: asyncio.Event) -> None:
 
 def main() -> None:
     """Fork a child for each seed."""
-    path, log_path = map(Path, sys.argv[1:])
+    path, log_path = map(Path, sys.argv[1:3])
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -27,9 +27,15 @@ KILLED = ("done", "pending", "decided", "withdrawn", "expired")
 
 
 @pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def door() -> tuple[str, ...]:
+    """Say how requests come: by default straight to the host."""
+    return ()
+
+
+@pytest.fixture
+def nursery(tmp_path: Path, door: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
     """Start the program whose children are killed."""
-    command = [sys.executable, "-m", "tests.support.dying", str(tmp_path / "host.db"), str(tmp_path / "log")]
+    command = [sys.executable, "-m", "tests.support.dying", str(tmp_path / "host.db"), str(tmp_path / "log"), *door]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as nursery:
         yield nursery
         nursery.stdin.close()
@@ -130,4 +136,12 @@ def test_killed_at_ten_points(nursery: subprocess.Popen[str], tmp_path: Path):
 @pytest.mark.timeout(300)
 def test_killed_at_two_hundred_points(nursery: subprocess.Popen[str], tmp_path: Path):
     """The same for longer."""
+    kill(nursery, tmp_path, 200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("door", [("model-api",)])
+def test_killed_at_two_hundred_points_behind_the_model_api(nursery: subprocess.Popen[str], tmp_path: Path):
+    """Requests come by HTTP, half of them as streams, and some clients hang up: everything is accounted for once."""
     kill(nursery, tmp_path, 200)

@@ -1,0 +1,141 @@
+"""What a hostile program, or one that dies, could do at the endpoint: money, memory, connections and secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from antiphon.host import Budget, Cap, Host, Limits, Price, open_store
+from antiphon.host.budget import input_estimate, worst_case
+from antiphon.host.models.choice import Chosen
+from antiphon.host.providers.base import Completion, text_answer
+from antiphon.model_api import endpoint
+from antiphon.model_api.calls import MAX_OPEN
+from antiphon.model_api.dialects.chat import Chat
+from antiphon.transports.http.server import connections
+from tests.model_api.served import Slow, asked, door
+
+CHAT = "/v1/chat/completions"
+PRICE = Price(input_per_token=3_000_000, output_per_token=15_000_000)
+
+
+class Greedy:
+    """Takes all that it may."""
+
+    name = "greedy"
+    tools = True
+    personal = False
+
+    async def complete(self, params, *, model=None):
+        return (await self.generate(params)).result
+
+    async def generate(self, params, *, model=None, fallbacks=()):
+        return Completion(result=text_answer("ok", "m"), usage=worst_case(params))
+
+
+async def test_fifty_calls_at_once_never_overspend_by_one_cent(tmp_path: Path):
+    """Of fifty, as many are answered as the budget pays for, and nothing stays reserved."""
+    params = Chat.read(asked(max_tokens=100), offers_tools=True).params
+    one = 3_000 * input_estimate(params) + 15_000 * 100
+    cap = 20 * one + one // 2
+    store = open_store(str(tmp_path / "host.db"))
+    host = Host(
+        Greedy(),
+        review="never",
+        store=store,
+        limits=Limits(concurrent=None, per_minute=None),
+        budget=Budget(total=Cap(money=cap), call=Cap()),
+        choose=lambda params, origin, left: Chosen(prices={None: PRICE}),
+    )
+    async with door(host) as here, here.plain(**{"x-stainless-retry-count": "0"}) as client:
+        tasks = [asyncio.create_task(client.post(CHAT, json=asked(max_tokens=100))) for _ in range(50)]
+        statuses = [(await task).status_code for task in tasks]
+    (total,) = await store.balances_of(["total"])
+    await store.aclose()
+    assert (statuses.count(200), statuses.count(429)) == (20, 30)
+    assert (total.spent.money, total.held.money) == (20 * one, 0)
+
+
+async def test_open_streams_of_one_program_are_bounded():
+    """More than it may have open are refused, whatever else it does; the others go on."""
+    provider = Slow()
+    host = Host(provider, review="never", limits=Limits(concurrent=None, per_minute=None))
+    async with door(host) as here, here.plain() as client:
+        body = asked(stream=True)
+        tasks = [asyncio.create_task(client.post(CHAT, json=body)) for _ in range(MAX_OPEN + 6)]
+        done: set[asyncio.Task] = set()
+        while len(done) < 6:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for _ in range(MAX_OPEN):
+            provider.pieces.put_nowait(None)
+        statuses = [(await task).status_code for task in tasks]
+    assert (statuses.count(429), statuses.count(200)) == (6, MAX_OPEN)
+
+
+async def test_thousand_connections_leave_room_for_no_more_than_are_allowed():
+    """What is beyond the bound is closed at once; once they are gone, programs are served as before."""
+    async with door(Host("echo", review="never")) as here:
+        name, _, port = here.address.removeprefix("http://").partition(":")
+        opened = await asyncio.gather(*(asyncio.open_connection(name, int(port)) for _ in range(1_000)))
+        reads = [asyncio.create_task(reader.read()) for reader, _ in opened]
+        ended: set[asyncio.Task] = set()
+        while len(ended) < 1_000 - endpoint.LIMITS.max_connections:
+            ended, _ = await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)
+            reads = [read for read in reads if read not in ended] + list(ended)
+        for _, writer in opened:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for _, writer in opened), return_exceptions=True)
+        await asyncio.gather(*reads, return_exceptions=True)
+        async with here.plain() as client:
+            assert (await client.get("/v1/models")).status_code == 200
+
+
+async def test_stream_that_is_never_read_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """A client that does not read holds neither memory nor a connection for long."""
+    monkeypatch.setattr(endpoint, "LIMITS", connections.Limits(stall=0.0))
+    provider = Slow()
+    host = Host(provider, review="never", limits=Limits(max_tokens=None))
+    async with door(host) as here:
+        name, _, port = here.address.removeprefix("http://").partition(":")
+        _, writer = await asyncio.open_connection(name, int(port), limit=1)
+        body = msgspec.json.encode(asked(stream=True, max_tokens=10_000_000))
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: {name}:{port}\r\nAuthorization: Bearer {here.token}\r\n"
+        writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        await provider.began.wait()
+        given_up = asyncio.Event()
+        detach = here.calls.detach
+        monkeypatch.setattr(here.calls, "detach", lambda call: (detach(call), given_up.set()))
+        for _ in range(200):
+            # 20 MB in all, more than the buffers of any system hold.
+            provider.pieces.put_nowait("word " * 20_000)
+        await given_up.wait()
+        provider.pieces.put_nowait(None)
+        writer.transport.abort()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+def files(folder: Path) -> list[Path]:
+    """List the files of a folder."""
+    return [path for path in folder.iterdir() if path.is_file()]
+
+
+async def test_token_is_nowhere_but_in_the_environment(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Neither logs nor errors, the audit or the files of the store have it."""
+    caplog.set_level(logging.DEBUG)
+    store = open_store(str(tmp_path / "host.db"))
+    host = Host("echo", review="never", store=store, keep_content=True)
+    async with door(host) as here, here.plain() as client:
+        said = await client.post(CHAT, json=asked())
+        wrong = await client.post(CHAT, json=asked(logprobs=True))
+        foreign = await client.post(CHAT, json=asked(), headers={"host": "evil.example"})
+        secret = here.token
+        assert (said.status_code, wrong.status_code, foreign.status_code) == (200, 400, 403)
+        bodies = said.text + wrong.text + foreign.text + str([*said.headers.items(), *wrong.headers.items()])
+    await store.aclose()
+    kept = b"".join(map(Path.read_bytes, files(tmp_path)))
+    assert secret not in caplog.text + bodies + repr(host.audit.records())
+    assert secret.encode() not in kept
