@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -75,7 +75,7 @@ def _id(task: str | Mapping[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def tasking(server: Server, *, principal: str | None = None) -> AsyncIterator[Tasking]:
+async def tasking(server: Server, *, principal: str | None = None) -> AsyncGenerator[Tasking]:
     """Connect such a client to a server in memory."""
     async with raw_client(server, principal=principal) as raw:
         yield Tasking(raw)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from antiphon.server.calls.sql_state_store import SqlStateStore
     from antiphon.server.calls.state_store import MemoryStateStore, StateStore
     from antiphon.server.calls.task.served_tasks import TaskOptions
+    from antiphon.server.calls.task.sql_task_store import SqlTaskStore
     from antiphon.server.calls.task.task_store import MemoryTaskStore, StoredTask, TaskStore
     from antiphon.server.context import Context
     from antiphon.server.decorators import Features
@@ -62,6 +63,7 @@ __all__ = [
     "ServerApp",
     "ServerRequest",
     "SqlStateStore",
+    "SqlTaskStore",
     "StateStore",
     "StoredTask",
     "TaskOptions",
@@ -103,6 +105,7 @@ _HOMES = {
     "Server": "antiphon.server.app",
     "ServerApp": "antiphon.server.network",
     "ServerRequest": "antiphon.server.middleware",
+    "SqlTaskStore": "antiphon.server.calls.task.sql_task_store",
     "SqlStateStore": "antiphon.server.calls.sql_state_store",
     "StateStore": "antiphon.server.calls.state_store",
     "StoredTask": "antiphon.server.calls.task.task_store",

@@ -24,6 +24,7 @@ from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions, Rounds
 from antiphon.server.calls.task.served_tasks import ServedTasks, TaskOptions
+from antiphon.server.calls.task.task_worker import TaskWorker
 from antiphon.server.core import Core
 from antiphon.server.handlers import Handlers
 from antiphon.server.lifespan import Held
@@ -81,7 +82,9 @@ class Service:
             options=tasks,
             find=lambda request, peer: self._functions.target(request.params, request, peer),
             tell=self._task_changed,
+            listened=lambda: self.subscriptions.tasks,
         )
+        self._worker = TaskWorker(self.tasks)
         self._handlers = self._functions.table()
         self._mounted: list[Service] = []
         """The servers that are mounted on this one, in the order of mounting."""
@@ -170,9 +173,12 @@ class Service:
             self._entered = entered.pop_all()
         self.rounds.closed = self.tasks.closed = False
         self.changes.open()
+        if self.tasks.are_offered:
+            self._worker.start()
         self._is_open = True
 
     async def _close(self) -> None:
+        await self._worker.stop()
         await self.tasks.close()
         running = self.rounds.close()
         if running:

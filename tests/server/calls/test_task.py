@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from antiphon import Context, Server, ToolError
-from antiphon.errors import ConfigError, InternalError
-from antiphon.server import CallNext, ServerRequest
+from antiphon.errors import CallTimeout, ConfigError, InternalError
+from antiphon.server import CallAbandoned, CallNext, ServerRequest, SqlTaskStore
 from antiphon.server.calls.task.served_tasks import TaskOptions
 from antiphon.server.calls.task.task_store import MemoryTaskStore
 from antiphon.wire.task import TASKS
 from tests.support.raw_client import ALL, raw_client, said, text
-from tests.support.tasking import DECLARED, tasking
+from tests.support.tasking import DECLARED, Tasking, tasking
 
 
 def serving(function: Callable[..., Any], task: Any = "allowed", **options: Any) -> Server:
@@ -316,6 +317,126 @@ async def test_a_task_asks_only_for_what_its_call_declared() -> None:
         handle = await client.raw.call("tool", capabilities={"extensions": {TASKS: {}}})
         assert ALL.keys() <= DECLARED.keys()
         assert await client.text(handle) == "SamplingUnavailable"
+
+
+# --- beyond the process -----------------------------------------------------------------------------------------------
+
+
+KEY = b"k" * 32
+
+
+@asynccontextmanager
+async def durable(function: Callable[..., Any], folder: Path, principal: str | None = None) -> AsyncGenerator[Tasking]:
+    """Run a server whose tasks are kept in a file, as one process after another would, and connect a client."""
+    async with SqlTaskStore(folder / "tasks.db") as store:
+        server = serving(function, keys=[KEY], tasks=TaskOptions(store=store))
+        async with tasking(server, principal=principal) as client:
+            yield client
+
+
+def contents(folder: Path) -> bytes:
+    """Read all files of a folder."""
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+def stepping(taken: list[str]) -> Callable[..., Any]:
+    """Make a tool with steps before and after what it asks."""
+
+    async def tool(secret: str, ctx: Context) -> str:
+        before = await ctx.step("before", lambda: taken.append("before") or "B")
+        left, right = await asyncio.gather(ctx.sample("left?"), ctx.sample("right?"))
+        after = await ctx.step("after", lambda: taken.append("after") or "A")
+        return before + left.text + right.text + after
+
+    return tool
+
+
+async def test_a_task_goes_on_in_another_process(tmp_path: Path) -> None:
+    """Over what it has learnt: steps are not repeated, what was answered is not asked again, keys stay the same."""
+    taken: list[str] = []
+    async with durable(stepping(taken), tmp_path, "alice") as client:
+        handle = await client.start("tool", {"secret": "c0ffee"})
+        asked = await client.until(handle, "input_required")
+        left, right = asked["inputRequests"]
+        await client.answer(handle, {left: said("L")})
+    async with durable(stepping(taken), tmp_path, "alice") as client:
+        assert list((await client.until(handle, "input_required"))["inputRequests"]) == [right]
+        await client.answer(handle, {right: said("R")})
+        assert await client.text(handle) == "BLRA"
+    assert taken == ["before", "after"]
+    # What is in the file can be read with the server's keys only.
+    assert not [secret for secret in (b"c0ffee", b"right?", b"alice") if secret in contents(tmp_path)]
+
+
+async def test_a_handler_whose_code_has_changed_does_not_go_on(tmp_path: Path) -> None:
+    """Two versions are never mixed: the task fails with the named error."""
+
+    async def changed(secret: str, ctx: Context) -> str:
+        return (await ctx.sample("left?")).text
+
+    async with durable(stepping([]), tmp_path) as client:
+        handle = await client.start("tool", {"secret": "x"})
+        await client.until(handle, "input_required")
+    async with durable(changed, tmp_path) as client:
+        ended = await client.until(handle, "failed")
+        assert ended["error"]["message"].startswith("CallDiverged: the code of 'tool' has changed")
+
+
+async def test_a_handler_that_waits_long_is_unloaded_and_run_again() -> None:
+    """Its cleanup runs, in which it can neither ask nor take a step; an answer brings it back."""
+    raised: list[str] = []
+    runs: list[str] = []
+    unloaded = asyncio.Event()
+
+    async def tool(ctx: Context) -> str:
+        await ctx.step("once", lambda: runs.append("step"))
+        runs.append("run")
+        try:
+            return (await ctx.sample("?")).text
+        except asyncio.CancelledError:
+            for attempt in (ctx.step("undo", lambda: runs.append("UNDO")), ctx.sample("really?")):
+                try:
+                    await attempt
+                except CallAbandoned as error:
+                    raised.append(str(error))
+            unloaded.set()
+            raise
+
+    server = serving(tool, tasks=TaskOptions(unload_after=0.01))
+    async with tasking(server) as client:
+        handle = await client.start("tool")
+        asked = await client.until(handle, "input_required")
+        async with asyncio.timeout(30):
+            await unloaded.wait()
+        assert (await client.get(handle))["inputRequests"] == asked["inputRequests"]
+        await client.answer(handle, "yes")
+        assert await client.text(handle) == "yes"
+    assert runs == ["step", "run", "run"]
+    assert raised == ["it waited for longer than its grace"] * 2
+
+
+async def test_an_unloaded_task_is_cancelled_at_once_and_its_asks_run_out_of_time() -> None:
+    """Nobody holds it, so there is nobody to wait for; and somebody looks when a deadline comes."""
+
+    async def tool(limit: float | None, ctx: Context) -> str:
+        try:
+            return (await ctx.sample("?", timeout=limit)).text
+        except CallTimeout:
+            return "nobody answered"
+
+    async with tasking(serving(tool, tasks=TaskOptions(unload_after=0.01))) as client:
+        handle = await client.start("tool", {"limit": 0.3})
+        assert await client.text(handle) == "nobody answered"
+        handle = await client.start("tool", {"limit": None})
+        await client.until(handle, "input_required")
+        await client.cancel(handle)
+        assert (await client.until(handle, "over"))["status"] == "cancelled"
+
+
+def test_a_store_that_outlives_the_process_needs_keys(tmp_path: Path) -> None:
+    """Without them nobody could read it later."""
+    with pytest.raises(ConfigError, match="needs keys that outlive the process"):
+        Server("s", tasks=TaskOptions(store=SqlTaskStore(tmp_path / "tasks.db")))
 
 
 def test_wrong_options_are_refused() -> None:

@@ -31,8 +31,11 @@ class _Nowhere:
         return ConnectionClosed("The client of a task is not connected to it")
 
 
-def absent_peer(offer: Offer, principal: str | None, *, is_local: bool) -> Connection[ServerSession]:
-    """Make the connection of a task's handler: it knows who the client is, and reaches nobody."""
+def absent_peer(offer: Offer, principal: str | None) -> Connection[ServerSession]:
+    """Make the connection of a task's handler: it knows who the client is, and reaches nobody.
+
+    What its call needs was demanded when the client made it, so nothing is demanded again.
+    """
     peer = Connection(_Nowhere(), ServerSession(offer), {})
-    peer.principal, peer.is_local = principal, is_local
+    peer.principal, peer.is_local = principal, True
     return peer

@@ -112,7 +112,8 @@ def check_declared(request: Request) -> None:
 class ServedTasks:
     """The tasks of one server.
 
-    ``find`` returns the handler of a request, for one that is run again; ``tell`` is called with each change of a task.
+    ``find`` returns the handler of a request, for one that is run again; ``tell`` is called with each change of a task;
+    ``listened`` returns the tasks of which somebody here is told.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class ServedTasks:
         options: TaskOptions,
         find: Callable[[Request, Peer], Handled],
         tell: Callable[[GetTaskResult], None],
+        listened: Callable[[], set[str]],
     ) -> None:
         self.core = core
         self.options = options
@@ -142,8 +144,14 @@ class ServedTasks:
         self._offer = offer
         self._find = find
         self._tell = tell
+        self._listened = listened
         self._offset = 0.0
         self._side: set[asyncio.Task[None]] = set()
+
+    @property
+    def are_offered(self) -> bool:
+        """Whether calls may become tasks, or tasks of earlier processes may be in the store."""
+        return self.store.shared or any(tool.task != "never" for tool in self.core.features.tools)
 
     # --- time ---------------------------------------------------------------------------------------------------
 
@@ -193,7 +201,7 @@ class ServedTasks:
         entries = dict(journal.entries) if journal is not None else {}
         share = max(1, most // _SHARE) if peer.principal is not None else most
         record = await self.stored.add(record, entries, most, share)
-        self._run(record, Journal(entries), peer, handled, is_local=peer.is_local)
+        self._run(record, Journal(entries), handled)
         told = self._seen(record)
         return CreateTaskResult(
             task_id=told.task_id,
@@ -205,12 +213,12 @@ class ServedTasks:
             result_type=TASK,
         )
 
-    def _run(self, record: TaskRecord, journal: Journal, peer: Peer, handled: Handled, *, is_local: bool) -> None:
-        absent = absent_peer(self._offer(), record.owner, is_local=is_local)
+    def _run(self, record: TaskRecord, journal: Journal, handled: Handled) -> None:
+        absent = absent_peer(self._offer(), record.owner)
         call = TaskCall(self, absent, _stored_request(record), handled, record, journal)
         self.calls[record.id] = call
         call.start()
-        if self.wake is not None:
+        if self.wake is not None and self.unload_after is not None:
             self.wake()
 
     async def run_again(self, record: TaskRecord) -> None:
@@ -218,16 +226,19 @@ class ServedTasks:
 
         Nothing happens if another process was faster, or its end is all that is left to write.
         """
+        left = self.calls.get(record.id)
+        if left is not None:
+            # Our own lease has ended: the store was away for too long.
+            left.leave("its lease has ended")
         taken = await self._change(record.id, lambda now: self._takeable(now, record))
-        if taken is None or taken.holder != self.me or taken.state is not TaskState.RUNNING:
+        if taken is None or taken.holder != self.me or taken.state is not TaskState.RUNNING or self.closed:
             return
-        if taken.id in self.calls:
+        taken = await self._without_overdue(taken)
+        if taken is None:
             return
         journal = await self.stored.journal(taken.id)
-        request = _stored_request(taken)
-        absent = absent_peer(self._offer(), taken.owner, is_local=not taken.scopes and taken.owner is None)
         try:
-            handled = self._find(request, absent)
+            handled = self._find(_stored_request(taken), absent_peer(self._offer(), taken.owner))
         except PeerError as error:
             await self._fail(taken, error)
             return
@@ -238,19 +249,23 @@ class ServedTasks:
                 InternalError(f"CallDiverged: the code of {handled.name!r} has changed since this task began"),
             )
             return
-        self._overdue(taken, journal)
-        call = TaskCall(self, absent, request, handled, taken, journal)
-        self.calls[taken.id] = call
-        call.start()
+        self._run(taken, journal, handled)
 
-    def _overdue(self, record: TaskRecord, journal: Journal) -> None:
-        """Let asks whose time is over end so when the handler comes to them."""
-        for ask in record.asks:
-            if ask.deadline is not None and ask.deadline <= self.now():
-                journal.record(ask.place, Entry("timeout", ask.digest))
+    async def _without_overdue(self, record: TaskRecord) -> TaskRecord | None:
+        """Write that the time of asks is over: so they end when the handler comes to them."""
+        late = {ask.key: ask for ask in record.asks if ask.deadline is not None and ask.deadline <= self.now()}
+        if not late:
+            return record
+        entries = {ask.place: Entry("timeout", ask.digest) for ask in late.values()}
+        return await self._change(
+            record.id,
+            lambda now: now.asking({ask.key for ask in now.asks} - late.keys(), (), now.asked, now.message, self.now()),
+            entries,
+        )
 
     def _takeable(self, now: TaskRecord, seen: TaskRecord) -> TaskRecord | None:
-        if now.version != seen.version or now.is_over or now.due is None or now.due > self.now():
+        """Return a task as taken by this process, unless somebody else has changed it, or holds it."""
+        if now.version != seen.version or now.due is None or now.due > self.now():
             return None
         return now.taken(self.me, self.lease(), self.now())
 
@@ -359,8 +374,9 @@ class ServedTasks:
         call = self.calls.get(record.id)
         if call is not None and after.generation == call.record.generation:
             await self._catch_up(call, after)
-        elif self.wake is not None:
-            self.wake()
+        elif after.state is TaskState.READY:
+            # The process that has the answer goes on with the task at once.
+            self.aside(self.run_again(after))
         return EmptyResult()
 
     async def cancel(self, request: Request, peer: Peer) -> EmptyResult:
@@ -391,6 +407,10 @@ class ServedTasks:
         if record is None or record.owner != peer.principal:
             raise _unknown()
         return record
+
+    def listened(self) -> set[str]:
+        """Return the tasks that somebody listens to here."""
+        return self._listened()
 
     def _seen(self, record: TaskRecord) -> GetTaskResult:
         return record.seen(self.options.patience, self.options.poll_every)
@@ -453,7 +473,9 @@ class ServedTasks:
             await call.flush()
             if self.store.shared:
                 await self._release(call)
-            call.leave("the server is closing")
+                call.leave("the server is closing")
+            else:
+                call.end("the server is closing")
         running = [call.task for call in calls if call.task is not None]
         if running:
             await asyncio.wait(running, timeout=_LAST_WORDS)

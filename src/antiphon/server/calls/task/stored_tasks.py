@@ -15,6 +15,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.server.calls.journal import Entry, Journal
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.task_record import TaskRecord
+from antiphon.server.calls.task.task_states import HELD
 from antiphon.server.calls.task.task_store import StoredTask, TaskStore
 
 __all__ = ["Change", "StoredTasks"]
@@ -89,7 +90,9 @@ class StoredTasks:
     def unpacked(self, stored: StoredTask) -> TaskRecord:
         """Read a task of the store."""
         record = _decode(self._opened(stored.data, stored.id))
-        return msgspec.structs.replace(record, version=stored.version)
+        # A lease is renewed without a new version, for all tasks of a process at once.
+        lease = stored.due if record.state in HELD else record.lease
+        return msgspec.structs.replace(record, version=stored.version, lease=lease)
 
     def _packed(self, record: TaskRecord) -> StoredTask:
         return StoredTask(

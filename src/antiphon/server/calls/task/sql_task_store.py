@@ -1,0 +1,110 @@
+"""Tasks in a database: a SQLite file for the processes of one machine, or PostgreSQL.
+
+Each operation is one transaction; ``task_table`` has the statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from antiphon.server.calls.task.task_store import StoredTask
+from antiphon.sql.location import runner_at
+from antiphon.sql.patience import Patience
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["SqlTaskStore"]
+
+T = TypeVar("T")
+
+
+class SqlTaskStore:
+    """A ``TaskStore`` in SQLite or PostgreSQL: tasks survive their process, and another one goes on with them.
+
+    It opens when first used, and creates its tables, ``server_tasks`` and ``server_task_entries``, if they are missing.
+    What is committed survives ``kill -9`` and a power cut. What is in a task is sealed with the keys of its server, so
+    each server needs a database, or at least a file, of its own. Close it when the server ends (``async with``).
+
+    Args:
+        place: a path, ``"sqlite:///path"`` or ``"postgresql://user@host/name"``; a new file gets mode 0600.
+
+    Raises:
+        ConfigError: the address is of another kind, or the packages of ``antiphon[sql]`` (and ``antiphon[postgres]``)
+            are missing.
+    """
+
+    shared = True
+
+    def __init__(self, place: str | Path) -> None:
+        self._runner = runner_at(place, extra="sql", durable=True)
+        # Imported here, so that servers without such a store do not need its packages.
+        from antiphon.server.calls.task import task_table
+
+        self._table = task_table
+        self._patience = Patience()
+        self._ready = False
+
+    async def clock(self) -> float:
+        """See ``TaskStore.clock``."""
+        return await self._run(self._table.clock, write=False)
+
+    async def add(self, task: StoredTask, *, most: int, most_of_owner: int) -> bool:
+        """See ``TaskStore.add``."""
+        return await self._run(partial(self._table.add, task=task, most=most, most_of_owner=most_of_owner))
+
+    async def get(self, id: str) -> StoredTask | None:
+        """See ``TaskStore.get``."""
+        return await self._run(partial(self._table.get, id=id), write=False)
+
+    async def write(self, task: StoredTask, entries: Mapping[str, bytes]) -> bool:
+        """See ``TaskStore.write``."""
+        return await self._run(partial(self._table.write, task=task, entries=entries))
+
+    async def journal(self, id: str) -> Mapping[str, bytes]:
+        """See ``TaskStore.journal``."""
+        return await self._run(partial(self._table.journal, id=id), write=False)
+
+    async def due(self, at: float, limit: int) -> Sequence[StoredTask]:
+        """See ``TaskStore.due``."""
+        return await self._run(partial(self._table.due, at=at, limit=limit), write=False)
+
+    async def renew(self, holder: str, until: float) -> None:
+        """See ``TaskStore.renew``."""
+        await self._run(partial(self._table.renew, holder=holder, until=until))
+
+    async def held(self, holder: str) -> Mapping[str, int]:
+        """See ``TaskStore.held``."""
+        return await self._run(partial(self._table.held, holder=holder), write=False)
+
+    async def sweep(self, at: float) -> None:
+        """See ``TaskStore.sweep``."""
+        await self._run(partial(self._table.sweep, at=at))
+
+    async def aclose(self) -> None:
+        """Close the database; the store cannot be used afterwards."""
+        await self._runner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+        """Run one piece of work in a transaction.
+
+        Raises:
+            StoreStalled: the database does not answer.
+            Whatever the work raises.
+        """
+        if not self._ready:
+            await self._patience.wait(self._runner.run(self._table.make))
+            self._ready = True
+        return await self._patience.wait(self._runner.run(work, write=write))

@@ -1,0 +1,154 @@
+"""The tables of tasks in a database, and the statements for them, within transactions of ``sql_task_store``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    Index,
+    LargeBinary,
+    MetaData,
+    Row,
+    Table,
+    Text,
+    func,
+    insert,
+    literal,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy import (
+    delete as deletion,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from antiphon.server.calls.task.task_store import StoredTask
+
+__all__ = ["add", "clock", "due", "get", "held", "journal", "make", "renew", "sweep", "write"]
+
+_LOCK = 0x7461736B
+"""Any number that nothing else uses: "task". SQLite needs no lock, since it has one writer."""
+
+_metadata = MetaData()
+
+_tasks = Table(
+    "server_tasks",
+    _metadata,
+    Column("id", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("due", Double),
+    Column("expires", Double, nullable=False),
+    Column("is_over", Boolean, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("server_tasks_by_due", "due"),
+    Index("server_tasks_by_end", "expires"),
+    Index("server_tasks_by_holder", "holder"),
+    Index("server_tasks_by_owner", "owner"),
+)
+
+_entries = Table(
+    "server_task_entries",
+    _metadata,
+    Column("task", Text, primary_key=True),
+    Column("place", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+
+
+def make(connection: Connection) -> None:
+    """Create the tables if they are missing; one process at a time."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    _metadata.create_all(connection)
+
+
+def clock(connection: Connection) -> float:
+    """Return the time: of a server of databases its own, since the clocks of its clients may differ."""
+    return connection.execute(select(_now(connection))).scalar_one()
+
+
+def add(connection: Connection, task: StoredTask, most: int, most_of_owner: int) -> bool:
+    """Store a new task if there is room; tell whether it was stored."""
+    counted = select(func.count()).select_from(_tasks).where(_tasks.c.expires > _now(connection))
+    if connection.execute(counted).scalar_one() >= most:
+        return False
+    if connection.execute(counted.where(_tasks.c.owner == task.owner)).scalar_one() >= most_of_owner:
+        return False
+    connection.execute(insert(_tasks).values(_members(task)))
+    return True
+
+
+def get(connection: Connection, id: str) -> StoredTask | None:
+    """Return a task whose time is not over."""
+    found = connection.execute(select(_tasks).where(_tasks.c.id == id, _tasks.c.expires > _now(connection))).first()
+    return None if found is None else _task(found)
+
+
+def write(connection: Connection, task: StoredTask, entries: Mapping[str, bytes]) -> bool:
+    """Replace a task if its version is one less; tell whether it was."""
+    before = (_tasks.c.id == task.id) & (_tasks.c.version == task.version - 1)
+    if connection.execute(update(_tasks).where(before).values(_members(task))).rowcount != 1:
+        return False
+    if task.is_over:
+        connection.execute(deletion(_entries).where(_entries.c.task == task.id))
+    elif entries:
+        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+        rows = [{"task": task.id, "place": place, "value": value} for place, value in entries.items()]
+        connection.execute(dialect.insert(_entries).values(rows).on_conflict_do_nothing())
+    return True
+
+
+def journal(connection: Connection, id: str) -> Mapping[str, bytes]:
+    """Return all entries of a task."""
+    found = connection.execute(select(_entries.c.place, _entries.c.value).where(_entries.c.task == id))
+    return {row[0]: row[1] for row in found}
+
+
+def due(connection: Connection, at: float, limit: int) -> Sequence[StoredTask]:
+    """Return tasks that are due."""
+    found = select(_tasks).where(_tasks.c.due <= at, _tasks.c.expires > at).order_by(_tasks.c.due).limit(limit)
+    return [_task(row) for row in connection.execute(found)]
+
+
+def renew(connection: Connection, holder: str, until: float) -> None:
+    """Set ``due`` of the tasks of a holder."""
+    connection.execute(update(_tasks).where(_tasks.c.holder == holder).values(due=until))
+
+
+def held(connection: Connection, holder: str) -> Mapping[str, int]:
+    """Return the versions of the tasks of a holder."""
+    found = connection.execute(select(_tasks.c.id, _tasks.c.version).where(_tasks.c.holder == holder))
+    return {row[0]: row[1] for row in found}
+
+
+def sweep(connection: Connection, at: float) -> None:
+    """Delete tasks whose time is over, with what they learnt."""
+    over = select(_tasks.c.id).where(_tasks.c.expires <= at)
+    connection.execute(deletion(_entries).where(_entries.c.task.in_(over)))
+    connection.execute(deletion(_tasks).where(_tasks.c.expires <= at))
+
+
+def _members(task: StoredTask) -> dict[str, object]:
+    return {name: getattr(task, name) for name in task.__struct_fields__}
+
+
+def _task(row: Row[Any]) -> StoredTask:
+    # The columns have the order of the members.
+    return StoredTask(*row)
+
+
+def _now(connection: Connection) -> ColumnElement[float]:
+    if connection.dialect.name == "sqlite":
+        return literal(time.time(), Double())
+    return literal_column("extract(epoch from clock_timestamp())::float8", Double())
