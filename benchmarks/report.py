@@ -156,9 +156,12 @@ def target_row(results: Results, target: Target) -> list[str]:
     ]
 
 
-def comparable() -> list[tuple[str, str, str, bool]]:
-    """List what can be compared with anybody: a title, a workload, a figure, and whether less is better."""
-    found = [(each.title, each.key, "rate", False) for each in WORKLOADS if not each.growth]
+def comparable(*, growth: bool = False) -> list[tuple[str, str, str, bool]]:
+    """List what can be compared with anybody: a title, a workload, a figure, and whether less is better.
+
+    ``growth``: also the rows in which only we are measured.
+    """
+    found = [(each.title, each.key, "rate", False) for each in WORKLOADS if growth or not each.growth]
     for transport, words in TRANSPORTS.items():
         found.append((f"{words}, sequential", f"client-{transport}", "seq", False))
         found.append((f"{words}, 32 at once", f"client-{transport}", "conc32", False))
@@ -189,7 +192,7 @@ def typescript(results: Results) -> str:
 def change(results: Results) -> str:
     """Compare us with another checkout of ours, row by row: what we are now divided by what we were."""
     rows: list[list[str]] = []
-    for words, workload, figure, less in comparable():
+    for words, workload, figure, less in comparable(growth=True):
         rounds = results.of(workload)
         found = spread(pairs(rounds, rounds, OURS, EARLIER, figure))
         if found is not None:

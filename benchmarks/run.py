@@ -66,7 +66,11 @@ class Run:
             form=form.name,
             machine={**machine.describe(), "node": node_version()},
             versions={name: version_of(peer.folder) for name, peer in everybody.items() if peer.folder},
-            missing={name: "not installed" for name, peer in everybody.items() if missing(peer)},
+            missing={
+                name: "not installed"
+                for name, peer in everybody.items()
+                if missing(peer) and (not peers or name in peers)
+            },
         )
 
     @staticmethod
