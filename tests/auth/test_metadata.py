@@ -1,4 +1,4 @@
-"""The reading of the documents in which servers describe how to sign in."""
+"""Where the documents are in which servers describe how to sign in, and how they are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, read_document
+from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError
 
 
@@ -35,3 +35,23 @@ def test_what_is_no_such_document_or_too_large_is_refused(data):
     """The message says where it was."""
     with pytest.raises(RemoteProtocolError, match="there"):
         read_document(data, ResourceMetadata, "there")
+
+
+@pytest.mark.parametrize(
+    ("issuer", "places"),
+    [
+        ("https://a.example", ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]),
+        ("https://a.example/", ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]),
+        (
+            "https://a.example/realms/x/",
+            [
+                "/.well-known/oauth-authorization-server/realms/x",
+                "/.well-known/openid-configuration/realms/x",
+                "/realms/x/.well-known/openid-configuration",
+            ],
+        ),
+    ],
+)
+def test_an_authorization_server_is_looked_for_in_the_order_of_the_specification(issuer, places):
+    """With the path inserted before it is appended."""
+    assert issuer_places(issuer) == [f"https://a.example{place}" for place in places]

@@ -1,19 +1,21 @@
 """Metadata documents of servers, as far as they are used here.
 
-Their types and parsing: RFC 9728 (protected resource), RFC 8414 and OpenID Connect Discovery (authorization server).
+Where an authorization server has its document, and the types and parsing of all: RFC 9728 (protected resource), RFC
+8414 and OpenID Connect Discovery (authorization server).
 ``client.discovery`` validates the content.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
 
 from antiphon.errors import RemoteProtocolError
 
-__all__ = ["ResourceMetadata", "ServerMetadata", "read_document"]
+__all__ = ["ResourceMetadata", "ServerMetadata", "issuer_places", "read_document"]
 
 Text = Annotated[str, Meta(max_length=4096)]
 Names = Annotated[list[Annotated[str, Meta(max_length=512)]], Meta(max_length=1024)]
@@ -46,6 +48,21 @@ class ServerMetadata(Struct, frozen=True, kw_only=True):
     dpop_signing_alg_values_supported: Names | None = None
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
+
+
+def issuer_places(issuer: str) -> list[str]:
+    """List the possible locations of an authorization server's metadata, in order. ``issuer`` is an address.
+
+    2026-07-28 basic/authorization/authorization-server-discovery, "Authorization Server Metadata Discovery".
+    """
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    places = [
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{origin}/.well-known/openid-configuration{path}",
+        f"{origin}{path}/.well-known/openid-configuration",
+    ]
+    return list(dict.fromkeys(places))
 
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)

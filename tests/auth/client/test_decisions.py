@@ -6,7 +6,7 @@ import pytest
 from yarl import URL
 
 from antiphon.auth.client.addresses import checked_address, is_public
-from antiphon.auth.client.discovery import Found, check_server, covers, fallback, resource_places, server_places
+from antiphon.auth.client.discovery import Found, check_server, covers, fallback, resource_places
 from antiphon.auth.client.exchange import Answer, ClientIdentity
 from antiphon.auth.client.grants.authorization_code import (
     Expected,
@@ -54,26 +54,6 @@ def test_a_resource_is_looked_for_by_its_hint_then_its_path_then_at_the_root(url
     well_known = "https://a.example/.well-known/oauth-protected-resource"
     assert resource_places(URL(url), hint) == [place.replace("/r", well_known, 1) if place[0] == "/" else place
                                                for place in places]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("issuer", "places"),
-    [
-        ("https://a.example", ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]),
-        ("https://a.example/", ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]),
-        (
-            "https://a.example/t1",
-            [
-                "/.well-known/oauth-authorization-server/t1",
-                "/.well-known/openid-configuration/t1",
-                "/t1/.well-known/openid-configuration",
-            ],
-        ),
-    ],
-)
-def test_an_authorization_server_is_looked_for_in_the_order_of_the_specification(issuer, places):
-    """2026-07-28, "Authorization Server Metadata Discovery"."""
-    assert server_places(issuer) == [f"https://a.example{place}" for place in places]
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,14 @@
-"""An issuer as its operator names it, and where its metadata is."""
+"""An issuer as its operator names it, and its metadata."""
 
 from __future__ import annotations
 
 import pytest
 
 from antiphon.auth.server.documents import Unavailable
-from antiphon.auth.server.issuer import Introspection, Issuer, issuers_of, read_metadata, well_known
+from antiphon.auth.server.issuer import Introspection, Issuer, issuers_of, read_metadata
 from antiphon.errors import ConfigError
 
 URL = "https://auth.example.com"
-
-
-@pytest.mark.parametrize(
-    ("issuer", "places"),
-    [
-        (
-            URL,
-            [f"{URL}/.well-known/oauth-authorization-server", f"{URL}/.well-known/openid-configuration"],
-        ),
-        (
-            f"{URL}/tenant1",
-            [
-                f"{URL}/.well-known/oauth-authorization-server/tenant1",
-                f"{URL}/.well-known/openid-configuration/tenant1",
-                f"{URL}/tenant1/.well-known/openid-configuration",
-            ],
-        ),
-        (
-            f"{URL}/realms/x/",
-            [
-                f"{URL}/.well-known/oauth-authorization-server/realms/x",
-                f"{URL}/.well-known/openid-configuration/realms/x",
-                f"{URL}/realms/x/.well-known/openid-configuration",
-            ],
-        ),
-    ],
-)
-def test_metadata_is_looked_for_in_the_order_of_the_specification(issuer, places):
-    """With the path inserted before it is appended."""
-    assert list(well_known(issuer)) == places
 
 
 def test_metadata_must_be_its_issuer_s_letter_by_letter():

@@ -13,16 +13,15 @@ from yarl import URL
 
 from antiphon.auth.client.addresses import checked_address, origin_of, shown
 from antiphon.auth.client.fetch import Fetch
-from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, read_document
+from antiphon.auth.metadata import ResourceMetadata, ServerMetadata, issuer_places, read_document
 from antiphon.errors import RemoteProtocolError, Unauthorized
 
-__all__ = ["Found", "check_server", "covers", "discover", "fallback", "resource_places", "server_places"]
+__all__ = ["Found", "check_server", "covers", "discover", "fallback", "resource_places"]
 
 D = TypeVar("D", ResourceMetadata, ServerMetadata)
 
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
-_OPENID = "/.well-known/openid-configuration"
 _ENDPOINTS = (
     "authorization_endpoint",
     "token_endpoint",
@@ -58,15 +57,6 @@ def resource_places(url: URL, hint: str | None) -> list[str]:
     places = [hint] if hint is not None else []
     places += [f"{root}{_RESOURCE}{path}", f"{root}{_RESOURCE}"]
     return list(dict.fromkeys(places))
-
-
-def server_places(issuer: str) -> list[str]:
-    """List the possible locations of authorization server metadata, in order (RFC 8414, sections 3.1 and 5)."""
-    url = URL(issuer, encoded=True)
-    root, path = str(url.origin()), url.raw_path.rstrip("/")
-    if not path:
-        return [f"{root}{_OAUTH}", f"{root}{_OPENID}"]
-    return [f"{root}{_OAUTH}{path}", f"{root}{_OPENID}{path}", f"{root}{path}{_OPENID}"]
 
 
 def covers(resource: str, url: URL) -> bool:
@@ -169,7 +159,7 @@ async def _resource(fetch: Fetch, url: URL, hint: str | None) -> ResourceMetadat
 
 async def _server(fetch: Fetch, issuer: str) -> ServerMetadata:
     checked_address(issuer, "the authorization server")
-    for place in server_places(issuer):
+    for place in issuer_places(issuer):
         data = await fetch.document(checked_address(place, "the metadata of the authorization server"))
         if data is not None:
             metadata = _read(data, ServerMetadata, place)

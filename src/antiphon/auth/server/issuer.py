@@ -1,4 +1,4 @@
-"""``Issuer``: an authorization server whose tokens are accepted, and the location of its metadata.
+"""``Issuer``: an authorization server whose tokens are accepted, and its metadata.
 
 Makes no requests: ``key_set`` and ``introspection`` do.
 """
@@ -14,7 +14,7 @@ from msgspec import Struct
 from antiphon.auth.server.documents import Unavailable, checked_address
 from antiphon.errors import ConfigError
 
-__all__ = ["ALGORITHMS", "Introspection", "Issuer", "Metadata", "issuers_of", "read_metadata", "well_known"]
+__all__ = ["ALGORITHMS", "Introspection", "Issuer", "Metadata", "issuers_of", "read_metadata"]
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """Supported signature algorithms. None with a shared secret, since every verifier could then sign tokens."""
@@ -123,21 +123,6 @@ class Metadata(Struct):
 
 
 _decode = msgspec.json.Decoder(Metadata).decode
-
-
-def well_known(issuer: str) -> tuple[str, ...]:
-    """List the possible locations of an issuer's metadata, in order.
-
-    2026-07-28 basic/authorization/authorization-server-discovery, "Authorization Server Metadata Discovery".
-    """
-    parts = checked_address(issuer, "issuer")
-    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    places = [
-        f"{origin}/.well-known/oauth-authorization-server{path}",
-        f"{origin}/.well-known/openid-configuration{path}",
-        f"{origin}{path}/.well-known/openid-configuration",
-    ]
-    return tuple(dict.fromkeys(places))
 
 
 def read_metadata(document: bytes, issuer: str) -> Metadata:

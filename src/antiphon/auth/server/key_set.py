@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from antiphon.auth.metadata import issuer_places
 from antiphon.auth.server.documents import Unavailable, checked_address, fetch_document
-from antiphon.auth.server.issuer import Issuer, Metadata, read_metadata, well_known
+from antiphon.auth.server.issuer import Issuer, Metadata, read_metadata
 from antiphon.errors import ConfigError
 
 __all__ = ["KeySet", "PublicKey", "metadata_of"]
@@ -220,7 +221,7 @@ async def metadata_of(issuer: Issuer, fetch: Fetch) -> Metadata:
         Unavailable: no location has it.
     """
     said: list[str] = []
-    for url in well_known(issuer.url):
+    for url in issuer_places(issuer.url):
         try:
             checked_address(url, "issuer")
             return read_metadata(await fetch(url), issuer.url)
