@@ -51,7 +51,8 @@ class Gateway:
 
     Args:
         servers: targets by name, each as ``Client`` takes it.
-        host: decides which tools may be called, and answers what the servers ask, unless that is relayed.
+        host: decides which tools may be called, and answers what the servers ask, unless that is relayed; ``None`` lets
+            every call pass, and all asks must be relayed then.
         asks: who answers: ``"host"``, whatever the client offers; or ``"relay"``, the client that made the call, which
             is then declared to the servers with exactly what it offers.
         elicits_in: who shows the person what is elicited, where the host answers: ``"auto"``, a client that is known to
@@ -76,7 +77,7 @@ class Gateway:
     def __init__(
         self,
         servers: Mapping[str, Target],
-        host: Host | Configured,
+        host: Host | Configured | None,
         *,
         asks: Answered = "host",
         elicits_in: ElicitsIn = "auto",
@@ -95,7 +96,7 @@ class Gateway:
         self._reloads = reloads
         self._closes = host if closes_host else None
         self._asks: Answered = asks
-        self._by_host = partial(by_host, host, elicits_in)
+        self._by_host = _answers_of(host, asks, elicits_in)
         self._groups: OrderedDict[bytes, Group] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._starts_itself = False
@@ -155,7 +156,7 @@ class Gateway:
 
     @asynccontextmanager
     async def _lifespan(self, _server: Server) -> AsyncGenerator[None]:
-        if self._asks == "host" and self._starts_itself:
+        if self._by_host is not None and self._asks == "host" and self._starts_itself:
             # Without waiting for the first request: whoever connects is about to list.
             self._started(_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
@@ -198,8 +199,8 @@ class Gateway:
         if key not in self._groups:
             if len(self._groups) >= MAX_GROUPS:
                 self._drop_one()
-            answerers = partial(by_client, offered) if self._asks == "relay" else self._by_host
-            return self._started(key, answerers, about.principal)
+            by_host = None if self._asks == "relay" else self._by_host
+            return self._started(key, by_host or partial(by_client, offered), about.principal)
         self._groups.move_to_end(key)
         return self._groups[key]
 
@@ -231,6 +232,15 @@ def _searched() -> Mapping[str, Callable[[Group, ServerRequest], Awaitable[Any]]
     from antiphon.gateway.search import Search
 
     return Search().served
+
+
+def _answers_of(
+    host: Host | Configured | None, asks: Answered, elicits_in: ElicitsIn
+) -> Callable[[], Answerers] | None:
+    """Return what makes the answers of the host, if there is one."""
+    if host is None and asks == "host":
+        raise ConfigError('a gateway without a host has nobody who answers: Gateway(..., asks="relay")')
+    return None if host is None else partial(by_host, host, elicits_in)
 
 
 def _key(principal: str | None, offered: ClientCapabilities | None) -> bytes:

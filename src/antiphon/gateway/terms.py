@@ -61,7 +61,8 @@ class RunOptions(TypedDict, total=False):
 class Terms(Struct, frozen=True, kw_only=True):
     """What holds for all servers behind a gateway. See ``RunOptions``."""
 
-    host: Host | Configured
+    host: Host | Configured | None
+    """Who decides which tools may be called; ``None`` if every call is passed on."""
     processes: Processes
     timeout: float | None = None
     start_timeout: float = START_TIMEOUT
@@ -73,7 +74,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     """Whom the servers are run for."""
 
 
-def terms_of(host: Host | Configured, options: RunOptions) -> Terms:
+def terms_of(host: Host | Configured | None, options: RunOptions) -> Terms:
     """Read the options.
 
     Raises:

@@ -1,7 +1,8 @@
 """The review page from the host's side: a page that can be opened over a store, and a reviewer that opens it.
 
-Here, and in ``model_door``, a lower layer reaches a higher one: ``page_opener`` finds ``antiphon.web`` by name when a
-page is first needed. Nothing here imports it, so hosts without a page need none of its packages.
+Here, in ``model_door`` and in ``Server.mount`` a lower layer reaches a higher one: ``page_opener`` finds
+``antiphon.web`` by name when a page is first needed. Nothing here imports it, so hosts without a page need none of its
+packages.
 """
 
 from __future__ import annotations

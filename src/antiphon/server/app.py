@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args, runtime_checkable
 
 from antiphon.channel import Channel
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from antiphon.wire.tools import Tool
 
 __all__ = ["Mountable", "Server"]
+
+Elsewhere = str | Path | Sequence[str] | Mapping[str, Any]
+"""A server that is not in this process, as ``Client`` takes it."""
 
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
@@ -153,16 +158,19 @@ class Server(Features):
         self._service.use(function)
         return function
 
-    def mount(self, other: Server | Mountable, /, prefix: str | None = None) -> None:
-        """Offer everything that another server offers, in this process and with no connection between the two.
+    def mount(self, other: Server | Mountable | Elsewhere, /, prefix: str | None = None) -> None:
+        """Offer everything that another server offers.
 
+        With a server of this process there is no connection between the two; any other is reached through a proxy.
         Its tools and prompts are called ``prefix__name``; its resources keep their URIs, which are in links and texts,
         too. What is added to it or removed from it later is added and removed here. Its requests pass the middleware
         of this server and then its own; its lifespan is entered after this one's, and left before. On a server that is
         open, its features appear as soon as its lifespan has been entered, and clients are notified.
 
         Args:
-            other: the server; or what has one as its ``server``, such as ``antiphon.gateway.Gateway``.
+            other: the server; what has one as its ``server``, such as a ``Gateway`` or a ``Proxy`` of
+                ``antiphon.gateway``; or a target as ``Client`` takes it (a URL, a command line, a ``.py`` file, an
+                entry of a configuration), which stands for ``Proxy(target)``.
             prefix: letters, digits, hyphens, and single underscores between them; by default names stay as they are.
 
         Raises:
@@ -172,8 +180,10 @@ class Server(Features):
         match cast("object", other):
             case Server(_service=service) | Mountable(server=Server(_service=service)):
                 self._service.mount(service, prefix)
+            case str() | Path() | Mapping() | list() | tuple():
+                self.mount(proxy_of(other), prefix)
             case _:
-                raise ConfigError(f"mount() takes a Server, or what has one as its .server, not {other!r}")
+                raise ConfigError(f"mount() takes a Server, what has one as its .server, or a target, not {other!r}")
 
     def tool_definition(self, function: F, /) -> F:
         """Say how the tools that middleware lists are found; use it as ``@server.tool_definition``.
@@ -292,6 +302,15 @@ class Mountable(Protocol):
     def server(self) -> Server:
         """What serves its requests."""
         ...
+
+
+def proxy_of(target: object) -> Mountable:
+    """Return a proxy for a server elsewhere.
+
+    It is found by its name, because a server imports no client; so servers that mount none need none.
+    """
+    made: Mountable = import_module("antiphon.gateway.server_proxy").Proxy(target)
+    return made
 
 
 def _revisions(names: Sequence[str] | None) -> tuple[Revision, ...]:

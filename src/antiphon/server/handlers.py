@@ -52,7 +52,7 @@ from antiphon.wire.prompts import GetPromptRequestParams
 from antiphon.wire.resources import ReadResourceRequestParams, SubscribeRequestParams
 from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
 from antiphon.wire.task import TASKS, CreateTaskResult
-from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult, Tool
 
 __all__ = ["Handlers"]
 
@@ -165,6 +165,16 @@ class Handlers:
             sent = Handled("", body, bytes)
         code = sent.code
         return Handled(_subject(params), body, lambda: self._middleware.code() + code(), once=sent.once, task=sent.task)
+
+    def definition_of(self, name: str) -> Tool | None:
+        """Return the definition of a tool that is served here, be it by middleware, as far as it is known."""
+        core = self._core
+        found = core.features.tools.get(name)
+        if found is not None:
+            return found.definition
+        listed = core.find_tool(name) if core.find_tool is not None else None
+        via = self._mounts.by_name(name) if listed is None else None
+        return listed if via is None else via.mount.behind.definition_of(via.name)
 
     async def answer(self, params: Any, request: Request, peer: Peer) -> Any:
         """Serve a request that is no call, through the middleware; return its result."""

@@ -60,6 +60,10 @@ class Behind(Protocol):
         """Return what serves a call, behind the middleware. ``params``: the request's, in this server's names."""
         ...
 
+    def definition_of(self, name: str) -> Tool | None:
+        """Return the definition of a tool, be it one that middleware serves, as far as it is known."""
+        ...
+
     async def answer(self, params: Any, request: Request, peer: Peer) -> Any:
         """Serve a request that is no call, through the middleware; return its result."""
         ...

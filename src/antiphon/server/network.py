@@ -272,8 +272,7 @@ class _Mirrored:
 
     def _of_others(self, name: str) -> Sequence[HeaderParam]:
         """Return those of a tool that middleware lists; found once for each definition."""
-        find = self._service.core.find_tool
-        tool = find(name) if find is not None else None
+        tool = self._service.definition_of(name)
         if tool is None:
             return ()
         known = self._others.get(name)

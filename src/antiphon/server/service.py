@@ -33,6 +33,7 @@ from antiphon.server.middleware import Middleware, Stack
 from antiphon.server.mounts import Mount, Mounts
 from antiphon.server.subscriptions import Changes, ListKind, Subscriptions
 from antiphon.wire.task import GetTaskResult
+from antiphon.wire.tools import Tool
 
 __all__ = ["Service"]
 
@@ -111,6 +112,10 @@ class Service:
         self._mounts.refresh()
         for outer in self._outer:
             outer.refresh()
+
+    def definition_of(self, name: str) -> Tool | None:
+        """Return the definition of a tool, be it one that middleware serves, as far as it is known."""
+        return self._functions.definition_of(name)
 
     def list_changed(self, kind: ListKind) -> None:
         """Notify the clients of this server, and of those it is mounted on, that a list has changed."""
