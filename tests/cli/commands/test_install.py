@@ -132,6 +132,25 @@ def test_another_file(file: Path, cli: Cli, tmp_path: Path):
     assert "antiphon" not in file.read_text()
 
 
+def test_the_files_of_projects_are_installations_of_their_own(file: Path, cli: Cli, tmp_path: Path):
+    """Beside that of the user: each has its own servers, and is undone by itself."""
+    before = {}
+    for project in ("one", "two"):
+        path = tmp_path / project / ".cursor" / "mcp.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"mcpServers": {project: {"command": project}}}))
+        before[path] = path.read_bytes()
+        done = cli("install", "cursor", "--file", str(path))
+        assert f"antiphon uninstall cursor --file {path} undoes it" in done.out
+        assert f"Served by the gateway: {project}." in done.out
+    assert cli("install", "cursor").code == 0
+    for path, content in before.items():
+        assert "as it was before" in cli("uninstall", "cursor", "--file", str(path)).out
+        assert path.read_bytes() == content
+    assert "antiphon" in entries(file)
+    assert cli("uninstall", "cursor").code == 0
+
+
 def test_a_host_that_is_not_known_is_named_with_those_that_are(cli: Cli):
     """All of them."""
     done = cli("install", "emacs")

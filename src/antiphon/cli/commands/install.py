@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -50,7 +52,8 @@ def command(
             print(inert(mask(line.rstrip("\n"))))
     else:
         place.install(change)
-        print(f"{place.path}: antiphon gateway added; antiphon uninstall {host} undoes it.")
+        undo = f"antiphon uninstall {host}" + (f" --file {shlex.quote(str(file))}" if file is not None else "")
+        print(f"{place.path}: antiphon gateway added; {undo} undoes it.")
     if change.moved:
         print(f"Served by the gateway: {inert(', '.join(change.moved))}.")
     for name, why in change.left.items():
@@ -69,7 +72,12 @@ def installation(host: str, file: Path | None) -> Installation:
     if host not in KNOWN:
         raise ConfigError(f"{host!r} is no host that is known: {', '.join(KNOWN)}")
     known = KNOWN[host]
-    return Installation(host, known, file or place_of(known, os.environ), home=home(), state=state_folder(os.environ))
+    usual = place_of(known, os.environ)
+    path = Path(os.path.realpath(file or usual))
+    # Each project's file is an installation of its own.
+    own = path != Path(os.path.realpath(usual))
+    name = f"{host}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}" if own else host
+    return Installation(name, known, path, home=home(), state=state_folder(os.environ))
 
 
 def _check_own_servers(title: str) -> None:
