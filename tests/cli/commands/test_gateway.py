@@ -8,17 +8,20 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from antiphon import Client
-from antiphon.cli.logins import wanted_by
+from antiphon import Client, OAuth
+from antiphon.cli.logins import usual_logins, wanted_by
 from antiphon.client.connection.targets import Address
 from antiphon.errors import InsufficientScope, PeerError, Unauthorized
 from tests.cli.commands.test_serve import connected
 from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, SHOP, environment
+from tests.support.authority import Person, protected
 from tests.support.issuer import Issuer
 
 
@@ -88,42 +91,71 @@ def test_what_is_wrong_is_said_with_the_remedy(arguments: tuple[str, ...], messa
     assert message in done.err
 
 
-async def test_over_http_only_those_are_served_who_have_signed_in(tmp_path: Path):
-    """``[auth]`` says where; options of the command line go before it. A client without a token learns where to go."""
-    servers = written(tmp_path / "mcp.json", shop={"command": sys.executable, "args": [SHOP]})
+@asynccontextmanager
+async def on_a_network(folder: Path, issuer: Issuer, *options: str, **servers: object) -> AsyncIterator[Served]:
+    """Serve the servers to clients of an issuer; ``[auth]`` says which."""
+    file = written(folder / "mcp.json", **servers)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-    settings = tmp_path / "gateway.toml"
-    command = [*COMMAND, "gateway", "--config", str(servers), "--config", str(settings), "--http", place]
-    async with Issuer().open() as issuer:
+    url = f"http://{place}/mcp"
+    settings = folder / "gateway.toml"
+    settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = '{url}'\n")
+    command = [*COMMAND, "gateway", "--config", str(file), "--config", str(settings), "--http", place, *options]
+    env = environment(XDG_STATE_HOME=str(folder), PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring")
+    process = await asyncio.create_subprocess_exec(
+        *command, "--yes", "--provider", "echo", cwd=folder, env=env, stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    made = Served(url)
+    try:
+        assert process.stderr is not None
+        assert url in (await process.stderr.readline()).decode()
+        yield made
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        _, said = await process.communicate()
+        made.said = said.decode()
+
+
+class Served:
+    """A gateway on a network: where it is, and what it has said when it has ended."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.said = ""
+
+
+async def test_over_http_only_those_are_served_who_have_signed_in(tmp_path: Path):
+    """``[auth]`` says where; options of the command line go before it. A client without a token learns where to go."""
+    shop = {"command": sys.executable, "args": [SHOP]}
+    async with Issuer().open() as issuer, on_a_network(tmp_path, issuer, "--scope", "mcp:use", shop=shop) as gateway:
         issuer.metadata = {"token_endpoint": f"{issuer.url}/token"}
-        settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = 'http://{place}/mcp'\n")
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            "--scope",
-            "mcp:use",
-            "--yes",
-            "--provider",
-            "echo",
-            cwd=tmp_path,
-            env=environment(XDG_STATE_HOME=str(tmp_path)),
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            assert process.stderr is not None
-            assert f"http://{place}/mcp" in (await process.stderr.readline()).decode()
-            token = issuer.token(aud="ours", scope="mcp:use")
-            client = await connected(f"http://{place}/mcp", "2026-07-28", auth=token)
-            assert [tool.name async for tool in client.tools()]
-            await client.close()
-            for auth, error in ((None, Unauthorized), (issuer.token(aud="ours"), InsufficientScope)):
-                with pytest.raises(error):
-                    await Client(f"http://{place}/mcp", auth=auth).connect()
-            assert issuer.url in await wanted_by(Address(url=f"http://{place}/mcp"))
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            await process.communicate()
+        token = issuer.token(aud="ours", scope="mcp:use")
+        client = await connected(gateway.url, "2026-07-28", auth=token)
+        assert [tool.name async for tool in client.tools()]
+        await client.close()
+        for auth, error in ((None, Unauthorized), (issuer.token(aud="ours"), InsufficientScope)):
+            with pytest.raises(error):
+                await Client(gateway.url, auth=auth).connect()
+        assert issuer.url in await wanted_by(Address(url=gateway.url))
+
+
+async def test_over_http_each_client_has_logins_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The user's own, and that of another client, are lent to nobody; what fails without one says how to make it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    async with Issuer().open() as issuer, protected() as resource:
+        for principal in (None, f"{issuer.url} sub:ann"):
+            signs_in = OAuth(store=usual_logins(principal), open_page=Person())
+            async with Client(resource.url, auth=signs_in) as client:
+                await client.call_tool("echo", {})
+        async with on_a_network(tmp_path, issuer, remote={"url": resource.url}) as gateway:
+            ann = await connected(gateway.url, "2026-07-28", auth=issuer.token(aud="ours", sub="ann"))
+            assert (await ann.call_tool("remote__echo", {})).text == "done"
+            async with Client(gateway.url, auth=issuer.token(aud="ours", sub="bob")) as bob:
+                assert [tool.name async for tool in bob.tools()] == []
+            await ann.close()
+        assert f"antiphon login {resource.url} --for '{issuer.url} sub:bob'" in gateway.said
 
 
 def test_a_projects_file_starts_nothing_before_it_is_trusted(cli: Cli, tmp_path: Path):
