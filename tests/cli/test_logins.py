@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from antiphon import Client
 from antiphon.auth.client.browser import has_browser
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.logins import auth_of_client, settings_of, until, usual_logins
@@ -202,7 +203,9 @@ async def test_a_client_of_a_gateway_has_logins_of_its_own(cli: Cli, home):
         missing = await auth_of_client(where, "https://id.example ann")
         assert await missing.store.read() == Document()
         with pytest.raises(Unauthorized, match=f"login {resource.url} --for 'https://id.example ann'"):
-            await missing.open_page("https://id.example/authorize")
+            await Client(resource.url, auth=missing).connect()
+        # Nothing was begun for it at the authorization server.
+        assert len(resource.authority.clients) == 1
 
         assert (await run(cli, "login", resource.url, "--for", "https://id.example ann")).code == 0
         found = (await (await auth_of_client(where, "https://id.example ann")).store.read()).logins

@@ -90,7 +90,10 @@ async def auth_for(address: Address, headers: Mapping[str, str] | None) -> OAuth
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if login is None and not at_terminal:
         return None
-    return settings_of(login, store, chosen_page() if at_terminal else _nobody)
+    settings = settings_of(login, store, chosen_page() if at_terminal else None)
+    if not at_terminal:
+        settings.unattended = f"the login has ended, and nobody is here to sign in again: antiphon login {server}"
+    return settings
 
 
 async def auth_of_client(address: Address, principal: str) -> OAuth | None:
@@ -105,12 +108,10 @@ async def auth_of_client(address: Address, principal: str) -> OAuth | None:
     except ConfigError:
         return None
     store = usual_logins(principal)
-
-    async def nobody(page: str) -> str | None:
-        remedy = f"antiphon login {server} --for {shlex.quote(principal)}"
-        raise Unauthorized(f"it wants a login of this client's own; on the gateway's machine: {remedy}")
-
-    return settings_of(await of_server(store, server), store, nobody)
+    settings = settings_of(await of_server(store, server), store, None)
+    remedy = f"antiphon login {server} --for {shlex.quote(principal)}"
+    settings.unattended = f"it wants a login of this client's own; on the gateway's machine: {remedy}"
+    return settings
 
 
 async def wanted_by(address: Address) -> str:
@@ -155,10 +156,6 @@ async def _paste(address: str) -> str | None:
     if not line:
         raise Unauthorized("signing in failed: nothing was pasted")
     return line
-
-
-async def _nobody(address: str) -> str | None:
-    raise Unauthorized("the login has ended, and nobody is at this terminal to sign in again: antiphon login URL")
 
 
 def until(login: Login) -> str:

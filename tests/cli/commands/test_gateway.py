@@ -155,6 +155,7 @@ async def test_over_http_each_client_has_logins_of_its_own(tmp_path: Path, monke
             async with Client(gateway.url, auth=issuer.token(aud="ours", sub="bob")) as bob:
                 assert [tool.name async for tool in bob.tools()] == []
             await ann.close()
+        assert len(resource.authority.clients) == 2
         assert f"antiphon login {resource.url} --for '{issuer.url} sub:bob'" in gateway.said
 
 

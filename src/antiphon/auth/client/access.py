@@ -332,9 +332,10 @@ class _Entering:
         return await self._sign_in(challenge, ask=ask)
 
     async def _sign_in(self, challenge: Challenge | None, *, ask: bool) -> bool:
-        grant = self._access.settings.grant
-        if (grant is None or grant.needs_person) and not ask:
-            self._why = "it wants a login"
+        settings = self._access.settings
+        if (settings.grant is None or settings.grant.needs_person) and (not ask or settings.unattended is not None):
+            # Before a client is registered, or anything else is done for a sign-in that cannot happen.
+            self._why = settings.unattended or "it wants a login"
             return False
         self._sign_ins += 1
         login = await self._access.sign_in(challenge, self._sent or await self._access.login())

@@ -86,6 +86,8 @@ class OAuth:
         self.store: LoginStore = MemoryLogins() if store is None else store
         self.client_name = client_name
         self.timeout = timeout
+        self.unattended: str | None = None
+        """Set by programs that run where no person is: why nobody is asked to sign in, and what to do."""
 
     def __repr__(self) -> str:
         return f"OAuth({self.label})"
