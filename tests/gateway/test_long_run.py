@@ -40,7 +40,7 @@ from pathlib import Path
 
 from antiphon import Client
 from antiphon.gateway import Gateway
-from antiphon.host import Host, Policy, Scripted
+from antiphon.host import Host, Limits, Policy, Scripted
 
 SESSIONS, SERVERS, LIMIT = (int(word) for word in sys.argv[1:4])
 program, notes, lists = sys.argv[4:]
@@ -62,12 +62,13 @@ def is_server(pid):
 async def session(gateway, name):
     async with Client(gateway.server) as client:
         assert len([tool async for tool in client.tools()]) == SERVERS
-        assert (await client.call_tool(f"{name}__go")).text == "done"
+        text = (await client.call_tool(f"{name}__go")).text
+        assert text == "done", text
 
 async def main():
     names = [f"s{number}" for number in range(SERVERS)]
     targets = {name: [sys.executable, "-ISu", program, notes, name] for name in names}
-    host = Host(Scripted([]), policy=Policy(default="allow"))
+    host = Host(Scripted([]), policy=Policy(default="allow"), limits=Limits(per_minute=None))
     gateway = Gateway(targets, host, max_processes=LIMIT, lists=Path(lists), idle_timeout=5.0)
     most, sizes, chosen = 0, [], random.Random(1)
     async with Client(gateway.server) as keeps_open:

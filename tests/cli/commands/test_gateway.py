@@ -67,6 +67,24 @@ async def test_a_profile_chooses_servers_and_tools(tmp_path: Path):
             await client.call_tool("s__describe", {})
 
 
+async def test_a_change_of_the_file_is_taken_up_while_it_runs(tmp_path: Path):
+    """And what was listed is kept for the next gateway, readable for nobody else."""
+    server = {"command": sys.executable, "args": [SHOP]}
+    file = written(tmp_path / "mcp.json", shop=server)
+    command = [sys.executable, "-m", "antiphon", "gateway", "--config", str(file), "--yes", "--provider", "echo"]
+    entry = {"command": command[0], "args": command[1:], "env": environment(XDG_STATE_HOME=str(tmp_path))}
+    async with Client(entry) as client, client.listen(tools=True) as changes:
+        assert {tool.name.partition("__")[0] async for tool in client.tools()} == {"shop"}
+        written(file, shop=server, other=server)
+        found = {"shop"}
+        async with asyncio.timeout(60):
+            while found != {"shop", "other"}:
+                await anext(changes)
+                found = {tool.name.partition("__")[0] async for tool in client.tools()}
+    [kept] = (tmp_path / "antiphon" / "lists").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
