@@ -12,7 +12,7 @@ import pytest
 from antiphon import Client, Context, Server
 from antiphon.auth import Caller
 from antiphon.channel import Channel
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, InvalidParams
 from antiphon.gateway import Gateway
 from tests.support.authority import protected
 from tests.support.behind_gateway import CELLS, ERAS, Offering, host, shop
@@ -87,6 +87,8 @@ async def test_a_broken_server_costs_nothing_but_itself(client_era: str) -> None
         broken = gateway.upstreams[0]
         assert broken.state == "failed"
         assert "3" in str(broken.error)
+        with pytest.raises(InvalidParams, match=r"Unknown tool: broken__x; nothing is known yet of 'broken' \(.*ended"):
+            await client.call_tool("broken__x")
 
 
 MORTAL = """

@@ -124,11 +124,11 @@ class Group:
         """Return whose tool or prompt this is.
 
         Raises:
-            InvalidParams: nobody's.
+            InvalidParams: nobody's, as far as that is known; the message names the servers of which nothing is.
         """
         owned = self.catalogue.find(noun, name) or (await self.listed()).find(noun, name)
         if owned is None:
-            raise InvalidParams(f"Unknown {noun}: {name}")
+            raise InvalidParams(f"Unknown {noun}: {name}{self._unknown()}")
         return owned
 
     async def reader(self, uri: str) -> str:
@@ -170,6 +170,11 @@ class Group:
                 task.add_done_callback(self._first.discard)
             elif self._terms.starts == "eager":
                 self._run(self._start(upstream))
+
+    def _unknown(self) -> str:
+        """Say of which servers nothing is known, since what is looked for may be theirs."""
+        why = [f"{one.name!r} ({one.error or one.state})" for one in self.upstreams.values() if not one.is_listed]
+        return f"; nothing is known yet of {', '.join(why)}" if why else ""
 
     def _retry_unknown(self) -> None:
         for upstream in self.upstreams.values():
