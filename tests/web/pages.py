@@ -12,6 +12,7 @@ import httpx
 
 from antiphon.host import Host, MemoryStore, Provider, Queue, Scripted
 from antiphon.host.config.settings import Config
+from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.review.question import Question
 from antiphon.host.review.shown import show
 from antiphon.host.store.base import Store
@@ -119,12 +120,14 @@ async def desk(
     store: Store | None = None,
     undo: float = 0.0,
     asks: bool = False,
+    servers: Servers | None = None,
     **more: Any,
 ) -> AsyncIterator[Desk]:
     """Serve a page for a block; one that ``asks`` knows the host."""
     store = store or MemoryStore()
     host = Host(provider or Scripted(["ok"] * 50), reviewer=Queue(store), store=store, **more)
-    async with running_page(store, config=config, undo=undo, asker=host if asks else None) as running:
+    asker = host if asks else None
+    async with running_page(store, config=config, undo=undo, asker=asker, servers=servers) as running:
         async with visitor(base_url=running.origin) as browser:
             made = Desk(store, running, browser, host)
             await made.enter()

@@ -22,6 +22,7 @@ from antiphon.host.store.base import Change, Hold
 from antiphon.host.store.chain import Record
 from antiphon.wire.tools import CallToolRequestParams
 from tests.host.asks import origin, request
+from tests.web.gated import gated
 from tests.web.pages import Desk, desk
 
 
@@ -188,3 +189,35 @@ async def test_models_and_servers_are_shown_as_configured():
         assert 'href="/models"' not in (await page.get("/")).text
         assert "No models" in (await page.get("/models")).text
         assert (await page.get("/servers")).status_code == 200
+
+
+async def test_the_servers_of_a_gateway_are_shown_with_their_tools():
+    """State, errors with what was written, what changed, what its server claims; all of it as text."""
+    store = MemoryStore()
+    async with gated(store) as (gateway, _), desk(store=store, servers=gateway.shown) as page:
+        shown = text_of((await page.get("/servers")).text)
+        for text in ("running", "calls of tools today: 1", "exit code 3", "no <key> was given", "Tools: 3"):
+            assert text in shown
+        assert "definition changed" in shown
+        assert "<b>of anybody</b>" in shown
+        assert "claims to be read-only" in shown
+        assert "denied by the configuration" in shown
+        assert "look at its definition" in shown
+        assert 'href="/servers"' in (await page.get("/")).text
+
+
+async def test_a_tool_is_switched_off_on_the_page():
+    """For all clients, with the name of who did it; a tool that is not there is none."""
+    store = MemoryStore()
+    async with gated(store) as (gateway, client), desk(store=store, servers=gateway.shown) as page:
+        identity = gateway.shown.running_servers()[0].identity
+        form = {"identity": identity, "tool": "order", "on": "false"}
+        said = (await page.post("/servers/switch", form)).json()
+        assert "switched off" in said["done"]
+        assert [tool.name async for tool in client.tools()] == ["shop__stock"]
+        assert (await store.definition(identity, "order")).off is not None
+        await page.post("/servers/switch", {**form, "on": "true"})
+        assert len([tool async for tool in client.tools()]) == 2
+        assert (await page.post("/servers/switch", {**form, "tool": "none"})).status_code == 404
+    async with desk() as page:
+        assert (await page.post("/servers/switch", form)).status_code == 404

@@ -54,6 +54,8 @@ class Exposure(Struct, kw_only=True):
 
     given: Given = Given()
     filters: Filters = ALL
+    off: frozenset[tuple[str, str]] = frozenset()
+    """Tools that a person has switched off: the identity of the server, and its own name of the tool."""
     is_searched: bool = False
     """Whether clients search among the tools instead of listing them."""
 
@@ -99,6 +101,10 @@ class Catalogue:
     def tool(self, name: str) -> Tool | None:
         """Return the definition of the tool of this name."""
         return self._definitions.get(name)
+
+    def names_of(self, server: str) -> dict[str, str]:
+        """Return what the tools of a server are called here, by its own names of them."""
+        return {owned.name: name for name, owned in self._tools.items() if owned.server == server}
 
     def reader(self, uri: str) -> str | None:
         """Return the server that listed this URI, or else the first with a matching template."""

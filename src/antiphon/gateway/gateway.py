@@ -23,6 +23,7 @@ from antiphon.gateway.catalogue import Exposure
 from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.group import Group
 from antiphon.gateway.names import Given, Style
+from antiphon.gateway.overview import ShownServers
 from antiphon.gateway.requests import SERVED, SUBSCRIBED
 from antiphon.gateway.terms import RunOptions, terms_of
 from antiphon.gateway.upstream import Upstream
@@ -122,6 +123,8 @@ class Gateway:
         self._group = partial(
             Group, exposure=self._exposure, changed=self.server.list_changed, updated=self.server.resource_updated
         )
+        self.shown = ShownServers(host, self._exposure, self._groups.values)
+        """The servers as the host's review page shows them."""
 
     @property
     def upstreams(self) -> Sequence[Upstream]:
@@ -160,13 +163,15 @@ class Gateway:
             # Without waiting for the first request: whoever connects is about to list.
             self._started(_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
+        recalling = asyncio.get_running_loop().create_task(self.shown.recall())
         try:
             # While it runs: what a server has left behind that was stopped meanwhile must not outlive it either.
             with GUARDIAN.held():
                 yield
         finally:
             reloading.cancel()
-            await asyncio.wait([reloading])
+            recalling.cancel()
+            await asyncio.wait([reloading, recalling])
             groups = list(self._groups.values())
             self._groups.clear()
             await asyncio.gather(*(group.close() for group in groups))

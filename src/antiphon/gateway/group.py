@@ -11,11 +11,13 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from antiphon.client.connection.targets import Target
 from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway.asks import Answerers
 from antiphon.gateway.catalogue import Catalogue, Exposure, Noun, Owned
-from antiphon.gateway.offer import KINDS, Kind
+from antiphon.gateway.offer import KINDS, Kind, Offer
 from antiphon.gateway.subscriptions import Watches
 from antiphon.gateway.terms import Terms
 from antiphon.gateway.upstream import Unavailable, Upstream
@@ -78,7 +80,8 @@ class Group:
     def catalogue(self) -> Catalogue:
         """What all of them offer, as far as that is known."""
         if self._made is None:
-            self._made = Catalogue({name: one.offer for name, one in self.upstreams.items()}, self._exposure)
+            offers = {name: self._offered(one) for name, one in self.upstreams.items()}
+            self._made = Catalogue(offers, self._exposure)
             self._say(self._made)
         return self._made
 
@@ -199,6 +202,18 @@ class Group:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def renew(self) -> None:
+        """Tell clients that there are other tools now, because a person has switched some on or off."""
+        self._made = None
+        self._tell("tools")
+
+    def _offered(self, upstream: Upstream) -> Offer:
+        """Return what a server offers, without the tools that are switched off."""
+        off = {tool for identity, tool in self._exposure.off if identity == upstream.identity}
+        if not off:
+            return upstream.offer
+        return structs.replace(upstream.offer, tools=tuple(one for one in upstream.offer.tools if one.name not in off))
 
     def _say(self, made: Catalogue) -> None:
         """Log, once, what is called otherwise than it would be alone, because a person chooses by these names."""

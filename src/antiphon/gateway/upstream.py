@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from antiphon.client.client import Client
-from antiphon.client.connection.targets import Command, Target, resolve
-from antiphon.errors import AntiphonError, CallTimeout, ConnectionClosed, RemoteProtocolError
+from antiphon.client.connection.targets import Command, Target, located, resolve
+from antiphon.errors import AntiphonError, CallTimeout, ConfigError, ConnectionClosed, RemoteProtocolError
 from antiphon.gateway.asks import Answerers
 from antiphon.gateway.kept_lists import KeptOffer
 from antiphon.gateway.logs import LogLevels, LogsPassedOn
@@ -24,6 +26,7 @@ from antiphon.gateway.offer import KINDS, Kind, Offer, changes, fetch
 from antiphon.gateway.processes import Full, Place
 from antiphon.gateway.terms import Terms
 from antiphon.server.middleware import ServerRequest
+from antiphon.wire.origin import identify
 
 __all__ = ["State", "Unavailable", "Upstream"]
 
@@ -33,6 +36,12 @@ State = Literal["stopped", "starting", "running", "failed"]
 
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """Seconds after which a failed server may be started again, so that one that always fails does not cost much."""
+
+MAX_HEARD = 20
+"""Most lines of its standard error that are kept, to be shown beside an error."""
+
+MAX_LINE = 500
+"""Most characters of such a line."""
 
 _PACE = 1.0
 """Seconds between two listings of a server that says again and again that its lists have changed."""
@@ -86,6 +95,8 @@ class Upstream:
         """Number of failures in a row."""
         self.process: int | None = None
         """The id of its process, while it has one on this machine."""
+        self.heard: deque[str] = deque(maxlen=MAX_HEARD)
+        """The last lines that it wrote to standard error."""
         self.resting_since: float | None = None
         """The loop's time at which nobody used it any more; ``None`` while it is used or has no process."""
         self._answerers = answerers
@@ -145,6 +156,14 @@ class Upstream:
         finally:
             self._users -= 1
             self._begin_rest()
+
+    @cached_property
+    def identity(self) -> str:
+        """Its identity, as in ``origin.identity``; empty if its target cannot be used."""
+        try:
+            return identify(located(resolve(self.target)))
+        except ConfigError:
+            return ""
 
     @property
     def is_used(self) -> bool:
@@ -271,6 +290,7 @@ class Upstream:
         return Unavailable(f"The server {self.name!r} is not available: {why}")
 
     def _heard(self, line: str) -> None:
+        self.heard.append(line[:MAX_LINE])
         log.info("%s: %s", self.name, line)
 
     # --- running ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
+from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.review.notify import Webhook
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.review import Decision, Deny, ElicitItem, Filled, NoReviewer, ReviewItem, ToolItem
@@ -52,6 +53,7 @@ class Opener(Protocol):
         browse: bool = True,
         undo: float | None = None,
         asker: Asker | None = None,
+        servers: Servers | None = None,
     ) -> AbstractAsyncContextManager[OpenedPage]:
         """Open the page; ``browse`` also opens a browser, if there is one.
 
@@ -101,6 +103,8 @@ class PageReviewer:
         self._opener = opener or page_opener()
         self.asker: Asker | None = None
         """The host that answers when a person asks from the page; set by the host whose page it is."""
+        self.servers: Servers | None = None
+        """The servers that are shown on the page; set by the gateway in front of them."""
         self._serving: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -145,7 +149,10 @@ class PageReviewer:
 
     async def _serve(self, opened: asyncio.Future[None]) -> None:
         try:
-            async with self._opener(self._store, config=self._config, undo=self._undo, asker=self.asker):
+            opening = self._opener(
+                self._store, config=self._config, undo=self._undo, asker=self.asker, servers=self.servers
+            )
+            async with opening:
                 opened.set_result(None)
                 await asyncio.get_running_loop().create_future()
         except Exception as error:

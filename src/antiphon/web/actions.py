@@ -25,7 +25,19 @@ from antiphon.web.texts import LANGUAGES
 from antiphon.web.views import similar
 from antiphon.wire.elicitation import ElicitResult
 
-__all__ = ["decide", "draft", "invite", "preview", "revoke", "settings", "several", "together", "unblock", "undo"]
+__all__ = [
+    "decide",
+    "draft",
+    "invite",
+    "preview",
+    "revoke",
+    "settings",
+    "several",
+    "switch",
+    "together",
+    "unblock",
+    "undo",
+]
 
 _ACTIONS = ("approve", "edit", "deny", "answer", "fill", "regenerate")
 _SEAL = ("digest", "hash", "shown")
@@ -163,6 +175,18 @@ async def unblock(site: Site, request: Request) -> Response:
     if not await site.store.unblock(Form(form_of(request))("identity")):
         return site.problem(request, 404, "problem.no_grant")
     return site.done(request, "done.unblock", then="/grants")
+
+
+async def switch(site: Site, request: Request) -> Response:
+    """Switch a tool of a server behind the gateway on or off."""
+    form = Form(form_of(request))
+    found = () if site.servers is None else site.servers.running_servers()
+    offered = (each for server in found if server.identity == form("identity") for each in server.tools)
+    if site.servers is None or form("tool") not in (each.tool.name for each in offered):
+        return site.problem(request, 404, "problem.tool")
+    on = form("on") == "true"
+    await site.servers.switch_tool(form("identity"), form("tool"), on=on, by=site.by(request))
+    return site.done(request, "done.on" if on else "done.off", then="/servers")
 
 
 async def settings(site: Site, request: Request) -> Response:

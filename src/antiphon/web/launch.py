@@ -20,6 +20,7 @@ from threading import Thread
 
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
+from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.store.base import Store
 from antiphon.web.serve import RunningPage, running_page
 
@@ -37,6 +38,7 @@ async def opened_page(
     browse: bool = True,
     undo: float | None = None,
     asker: Asker | None = None,
+    servers: Servers | None = None,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page within a block; print an address that opens it once, to standard error, and open it in a browser.
 
@@ -45,7 +47,9 @@ async def opened_page(
     Raises:
         ConfigError: as for ``running_page``.
     """
-    serving = running_page(store, host=host, port=port, config=config, remote=remote, undo=undo, asker=asker)
+    serving = running_page(
+        store, host=host, port=port, config=config, remote=remote, undo=undo, asker=asker, servers=servers
+    )
     async with serving as running:
         address = running.address()
         sys.stderr.write(f"Review page: {address}\n(the address opens it once, in one browser)\n")

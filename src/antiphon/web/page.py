@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
+from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.store.base import Store
 from antiphon.web import actions, ask_again, history, records, views
 from antiphon.web.access import Access
@@ -66,6 +67,7 @@ _DOING: dict[str, View] = {
     "/asked/{id}/stop": ask_again.stop,
     "/grants/{id}/revoke": actions.revoke,
     "/unblock": actions.unblock,
+    "/servers/switch": actions.switch,
     "/settings": actions.settings,
     "/settings/invite": actions.invite,
 }
@@ -84,6 +86,7 @@ class ReviewPage:
         config: Config | None = None,
         undo: float = 0.0,
         asker: Asker | None = None,
+        servers: Servers | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Make the page.
@@ -94,7 +97,7 @@ class ReviewPage:
         configured models and servers.
         """
         self.access = Access(store, name, clock=clock)
-        self.site = Site(store, self.access, config=config, undo=undo, asker=asker, clock=clock)
+        self.site = Site(store, self.access, config=config, undo=undo, asker=asker, servers=servers, clock=clock)
         routes = [
             Route("/open", self._open, methods=["GET"]),
             Route("/open", self._let_in, methods=["POST"]),

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.host.checks.policy import Rule
+from antiphon.host.review.behind_gateway import shown_servers
 from antiphon.host.review.history import server_names as names
 from antiphon.host.review.spending import spending as figures
 from antiphon.web.chart import chart
@@ -59,7 +60,9 @@ async def models(site: Site, request: Request) -> Response:
 
 
 async def servers(site: Site, request: Request) -> Response:
-    """Show the configured servers, and the settings of each."""
+    """Show the servers of the gateway with their tools, the configured servers, and the settings of each."""
+    if site.servers is not None:
+        await site.gather()
     config = site.config
     entries = [*config.servers, *config.tightened_servers] if config else []
     known = {entry.known_as: entry for entry in entries}
@@ -68,6 +71,7 @@ async def servers(site: Site, request: Request) -> Response:
     return site.html(
         request,
         "servers.html",
+        gated=[] if site.servers is None else await shown_servers(site.servers, site.store, site.digests, site.clock()),
         rows=rows,
         others=config.for_server("") if config else None,
         rules=None if policy is None else [_said(rule) for rule in policy.rules],

@@ -24,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
+from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.review.queue import UNDO
 from antiphon.host.store.base import PageRow, Store
 from antiphon.web.page import ReviewPage
@@ -86,6 +87,7 @@ async def running_page(
     remote: bool = False,
     undo: float | None = None,
     asker: Asker | None = None,
+    servers: Servers | None = None,
 ) -> AsyncGenerator[RunningPage]:
     """Serve the page in the background of a block. The store stays open.
 
@@ -93,7 +95,7 @@ async def running_page(
     kept in the store. ``remote`` allows a ``host`` that others can reach: everybody with the address may decide, over
     an unencrypted connection. ``undo``: seconds for which a permission given here can be taken back, by default as
     configured. ``asker`` answers when a person asks from the page; by default the host that ``config`` describes, which
-    is opened in this process on first use.
+    is opened in this process on first use. ``servers``: those that are shown with their state and tools.
 
     Raises:
         ConfigError: other machines can reach the host and ``remote`` is not set, or the port is in use.
@@ -110,7 +112,9 @@ async def running_page(
         own = f"[{host}]" if ":" in host else host
         named = f"{row.name}.localhost:{row.port}"
         plain = {f"{name}:{row.port}" for name in (*_NAMES, own)}
-        page = ReviewPage(store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker)
+        page = ReviewPage(
+            store, name=row.name, named=named, plain=plain, config=config, undo=undo, asker=asker, servers=servers
+        )
         await page.access.load()
         server = _Quiet(_config(page))
         serving = asyncio.create_task(server.serve(sockets=listening))

@@ -17,7 +17,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from antiphon.host.audit.log import Audit
 from antiphon.host.config.settings import Config
 from antiphon.host.own_request import Asker
+from antiphon.host.review.behind_gateway import Servers
 from antiphon.host.review.decisions import rule
+from antiphon.host.review.definitions import Digests
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.keymap import key_for, keys_on, meaning, printed
 from antiphon.host.review.partials import Watching
@@ -59,6 +61,7 @@ class Site:
         config: Config | None = None,
         undo: float = 0.0,
         asker: Asker | None = None,
+        servers: Servers | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
@@ -68,6 +71,9 @@ class Site:
         self.watching = Watching(store, clock)
         self.own = OwnRequests(asker, None if config is None else ConfiguredAsker(config, store))
         self.access = access
+        self.servers = servers
+        self.digests = Digests()
+        """The hashes of the definitions that the servers have now."""
         self.config = config
         self.clock = clock
         self.closing = asyncio.Event()
@@ -202,6 +208,7 @@ class Site:
             "sifting": Sifting.of(request.query_params),
             "plain": is_plain(request),
             "configured": self.config is not None,
+            "has_servers": self.servers is not None,
             "keymap": [(key, [printed(name) for name in key.keys], meaning(key, words)) for key in keys_on("page")],
             "key": _key,
             "rule": rule,

@@ -265,3 +265,25 @@ async def test_without_room_for_a_definition_a_person_is_asked(monkeypatch):
     await host.confirm(call(name="other"), asked("2", other))
     await host.confirm(call(name="other"), asked("3", other))
     assert len(person.shown) == 2
+
+
+async def test_a_tool_that_is_switched_off_is_not_called(store):
+    """Whatever allows it, in every process with the store; what was allowed of it is still known afterwards."""
+    host = Host(reviewer=None, policy=ALLOW_TOOLS, store=store)
+    identity = asked().identity
+    await host.confirm(call(), asked("1"))
+    await store.switch_tool(identity, "order", off=1.0, by="me")
+    assert await refused(host, where=asked("2")) == "policy"
+    assert await host.confirm(call(name="other"), asked("3", structs.replace(TOOL, name="other")))
+    await store.switch_tool(identity, "order", off=None)
+    assert await host.confirm(call(), asked("4"))
+    assert await refused(host, where=asked("5", POISONED)) == "definition"
+
+
+async def test_a_tool_may_be_switched_off_before_it_was_ever_called(store):
+    """Nothing of it counts as allowed then."""
+    host = Host(reviewer=None, policy=ALLOW_TOOLS, store=store)
+    await store.switch_tool(asked().identity, "order", off=1.0)
+    assert await refused(host) == "policy"
+    await store.switch_tool(asked().identity, "order", off=None)
+    assert await host.confirm(call(), asked("2", POISONED))

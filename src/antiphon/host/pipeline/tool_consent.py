@@ -76,10 +76,13 @@ async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
     """Compare what the server says of the tool with what was allowed.
 
     Raises:
-        Rejected: it says too much to be examined.
+        Rejected: a person has switched the tool off, or there is too much to examine.
     """
-    now = await case.scanned(case.desk.digests.of(case.origin))
-    return _Shown(digest=now, allowed=await case.desk.store.definition(case.origin.identity, params.name))
+    now = await case.scanned(case.desk.digests.of(case.origin.identity, case.origin.tool))
+    known = await case.desk.store.definition(case.origin.identity, params.name)
+    if known is not None and known.off is not None:
+        raise case.refusal("policy", "switched off", why="a person has switched this tool off")
+    return _Shown(digest=now, allowed=known if known is not None and known.digest else None)
 
 
 async def _allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, shown: _Shown) -> bool:

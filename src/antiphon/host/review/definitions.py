@@ -12,7 +12,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from antiphon.host.checks.contents import leaves
+from antiphon.host.checks.instructions import first_instruction
 from antiphon.host.checks.scan import MAX_HERE, MAX_SECONDS
+from antiphon.host.checks.visible import hidden
 from antiphon.host.review.diff import MAX_LINES, Line, compared, labelled, pretty
 from antiphon.host.review.review import digest
 from antiphon.host.store.base import DefinitionRow
@@ -21,7 +24,7 @@ from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import Tool
 
-__all__ = ["MAX_KEPT", "Digests", "changes_of", "digest_document", "row_of"]
+__all__ = ["MAX_KEPT", "Digests", "changes_of", "digest_document", "row_of", "speaks_to_the_model"]
 
 MAX_KEPT = 64 * 1024
 """Most bytes of a definition that is kept to be compared with a later one; of a longer one only the hash is kept."""
@@ -35,16 +38,19 @@ class Digests:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], tuple[Tool, str]] = OrderedDict()
 
-    async def of(self, origin: Origin) -> str | None:
-        """Return the hash of the definition of the tool that is called; ``None`` if its server lists none.
+    async def of(self, identity: str, tool: Tool | None) -> str | None:
+        """Return the hash of a definition; ``None`` if there is none.
+
+        Args:
+            identity: identity of its server.
+            tool: the tool as its server lists it.
 
         Raises:
             TooCostly: it is too large to be hashed.
         """
-        tool = origin.tool
         if tool is None:
             return None
-        key = (origin.identity, tool.name)
+        key = (identity, tool.name)
         known = self._known.get(key)
         if known is None or known[0] is not tool:
             known = self._known[key] = (tool, await _digest(tool))
@@ -56,6 +62,12 @@ class Digests:
 def defining(tool: Tool) -> Tool:
     """Return what counts of a definition: what a person or a model decides by, without icons and ``_meta``."""
     return msgspec.structs.replace(tool, execution=None, icons=None, meta=None)
+
+
+def speaks_to_the_model(tool: Tool) -> bool:
+    """Tell whether a definition has hidden characters, or gives orders to the model."""
+    found = (leaf.text for leaf in leaves(defining(tool)))
+    return any(hidden(text) or first_instruction(text) is not None for text in found)
 
 
 def row_of(origin: Origin, tool: Tool, digest: str, by: str | None = None) -> DefinitionRow:

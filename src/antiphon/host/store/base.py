@@ -112,13 +112,15 @@ class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True):
     identity: str
     tool: str
     digest: str
-    """SHA-256 of it, in hex."""
+    """SHA-256 of it, in hex; empty if it was never allowed."""
     body: str
     """It as JSON, to be compared with a changed one; empty if it is too long to keep."""
     allowed: float
     """Seconds since the epoch."""
     by: str | None = None
-    """The person who allowed it; ``None`` for a rule, or where nobody gave a name."""
+    """The person who allowed it, or switched it off; ``None`` for a rule, or where nobody gave a name."""
+    off: float | None = None
+    """Since when it is switched off, in seconds since the epoch; ``None`` if it is not. Then no call of it is made."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -395,7 +397,7 @@ class Store(Protocol):
         ...
 
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
-        """Return the definition of a tool as it was last allowed, or ``None`` if it never was.
+        """Return what is known of a tool: its definition as it was last allowed, and whether it is off; or ``None``.
 
         Args:
             identity: identity of the server.
@@ -404,10 +406,21 @@ class Store(Protocol):
         ...
 
     async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
-        """Return the definitions of tools as they were last allowed, by server and name.
+        """Return what is known of tools, by server and name; see ``definition``.
 
         Args:
             identity: identity of one server; all servers by default.
+        """
+        ...
+
+    async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
+        """Switch a tool off, or on again.
+
+        Args:
+            identity: identity of its server.
+            tool: name of the tool.
+            off: since when it is off, in seconds since the epoch; ``None`` if it is on.
+            by: who decided.
         """
         ...
 

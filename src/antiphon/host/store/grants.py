@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
@@ -20,6 +20,7 @@ __all__ = [
     "definition",
     "in_force",
     "revoke",
+    "switch",
     "unblock",
     "use",
 ]
@@ -90,10 +91,24 @@ def blocked(connection: Connection, identities: Sequence[str]) -> list[BlockRow]
 
 
 def define(connection: Connection, row: DefinitionRow) -> None:
-    """Store the definition of a tool in place of an earlier one."""
-    same = and_(definitions.c.identity == row.identity, definitions.c.tool == row.tool)
-    connection.execute(delete(definitions).where(same))
-    connection.execute(definitions.insert(), msgspec.structs.asdict(row))
+    """Store the definition of a tool in place of an earlier one. Whether it is off stays as it is."""
+    said = msgspec.structs.asdict(row)
+    del said["off"]
+    _keep(connection, row.identity, row.tool, said, said)
+
+
+def switch(connection: Connection, identity: str, tool: str, off: float | None, by: str | None) -> None:
+    """Switch a tool off, or on again; what was allowed of it stays as it is."""
+    row = DefinitionRow(identity=identity, tool=tool, digest="", body="", allowed=0.0, by=by, off=off)
+    _keep(connection, identity, tool, {"off": off}, msgspec.structs.asdict(row))
+
+
+def _keep(
+    connection: Connection, identity: str, tool: str, changes: Mapping[str, object], row: Mapping[str, object]
+) -> None:
+    same = and_(definitions.c.identity == identity, definitions.c.tool == tool)
+    if connection.execute(update(definitions).where(same).values(**changes)).rowcount == 0:
+        connection.execute(definitions.insert(), row)
 
 
 def definition(connection: Connection, identity: str, tool: str) -> DefinitionRow | None:

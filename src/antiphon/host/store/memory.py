@@ -107,7 +107,10 @@ class MemoryStore:
             if id in self._reviews and change.ended is not None:
                 self._keep(msgspec.structs.replace(self._reviews[id], outcome=change.ended.outcome))
         if change.define is not None:
-            self._definitions[change.define.identity, change.define.tool] = change.define
+            key = (change.define.identity, change.define.tool)
+            known = self._definitions.get(key)
+            off = None if known is None else known.off
+            self._definitions[key] = msgspec.structs.replace(change.define, off=off)
         self._record(records)
         return None
 
@@ -166,6 +169,12 @@ class MemoryStore:
     async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
         """See ``base.Store.definitions``."""
         return [row for key, row in sorted(self._definitions.items()) if identity in (None, key[0])]
+
+    async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
+        """See ``base.Store.switch_tool``. There is room for it, because nobody switches off thousands."""
+        unknown = DefinitionRow(identity=identity, tool=tool, digest="", body="", allowed=0.0, by=by)
+        known = self._definitions.get((identity, tool), unknown)
+        self._definitions[identity, tool] = msgspec.structs.replace(known, off=off)
 
     async def add_grant(self, row: GrantRow) -> None:
         """See ``base.Store.add_grant``."""

@@ -158,6 +158,10 @@ class SqlStore:
         """See ``base.Store.definitions``."""
         return await self._read(partial(permits.defined, identity=identity))
 
+    async def switch_tool(self, identity: str, tool: str, *, off: float | None, by: str | None = None) -> None:
+        """See ``base.Store.switch_tool``."""
+        await self._write(partial(permits.switch, identity=identity, tool=tool, off=off, by=by))
+
     async def add_grant(self, row: GrantRow) -> None:
         """See ``base.Store.add_grant``."""
         await self._write(partial(permits.add, row=row))

@@ -31,7 +31,7 @@ __all__ = [
     "swept",
 ]
 
-REVISION = "v0009"
+REVISION = "v0010"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 OLDEST = "v0008"
@@ -121,8 +121,10 @@ definitions = Table(
     Column("body", Text, nullable=False),
     Column("allowed", Double, nullable=False),
     Column("by", Text),
+    Column("off", Double),
 )
-"""The definitions of tools as they were allowed. Older code does not compare them, and decides as it always has."""
+"""The definitions of tools as they were allowed, and since when a tool is switched off. Older code does not look at
+them, and decides as it always has."""
 
 blocks = Table(
     "blocks",

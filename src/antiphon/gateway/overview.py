@@ -1,0 +1,101 @@
+"""The servers behind a gateway as its review page shows them, and the tools that a person has switched off there.
+
+Fills ``host.review.behind_gateway``, which the page reads, so that the page knows no gateway.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from antiphon.client.connection.targets import located, resolve
+from antiphon.errors import ConfigError
+from antiphon.gateway.catalogue import Catalogue, Exposure
+from antiphon.gateway.group import Group
+from antiphon.gateway.upstream import Upstream
+from antiphon.host.configured_host import Configured
+from antiphon.host.host import Host
+from antiphon.host.review.behind_gateway import RunningServer, ServedTool
+from antiphon.host.review_page import PageReviewer
+from antiphon.host.store.memory import MemoryStore
+from antiphon.wire.origin import describe_target
+
+__all__ = ["ShownServers"]
+
+log = logging.getLogger("antiphon.gateway")
+
+
+class ShownServers:
+    """See ``host.review.behind_gateway.Servers``.
+
+    Args:
+        host: whose page shows them, and whose store keeps what is switched off; ``None`` for a gateway without one.
+        exposure: what clients see.
+        groups: returns the servers as each kind of client has them.
+    """
+
+    def __init__(
+        self, host: Host | Configured | None, exposure: Exposure, groups: Callable[[], Iterable[Group]]
+    ) -> None:
+        # Without a host nobody decides, so what is switched off is hidden for as long as the gateway runs.
+        self._store = MemoryStore() if host is None else host.store
+        self._exposure = exposure
+        self._groups = groups
+        if host is not None and isinstance(host.reviewer, PageReviewer):
+            host.reviewer.servers = self
+
+    async def recall(self) -> None:
+        """Hide the tools that were switched off before."""
+        try:
+            rows = await self._store.definitions()
+        except Exception as error:
+            # The host refuses their calls in any case, and it needs the store for that.
+            log.warning("the tools that are switched off are not known: %s", type(error).__name__)
+            return
+        self._hide(frozenset((row.identity, row.tool) for row in rows if row.off is not None))
+
+    def running_servers(self) -> Sequence[RunningServer]:
+        """See ``Servers.running_servers``: one for each server and kind of client."""
+        return [
+            self._server(upstream, group.catalogue) for group in self._groups() for upstream in group.upstreams.values()
+        ]
+
+    async def switch_tool(self, identity: str, tool: str, *, on: bool, by: str | None) -> None:
+        """See ``Servers.switch_tool``. Other processes refuse its calls at once, and hide it when they start."""
+        await self._store.switch_tool(identity, tool, off=None if on else time.time(), by=by)
+        key = {(identity, tool)}
+        self._hide(self._exposure.off - key if on else self._exposure.off | key)
+
+    def _hide(self, off: frozenset[tuple[str, str]]) -> None:
+        if off != self._exposure.off:
+            self._exposure.off = off
+            for group in self._groups():
+                group.renew()
+
+    def _server(self, upstream: Upstream, catalogue: Catalogue) -> RunningServer:
+        called = catalogue.names_of(upstream.name)
+        off = self._exposure.off
+        return RunningServer(
+            name=upstream.name,
+            identity=upstream.identity,
+            target=_described(upstream),
+            state=upstream.state,
+            since=upstream.since,
+            process=upstream.process if upstream.state in ("starting", "running") else None,
+            # Its further lines are the end of the standard error.
+            error=upstream.error.partition("\n")[0] if upstream.error else None,
+            heard=tuple(upstream.heard),
+            tools=tuple(
+                ServedTool(tool=tool, called=called.get(tool.name), is_off=(upstream.identity, tool.name) in off)
+                for tool in upstream.offer.tools
+            ),
+            conflicts=tuple(str(one) for one in catalogue.conflicts if one.second.server == upstream.name),
+        )
+
+
+def _described(upstream: Upstream) -> str:
+    try:
+        return describe_target(located(resolve(upstream.target)))
+    except ConfigError:
+        return upstream.name

@@ -1,0 +1,38 @@
+"""The servers behind a gateway, by keyboard: what has changed is open, and a switch keeps its place."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser
+
+from antiphon.host import MemoryStore
+from tests.browser.test_reach import faults
+from tests.browser.visits import visit
+from tests.web.gated import gated
+from tests.web.pages import desk
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
+async def test_a_tool_is_switched_off_by_keyboard(chromium: Browser, locale: str):
+    """The page says what happened, and shows it; nothing of a server is markup, and axe finds no fault."""
+    store = MemoryStore()
+    async with (
+        gated(store) as (gateway, client),
+        desk(store=store, servers=gateway.shown) as page,
+        visit(chromium, page, locale=locale, viewport={"width": 390, "height": 900}) as seen,
+    ):
+        await seen.page.wait_for_selector("body[data-ready]")
+        await seen.page.click("nav a[href='/servers']")
+        order = seen.page.locator("[data-server='shop'] [data-tool='order']")
+        await order.get_by_text("<b>of anybody</b>").wait_for()
+        assert await faults(seen.page) == []
+        await order.locator("button").focus()
+        await seen.key("Enter")
+        await order.locator("input[name=on][value=true]").wait_for(state="attached")
+        assert [tool.name async for tool in client.tools()] == ["shop__stock"]
+        await order.locator("button").focus()
+        await seen.key("Enter")
+        await order.locator("input[name=on][value=false]").wait_for(state="attached")
+        assert len([tool async for tool in client.tools()]) == 2
