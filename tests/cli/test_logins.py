@@ -12,6 +12,7 @@ from aiohttp import web
 
 from antiphon import Client
 from antiphon.auth.client.browser import has_browser
+from antiphon.auth.client.claims import claim_of
 from antiphon.auth.client.store import Document, Login
 from antiphon.cli.logins import auth_of_client, settings_of, until, usual_logins
 from antiphon.client.connection.targets import Address
@@ -171,15 +172,20 @@ async def test_over_ssh_the_address_is_pasted(tmp_path: Path):
         assert await asyncio.to_thread(ended, child) == 0
 
 
-async def test_with_a_browser_the_call_goes_on_by_itself(tmp_path: Path):
-    """As a new user would try it: a page opens, comes back and may be closed, and the result is printed."""
-    browser = tmp_path / "browser"
-    # A program of its own that follows every redirect, as ``BROWSER`` names one.
+def browser_in(folder: Path) -> Path:
+    """Make a program that follows every redirect, as ``BROWSER`` names one, and keeps the last page."""
+    browser = folder / "browser"
     browser.write_text(
         f"#!{sys.executable}\nimport sys, urllib.request\n"
-        f"open({str(tmp_path / 'page')!r}, 'wb').write(urllib.request.urlopen(sys.argv[1]).read())\n"
+        f"open({str(folder / 'page')!r}, 'wb').write(urllib.request.urlopen(sys.argv[1]).read())\n"
     )
     browser.chmod(0o700)
+    return browser
+
+
+async def test_with_a_browser_the_call_goes_on_by_itself(tmp_path: Path):
+    """As a new user would try it: a page opens, comes back and may be closed, and the result is printed."""
+    browser = browser_in(tmp_path)
     async with protected() as resource:
         for _ in range(2):
             child = await asyncio.to_thread(
@@ -193,6 +199,25 @@ async def test_with_a_browser_the_call_goes_on_by_itself(tmp_path: Path):
             assert await asyncio.to_thread(ended, child) == 0
         assert len(resource.authority.seen("/authorize")) == 1
     assert "You may close this page" in (tmp_path / "page").read_text()
+
+
+async def test_while_another_process_signs_in_a_command_waits_and_says_so(tmp_path: Path, home):
+    """It asks its own person when the other has given up."""
+    async with protected() as resource:
+        store = usual_logins()
+        await store.change(lambda kept: kept.begin_sign_in(resource.url, "registered", claim_of("other", 60)))
+        child = await asyncio.to_thread(
+            at_terminal,
+            *("call", resource.url, "echo"),
+            BROWSER=str(browser_in(tmp_path)),
+            XDG_STATE_HOME=str(tmp_path / "state"),
+            PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
+        )
+        await asyncio.to_thread(child.expect, f"another process is signing in to {resource.url}: waiting for it")
+        assert resource.authority.seen("/authorize") == []
+        await store.change(lambda kept: kept.end_sign_in(resource.url, "registered", "other"))
+        await asyncio.to_thread(child.expect, "done")
+        assert await asyncio.to_thread(ended, child) == 0
 
 
 async def test_a_client_of_a_gateway_has_logins_of_its_own(cli: Cli, home):

@@ -66,6 +66,7 @@ def test_what_was_given_is_named(monkeypatch: pytest.MonkeyPatch):
     """For a command that has no use for it; the token of the environment may be for another one."""
     monkeypatch.setenv("ANTIPHON_TOKEN", "t")
     assert Listening(token="t", public_url=URL).given == "--public-url"
+    assert "auth" in Listening(token="t", issuer=[ISSUER], public_url=URL).options(None)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ class Listening(Struct, frozen=True, kw_only=True):
             )
         if not chosen and accepts is None:
             return None
-        if self.token is not None and self.issuer:
+        if self.issuer and "--token" in self.given:
             raise ConfigError("--token and --issuer exclude each other: take one of them")
         known = {} if accepts is None else msgspec.structs.asdict(accepts)
         try:
