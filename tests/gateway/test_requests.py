@@ -139,3 +139,20 @@ async def test_what_nobody_knows_arrives_as_it_was_sent(client_era: str, server_
         assert (read["contents"][0]["x-contents"], read["x-read"]) == (1, 1)
         assert ("ttlMs" in read) is (client_era == ERAS[1])
         assert (await sent(client, client_era, "prompts/get", name="in__p"))["result"]["x-result"] == 1
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_definitions_are_listed_as_they_are_defined(client_era: str, server_era: str) -> None:
+    """With every member, known or not, but for the name."""
+    async with raw_client(Gateway({"in": OddServer(server_era)}, host()).server) as client:
+        if client_era == ERAS[0]:
+            await client.handshake()
+        lists = {
+            "tools": {**ODD_TOOL, "name": "in__odd"},
+            "prompts": {"name": "in__p", "x-prompt": 1},
+            "resources": {"uri": "x://1", "name": "r", "x-resource": 1},
+        }
+        for kind, expected in lists.items():
+            assert (await sent(client, client_era, f"{kind}/list"))["result"][kind] == [expected]
+        templates = (await sent(client, client_era, "resources/templates/list"))["result"]["resourceTemplates"]
+        assert templates == [{"uriTemplate": "x://{n}/t", "name": "t", "x-template": 1}]

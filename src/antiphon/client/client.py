@@ -457,7 +457,8 @@ class Client:
 
         request = ClientRequest(method, params, meta=meta)
         result = await (forward(request) if self._middleware is None else self._middleware.run(request, forward))
-        return passed[0].changed(result) if passed else Received.of(result)
+        done = passed[0].changed(result) if passed else Received.of(result)
+        return done.changed(self._tool_calls.learn(done.read)) if isinstance(done.read, ListToolsResult) else done
 
     # --- session ------------------------------------------------------------------------------------------------
 

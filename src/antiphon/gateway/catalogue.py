@@ -8,22 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
 from antiphon.errors import ConfigError
 from antiphon.gateway.filters import ALL, Filters
 from antiphon.gateway.names import Given, Style, exposed, is_plain, look, marked, server_names
-from antiphon.gateway.offer import Offer
+from antiphon.gateway.offer import Definition, Offer, place_of
 from antiphon.server.features.uri_template import UriTemplate
-from antiphon.wire.prompts import Prompt
-from antiphon.wire.resources import Resource, ResourceTemplate
-from antiphon.wire.tools import Tool
+from antiphon.wire.envelope import decode, encode
+from antiphon.wire.lossless import Received, merge
+from antiphon.wire.prompts import ListPromptsResult, Prompt
+from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
+from antiphon.wire.tools import ListToolsResult, Tool
 
 __all__ = ["Catalogue", "Conflict", "Exposure", "Noun", "Owned"]
 
 Noun = Literal["tool", "prompt"]
 
 Named = TypeVar("Named", Tool, Prompt)
+
+
+Lists = ListToolsResult | ListPromptsResult | ListResourcesResult | ListResourceTemplatesResult
+
+_ITEMS = {
+    "tools": "tools", "prompts": "prompts", "resources": "resources", "resource_templates": "resourceTemplates",
+}  # fmt: skip
+"""The members of the results of lists, here and on the wire."""
 
 
 class Owned(Struct, frozen=True):
@@ -80,6 +90,11 @@ class Catalogue:
         prompts = {name: offer.prompts for name, offer in offers.items()}
         self.prompts, self._prompts = self._named(prompts, Given(style=given.style, prefixes=given.prefixes))
         self._definitions = {tool.name: tool for tool in self.tools}
+        self._originals = {
+            (name, place): raw for name, offer in offers.items() for place, raw in offer.originals.items()
+        }
+        self._listed: dict[type[Lists], Received] = {}
+        """The lists with all members, made when they are first wanted."""
         self.resources: list[Resource] = []
         self.templates: list[ResourceTemplate] = []
         self._resources: dict[str, str] = {}
@@ -105,6 +120,31 @@ class Catalogue:
     def names_of(self, server: str) -> dict[str, str]:
         """Return what the tools of a server are called here, by its own names of them."""
         return {owned.name: name for name, owned in self._tools.items() if owned.server == server}
+
+    def listed(self, result: Lists) -> Received | None:
+        """Return a list with all members of its definitions, known or not; ``None`` if none has an unknown one."""
+        if not self._originals:
+            return None
+        if result.__class__ not in self._listed:
+            member = next(name for name in result.__struct_fields__ if name in _ITEMS)
+            items = [self._whole(item) for item in getattr(result, member)]
+            raw = Raw(encode({_ITEMS[member]: items}))
+            self._listed[result.__class__] = Received(raw, decode(raw, result.__class__))
+        return self._listed[result.__class__]
+
+    def _whole(self, item: Definition) -> Raw:
+        """Return a definition as its server gave it, under the name that it has here."""
+        server: str
+        before: Definition = item
+        if isinstance(item, Tool | Prompt):
+            owned = (self._tools if isinstance(item, Tool) else self._prompts)[item.name]
+            server, before = owned.server, structs.replace(item, name=owned.name)
+        elif isinstance(item, ResourceTemplate):
+            server = self._templates[item.uri_template]
+        else:
+            server = self._resources[item.uri]
+        original = self._originals.get((server, place_of(before)))
+        return Raw(encode(item) if original is None else merge(original, before, item))
 
     def reader(self, uri: str) -> str | None:
         """Return the server that listed this URI, or else the first with a matching template."""

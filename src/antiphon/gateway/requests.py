@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.errors import InternalError, PeerError, Rejected, ResultInvalid
+from antiphon.gateway.catalogue import Catalogue
 from antiphon.gateway.group import Group
 from antiphon.gateway.logs import level_for
 from antiphon.gateway.progress import reporting
@@ -30,20 +31,30 @@ from antiphon.wire.tools import CallToolResult, ListToolsResult
 __all__ = ["SERVED", "SUBSCRIBED"]
 
 
-async def _list_tools(group: Group, _request: ServerRequest) -> ListToolsResult:
-    return ListToolsResult(tools=(await group.listed()).tools)
+async def _list_tools(group: Group, request: ServerRequest) -> ListToolsResult:
+    catalogue = await group.listed()
+    return _whole(catalogue, request, ListToolsResult(tools=catalogue.tools))
 
 
-async def _list_prompts(group: Group, _request: ServerRequest) -> ListPromptsResult:
-    return ListPromptsResult(prompts=(await group.listed()).prompts)
+async def _list_prompts(group: Group, request: ServerRequest) -> ListPromptsResult:
+    catalogue = await group.listed()
+    return _whole(catalogue, request, ListPromptsResult(prompts=catalogue.prompts))
 
 
-async def _list_resources(group: Group, _request: ServerRequest) -> ListResourcesResult:
-    return ListResourcesResult(resources=(await group.listed()).resources)
+async def _list_resources(group: Group, request: ServerRequest) -> ListResourcesResult:
+    catalogue = await group.listed()
+    return _whole(catalogue, request, ListResourcesResult(resources=catalogue.resources))
 
 
-async def _list_templates(group: Group, _request: ServerRequest) -> ListResourceTemplatesResult:
-    return ListResourceTemplatesResult(resource_templates=(await group.listed()).templates)
+async def _list_templates(group: Group, request: ServerRequest) -> ListResourceTemplatesResult:
+    catalogue = await group.listed()
+    return _whole(catalogue, request, ListResourceTemplatesResult(resource_templates=catalogue.templates))
+
+
+def _whole(catalogue: Catalogue, request: ServerRequest, result: Any) -> Any:
+    """Answer with a list, with the members of its definitions that this library does not know."""
+    received = catalogue.listed(result)
+    return result if received is None else request.pass_on(received)
 
 
 async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult:
