@@ -12,6 +12,8 @@ PYTHON="${PYTHON:-python3}"
 
 PYTHON2_PEERS=(mcp==2.3.0)
 PYTHON1_PEERS=(mcp==1.30.0)
+# Programs that call a vendor's API themselves, for the model API.
+PYTHONAPI_PEERS=(litellm==1.106.2 langchain-openai==1.7.3 langchain-anthropic==1.7.7)
 NODE_PEERS=(
   @modelcontextprotocol/server-everything@2026.8.31
   @modelcontextprotocol/sdk@1.32.2
@@ -21,6 +23,8 @@ NODE_PEERS=(
   @modelcontextprotocol/inspector@2.12.0
   zod@4.6.7
   oidc-provider@9.13.3
+  openai@7.57.0
+  @anthropic-ai/sdk@1.12.0
   node@22.23.3
 )
 
@@ -34,7 +38,7 @@ HOSTS=(
 )
 
 STAMP="$DIR/installed"
-WANTED="${PYTHON2_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}"
+WANTED="${PYTHON2_PEERS[*]} ${PYTHONAPI_PEERS[*]} ${PYTHON1_PEERS[*]} ${NODE_PEERS[*]} ${HOSTS[*]}"
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
   echo "interop peers: already in $DIR"
   exit 0
@@ -56,7 +60,8 @@ install_node() { # folder, packages...
 }
 
 echo "interop peers: installing into $DIR"
-(install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}") &
+(install_python python2 "${PYTHON2_PEERS[@]}" && install_python python1 "${PYTHON1_PEERS[@]}" &&
+  install_python pythonapi "${PYTHONAPI_PEERS[@]}") &
 python_job=$!
 install_node npm "${NODE_PEERS[@]}"
 install_node hosts "${HOSTS[@]}"

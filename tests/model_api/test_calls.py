@@ -151,3 +151,14 @@ async def test_open_and_kept_requests_are_bounded():
     assert len(calls) == MAX_KEPT
     calls.close()
     assert len(calls) == 0
+
+
+async def test_what_became_of_an_answer_is_recorded_when_it_was_sent():
+    """A person sees at once that the program has the answer; nobody waits until it is forgotten."""
+    person = Thinker()
+    person.decides.set()
+    host = Host("echo", reviewer=person)
+    async with door(host) as here, here.openai() as client:
+        await client.chat.completions.create(**asked())
+        steps = [(record.step, record.outcome) for record in host.audit.records()]
+    assert ("answered", "handed-over") in steps

@@ -188,7 +188,8 @@ class App:
                 delivered = await streamed.run(gone, _notes(asked))
             else:
                 delivered = await self._whole(http, dialect, asked, call, gone)
-            call.was_delivered = call.was_delivered or delivered
+            if delivered:
+                call.delivered()
         finally:
             gone.cancel()
             token.calls.detach(call)

@@ -38,8 +38,8 @@ class Call:
         """Connections that wait for it."""
         self.timer: asyncio.TimerHandle | None = None
         self.on_end: Callable[[bool], None] = lambda delivered: None
-        """Called once, when it is forgotten: whether somebody had its answer."""
-        self.was_delivered = False
+        """Called once: when somebody has its answer, or when it is forgotten and nobody had."""
+        self._has_ended = False
         self._news = asyncio.Event()
         self.task: asyncio.Task[Outcome] = asyncio.create_task(self._run(work), name="antiphon-model-api")
         self.task.add_done_callback(lambda _: self._told(ended))
@@ -48,6 +48,16 @@ class Call:
         """Add text to the answer."""
         self.pieces.append(piece)
         self._tell()
+
+    def delivered(self) -> None:
+        """Note that somebody has its answer."""
+        self.end(was_delivered=True)
+
+    def end(self, *, was_delivered: bool) -> None:
+        """Report what became of its answer, once."""
+        if not self._has_ended:
+            self._has_ended = True
+            self.on_end(was_delivered)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -151,4 +161,4 @@ class Calls:
         if call.timer is not None:
             call.timer.cancel()
         call.task.cancel()
-        call.on_end(call.was_delivered)
+        call.end(was_delivered=False)

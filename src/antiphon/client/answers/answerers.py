@@ -156,8 +156,8 @@ class Answers:
         )
 
     async def equip(self, origin: Callable[[], Origin]) -> Equipment | None:
-        """Return what the answerer of sampling gives to a server's process, as a ``Host`` with a model API does."""
-        give = _owned(self._sampling, "equip")
+        """Return what an answerer gives to a server's process, as a ``Host`` with a model API does."""
+        give = _owned(self._sampling, "equip") or _owned(self._elicitation, "equip")
         return None if give is None else await give(origin)
 
     def _declared_roots(self) -> RootsCapability | None:
