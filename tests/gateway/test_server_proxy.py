@@ -19,6 +19,7 @@ from antiphon.testing import Script
 from tests.support.asgi import running
 from tests.support.behind_gateway import CELLS, ERAS, shop
 from tests.support.mounted import outcome
+from tests.support.network import until
 
 FAR = """
 from antiphon import Context, Server
@@ -126,6 +127,23 @@ async def test_what_changes_elsewhere_is_told() -> None:
             while [tool.name async for tool in client.tools()] == before:
                 assert (await anext(changes)).kind == "tools"
         assert (await client.call_tool("far__new")).text == "new"
+
+
+@pytest.mark.parametrize(("client_era", "server_era"), CELLS)
+async def test_changes_of_single_resources_are_told(client_era: str, server_era: str) -> None:
+    """Each proxy subscribes to what is its own, as long as anybody does."""
+    first, second, server = shop(server_era), Server("second", revisions=[server_era]), Server("outer")
+    second.add_resource("second://x", "x")
+    server.mount(Proxy(first), prefix="first")
+    server.mount(Proxy(second), prefix="second")
+    async with Client(server, revision=client_era) as client:
+        async with client.listen(uris=["second://x", "shop://stock"]) as changes:
+            assert (first.subscribed, second.subscribed) == ({"shop://stock"}, {"second://x"})
+            for told, uri in ((first, "shop://stock"), (second, "second://x")):
+                told.resource_updated(uri)
+                async with asyncio.timeout(30):
+                    assert (await anext(changes)).uri == uri
+        await until(lambda: not first.subscribed and not second.subscribed)
 
 
 async def test_a_server_that_is_not_there_costs_nothing_else() -> None:

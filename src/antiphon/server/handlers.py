@@ -6,7 +6,7 @@ A call whose handler may ask runs in the way of its era: a modern one in ``Round
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import CoroutineType
@@ -183,11 +183,18 @@ class Handlers:
         request.params = params
         return await _outcome(self.table()[request.method.name](request, peer), request)
 
-    async def around(self, params: Any, request: Request, peer: Peer, last: Callable[[], Awaitable[Any]]) -> Any:
-        """Run the middleware around a subscription that the outer server keeps. It may refuse it, not change it."""
+    async def around(
+        self, params: Any, request: Request, peer: Peer, last: Callable[[Collection[str]], Awaitable[Any]]
+    ) -> Any:
+        """Run the middleware around a subscription that the outer server keeps. It may refuse it, or take URIs out."""
 
-        async def inward(_passed: ServerRequest) -> Any:
-            return await self._mounts.around(_uris(params), partial(_narrowed, params), request, peer, last)
+        async def inward(passed: ServerRequest) -> Any:
+            kept = _uris(passed.params)
+
+            async def onward(dropped: Collection[str]) -> Any:
+                return await last([uri for uri in _uris(params) if uri not in kept or uri in dropped])
+
+            return await self._mounts.around(kept, partial(_narrowed, passed.params), request, peer, onward)
 
         return await self._middleware.run(self._passing(params, request, Call(self._core, peer, request)), inward)
 
@@ -408,8 +415,8 @@ class Handlers:
             return keep(request, peer)
         params = request.params
 
-        async def last() -> Any:
-            request.params = params
+        async def last(dropped: Collection[str]) -> Any:
+            request.params = _narrowed(params, [u for u in _uris(params) if u not in dropped]) if dropped else params
             return await _outcome(keep(request, peer), request)
 
         async def inward() -> Any:
@@ -469,7 +476,8 @@ def _uris(params: Any) -> Sequence[str]:
 def _narrowed(params: Any, uris: Sequence[str]) -> Any:
     """Return the params of a subscription with only these resources."""
     if isinstance(params, SubscriptionsListenRequestParams):
-        return structs.replace(params, notifications=structs.replace(params.notifications, resource_subscriptions=uris))
+        wanted = structs.replace(params.notifications, resource_subscriptions=uris or None)
+        return structs.replace(params, notifications=wanted)
     return params
 
 

@@ -10,9 +10,8 @@ URIs are not changed: they are in results, links, texts and ``_meta``, where nob
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -68,8 +67,13 @@ class Behind(Protocol):
         """Serve a request that is no call, through the middleware; return its result."""
         ...
 
-    async def around(self, params: Any, request: Request, peer: Peer, last: Callable[[], Awaitable[Any]]) -> Any:
-        """Run the middleware around a request that the outer server serves: a subscription."""
+    async def around(
+        self, params: Any, request: Request, peer: Peer, last: Callable[[Collection[str]], Awaitable[Any]]
+    ) -> Any:
+        """Run the middleware around a subscription that the outer server keeps.
+
+        ``last``: keeps it, without the URIs that it is given.
+        """
         ...
 
 
@@ -197,27 +201,57 @@ class Mounts:
 
     async def around(
         self, uris: Sequence[str], narrowed: Callable[[Sequence[str]], Any], request: Request, peer: Peer,
-        last: Callable[[], Awaitable[Any]],
+        last: Callable[[Collection[str]], Awaitable[Any]],
     ) -> Any:  # fmt: skip
-        """Run the middleware of every mounted server that has one of these URIs, one inside the other.
+        """Run the middleware of every mounted server that may have one of these URIs, one inside the other.
 
-        ``narrowed``: returns the params of the request with only some of its URIs.
+        ``narrowed``: returns the params of the request with only some of its URIs. ``last``: keeps the subscription,
+        without the URIs that it is given: those that every server that was asked for them has taken out.
         """
+        offered: set[str] = set()
+        granted: set[str] = set()
 
-        async def enter(rest: Sequence[tuple[Mount, Sequence[str]]]) -> Any:
+        async def enter(rest: Sequence[_Asked]) -> Any:
             if not rest:
-                return await last()
-            (mount, own), *others = rest
-            return await mount.behind.around(narrowed(own), request, peer, partial(enter, others))
+                return await last(offered - granted)
+            asked, *others = rest
+            has_passed = False
 
-        return await enter(list(self._owners(uris)))
+            async def onward(dropped: Collection[str]) -> Any:
+                nonlocal has_passed
+                has_passed = True
+                granted.update(uri for uri in asked.uris if uri not in dropped)
+                return await enter(others)
 
-    def _owners(self, uris: Sequence[str]) -> Iterator[tuple[Mount, Sequence[str]]]:
-        owned: dict[int, list[str]] = {}
+            offered.update(asked.uris)
+            try:
+                return await asked.mount.behind.around(narrowed(asked.uris), request, peer, onward)
+            except ResourceNotFound:
+                if asked.is_owner or has_passed:
+                    raise
+                # It is another's.
+                return await enter(others)
+
+        return await enter(self._asked(uris))
+
+    def _asked(self, uris: Sequence[str]) -> Sequence[_Asked]:
+        """Return who is asked for which URIs: the owner, or for one that no registry holds, all that may know it."""
+        asked = [(_Asked(mount, [], True), _Asked(mount, [], False)) for mount in self.answering]
         for uri in uris:
             found = self._core.resource(uri)
             known = None if found is None or found.via is None else found.via.mount
-            for mount in self.answering:
-                if found is None or mount is known:
-                    owned.setdefault(id(mount), []).append(uri)
-        return ((mount, owned[id(mount)]) for mount in self.answering if id(mount) in owned)
+            for owner, other in asked:
+                if found is None:
+                    other.uris.append(uri)
+                elif owner.mount is known:
+                    owner.uris.append(uri)
+        return [each for pair in asked for each in pair if each.uris]
+
+
+class _Asked(NamedTuple):
+    """A mounted server that is asked whether these resources may be subscribed to."""
+
+    mount: Mount
+    uris: list[str]
+    is_owner: bool
+    """Whether it is known that they are its."""

@@ -228,6 +228,8 @@ class Service:
     def _mount(self, mount: Mount, other: Service, include: Callable[[], None]) -> None:
         self._mounted.append(other)
         other._outer.append(self)
+        self.subscriptions.mounted.append(other.subscriptions)
+        other.subscriptions.outer.append(self.subscriptions)
         self._mounts.add(mount)
         include()
         for outer in self._outer:

@@ -46,16 +46,27 @@ class Subscriptions:
         self._listening: dict[Request, tuple[Peer, SubscriptionFilter]] = {}
         self.on_end: Callable[[], object] | None = None
         """Called when a client has ended a subscription, or left."""
+        self.mounted: list[Subscriptions] = []
+        """Those of the servers that are mounted on this one."""
+        self.outer: list[Subscriptions] = []
+        """Those of the servers that this one is mounted on: they have the subscribers of its resources."""
 
     @property
     def uris(self) -> set[str]:
         """The resources that anybody subscribes to."""
         streams = (wanted.resource_subscriptions or () for _, wanted in self._listening.values())
-        return {uri for uris in (*self._peers.values(), *streams) for uri in uris}
+        outer = (each.uris for each in self.outer)
+        return {uri for uris in (*self._peers.values(), *streams, *outer) for uri in uris}
 
     def _end(self) -> None:
         if self.on_end is not None:
             self.on_end()
+        for each in self.mounted:
+            each.outer_ended()
+
+    def outer_ended(self) -> None:
+        """Take note that a client of a server that this one is mounted on has ended a subscription, or left."""
+        self._end()
 
     @property
     def count(self) -> tuple[int, int]:
