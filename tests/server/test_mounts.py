@@ -19,6 +19,7 @@ from antiphon.types import ListResourcesResult, ListToolsResult, ReadResourceRes
 from tests.support.cluster import KEY
 from tests.support.mounted import noting, outcome, outer_of, shop
 from tests.support.raw_client import raw_client, said
+from tests.support.tasking import tasking
 
 ERAS = ["2025-11-25", "2026-07-28"]
 
@@ -322,6 +323,24 @@ async def test_a_call_of_a_mounted_server_goes_on_in_another_process(with_middle
         done = await here.retry(round, "s__poem", {key: said("y")})
         assert done["content"][0]["text"] == "xxy"
     assert runs == ["inner tools/call poem"] * (3 if with_middleware else 0)
+
+
+@pytest.mark.parametrize("with_middleware", [False, True])
+async def test_a_tool_of_a_mounted_server_becomes_a_task_of_the_outer_one(with_middleware: bool) -> None:
+    """It asks, reports and ends there as any other."""
+    inner = Server("inner")
+    if with_middleware:
+        noting(inner, [], "inner")
+
+    @inner.tool(task="required")
+    async def ask(ctx: Context) -> str:
+        return f"{ctx.server.name}: {(await ctx.sample('What now?')).text}"
+
+    async with tasking(outer_of((inner, "i"))) as client:
+        handle = await client.start("i__ask")
+        seen = await client.until(handle, "input_required")
+        await client.answer(handle, dict.fromkeys(seen["inputRequests"], said("tea")))
+        assert await client.text(handle) == "inner: tea"
 
 
 # --- names --------------------------------------------------------------------------------------------------------
