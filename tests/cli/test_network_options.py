@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.cli.network_options import Listening, is_local
+from antiphon.cli.network_options import Listening, Place
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import AccessTokens
 
@@ -82,4 +82,19 @@ def test_what_was_given_is_named(monkeypatch: pytest.MonkeyPatch):
 )
 def test_tells_this_machine_from_others(host: str, local: bool):
     """An address that all can reach is not local, and neither is a name."""
-    assert is_local(host) is local
+    assert Place(option="--http", kind="http", host=host, port=1).is_local is local
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ({"http": "8000"}, "http://127.0.0.1:8000/mcp"),
+        ({"sse": "[::1]:8000", "tls_cert": "cert.pem"}, "https://[::1]:8000/sse"),
+        ({"ws": "localhost:8000"}, "ws://localhost:8000/ws"),
+    ],
+)
+def test_a_place_has_the_address_of_its_transport(given: dict[str, str], url: str):
+    """As clients need it."""
+    listening = Listening(**given)
+    assert listening.place is not None
+    assert listening.place.url(listening.options(None)) == url

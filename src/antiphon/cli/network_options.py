@@ -26,15 +26,17 @@ __all__ = [
     "AllowHost",
     "AllowOrigin",
     "Audience",
+    "Http",
     "Issuers",
     "Listening",
+    "Place",
     "PublicUrl",
     "Scopes",
+    "Sse",
     "TlsCert",
     "TlsKey",
     "Token",
-    "address_of",
-    "is_local",
+    "Ws",
 ]
 
 _PASSWORD = "ANTIPHON_TLS_PASSWORD"
@@ -43,6 +45,16 @@ _TOKEN = "ANTIPHON_TOKEN"
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine, which a proxy in front may use as well."""
 
+Http = Annotated[
+    str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.", show_default=False)
+]
+Sse = Annotated[
+    str | None,
+    typer.Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE, the first transport.", show_default=False),
+]
+Ws = Annotated[
+    str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
+]
 AllowHost = Annotated[
     list[str] | None,
     typer.Option("--allow-host", metavar="NAME", help="A name clients reach it by; repeat.", show_default=False),
@@ -107,9 +119,43 @@ Scopes = Annotated[
 ]
 
 
+_PLACES = {"http": "http", "sse": "sse", "ws": "websocket"}
+"""The transport of each option that names a place."""
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a command serves."""
+
+    option: str
+    """The option that says so, as given."""
+    kind: str
+    """The transport, as ``Server.run`` has it."""
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect to it."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def url(self, options: ServeOptions) -> str:
+        """Return the address for clients, to be copied, unless the system chooses the port."""
+        if "auth" in options:
+            return options["auth"].url
+        scheme, path = {"http": ("http", "mcp"), "sse": ("http", "sse"), "websocket": ("ws", "ws")}[self.kind]
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}{'s' if 'tls_cert' in options else ''}://{shown}:{self.port}/{path}"
+
+
 class Listening(Struct, frozen=True, kw_only=True):
     """The options of a command that serves on a network, as given."""
 
+    http: str | None = None
+    sse: str | None = None
+    ws: str | None = None
     allow_host: list[str] | None = None
     allow_origin: list[str] | None = None
     tls_cert: str | None = None
@@ -123,11 +169,27 @@ class Listening(Struct, frozen=True, kw_only=True):
     @property
     def given(self) -> str:
         """The options that were given on the command line, for a message; empty if there are none."""
-        said = [name for name in self.__struct_fields__ if getattr(self, name)]
+        said = [name for name in self.__struct_fields__ if name not in _PLACES and getattr(self, name)]
         # The environment's token may be meant for another server.
         if self.token is not None and self.token == os.environ.get(_TOKEN):
             said.remove("token")
         return ", ".join(f"--{name.replace('_', '-')}" for name in said)
+
+    @property
+    def place(self) -> Place | None:
+        """Where to serve; ``None`` for stdio.
+
+        Raises:
+            ConfigError: there are several, or it is no address.
+        """
+        given = [(name, text) for name in _PLACES if (text := getattr(self, name))]
+        if len(given) > 1:
+            raise ConfigError("choose one of --http, --sse and --ws")
+        if not given:
+            return None
+        name, text = given[0]
+        host, port = _address_of(text)
+        return Place(option=f"--{name} {text}", kind=_PLACES[name], host=host, port=port)
 
     def options(self, accepts: AccessTokens | None, environ: Mapping[str, str] = os.environ) -> ServeOptions:
         """Return the options for ``Server.run``.
@@ -227,17 +289,9 @@ def _checked(token: str) -> Callable[[str], str | None]:
     return lambda given: "token" if hmac.compare_digest(given.encode("utf-8", "replace"), expected) else None
 
 
-def address_of(text: str) -> tuple[str, int]:
+def _address_of(text: str) -> tuple[str, int]:
     """Read ``HOST:PORT``, or ``PORT`` for this machine only."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise ConfigError(f"{text!r} is no address: write HOST:PORT, such as 127.0.0.1:8000")
     return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def is_local(host: str) -> bool:
-    """Tell whether only this machine can connect to an address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

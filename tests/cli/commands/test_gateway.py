@@ -110,21 +110,23 @@ def test_what_is_wrong_is_said_with_the_remedy(arguments: tuple[str, ...], messa
 
 
 @asynccontextmanager
-async def on_a_network(folder: Path, issuer: Issuer, *options: str, **servers: object) -> AsyncIterator[Served]:
-    """Serve the servers to clients of an issuer; ``[auth]`` says which."""
+async def on_a_network(
+    folder: Path, issuer: Issuer, *options: str, kind: str = "http", **servers: object
+) -> AsyncIterator[Served]:
+    """Serve the servers to clients of an issuer; ``[auth]`` says which. ``kind``: the option that names the place."""
     file = written(folder / "mcp.json", **servers)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-    url = f"http://{place}/mcp"
+    url = f"http://{place}/{'mcp' if kind == 'http' else kind}"
     settings = folder / "gateway.toml"
     settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = '{url}'\n")
-    command = [*COMMAND, "gateway", "--config", str(file), "--config", str(settings), "--http", place, *options]
+    command = [*COMMAND, "gateway", "--config", str(file), "--config", str(settings), f"--{kind}", place, *options]
     env = environment(XDG_STATE_HOME=str(folder), PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring")
     process = await asyncio.create_subprocess_exec(
         *command, "--yes", "--provider", "echo", cwd=folder, env=env, stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )  # fmt: skip
-    made = Served(url)
+    made = Served(url.replace("http", "ws", 1) if kind == "ws" else url)
     try:
         assert process.stderr is not None
         assert url in (await process.stderr.readline()).decode()
@@ -143,18 +145,20 @@ class Served:
         self.said = ""
 
 
-async def test_over_http_only_those_are_served_who_have_signed_in(tmp_path: Path):
+@pytest.mark.parametrize(("kind", "revision"), [("http", "2026-07-28"), ("sse", "2024-11-05"), ("ws", "2025-11-25")])
+async def test_on_a_network_only_those_are_served_who_have_signed_in(kind: str, revision: str, tmp_path: Path):
     """``[auth]`` says where; options of the command line go before it. A client without a token learns where to go."""
     shop = {"command": sys.executable, "args": [SHOP]}
-    async with Issuer().open() as issuer, on_a_network(tmp_path, issuer, "--scope", "mcp:use", shop=shop) as gateway:
+    use = ("--scope", "mcp:use")
+    async with Issuer().open() as issuer, on_a_network(tmp_path, issuer, *use, kind=kind, shop=shop) as gateway:
         issuer.metadata = {"token_endpoint": f"{issuer.url}/token"}
         token = issuer.token(aud="ours", scope="mcp:use")
-        client = await connected(gateway.url, "2026-07-28", auth=token)
+        client = await connected(gateway.url, revision, auth=token)
         assert [tool.name async for tool in client.tools()]
         await client.close()
         for auth, error in ((None, Unauthorized), (issuer.token(aud="ours"), InsufficientScope)):
             with pytest.raises(error):
-                await Client(gateway.url, auth=auth).connect()
+                await Client(gateway.url, auth=auth, revision=revision).connect()
         assert issuer.url in await wanted_by(Address(url=gateway.url))
 
 

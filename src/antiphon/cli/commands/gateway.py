@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Unpack
@@ -20,15 +20,17 @@ from antiphon.cli.network_options import (
     AllowHost,
     AllowOrigin,
     Audience,
+    Http,
     Issuers,
     Listening,
+    Place,
     PublicUrl,
     Scopes,
+    Sse,
     TlsCert,
     TlsKey,
     Token,
-    address_of,
-    is_local,
+    Ws,
 )
 from antiphon.cli.options import Deny, ModelApi, ModelName, Provider, ReviewAt, Yes
 from antiphon.cli.watched_servers import WatchedServers
@@ -59,15 +61,6 @@ Files = Annotated[
 Only = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="NAME", help="Take this server and no other; repeat.", show_default=False),
-]
-Http = Annotated[
-    str | None,
-    typer.Option(
-        "--http",
-        metavar="HOST:PORT",
-        help="Serve Streamable HTTP at /mcp; beyond this machine only with --issuer, [auth] or --token.",
-        show_default=False,
-    ),
 ]
 Names = Annotated[
     Style | None,
@@ -154,6 +147,8 @@ def command(
     config: Files = None,
     only: Only = None,
     http: Http = None,
+    sse: Sse = None,
+    ws: Ws = None,
     names: Names = None,
     profile: ProfileName = None,
     search: Search = None,
@@ -187,15 +182,14 @@ def command(
     antiphon.toml and by its budgets, whatever the host itself can do.
     """
     listening = Listening(
-        allow_host=allow_host, allow_origin=allow_origin, tls_cert=tls_cert, tls_key=tls_key, token=token,
-        issuer=issuer, audience=audience, public_url=public_url, scope=scope,
+        http=http, sse=sse, ws=ws, allow_host=allow_host, allow_origin=allow_origin, tls_cert=tls_cert,
+        tls_key=tls_key, token=token, issuer=issuer, audience=audience, public_url=public_url, scope=scope,
     )  # fmt: skip
-    if review == "terminal" and http is None and not (yes or deny):
+    if review == "terminal" and listening.place is None and not (yes or deny):
         raise ConfigError("over stdio the terminal is the protocol's: --review page or queue")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
-    files = [path for path in config or [] if path.suffix != ".toml" or _has_servers(path)]
-    settings = next((path for path in config or [] if path not in files), None)
-    listens = _listens(http, listening, settings)
+    files, settings = _sorted(config or [])
+    listens = _listens(listening, settings)
     wanted = _wanted(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
@@ -203,8 +197,7 @@ def command(
     host = chosen(config=settings, soon=True, model_api=model_api or wanted.model_api)
     running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
     gateway = _made(servers, host, wanted, selected, asks=asks, elicits_in=elicit_in, **running)
-    _serve(gateway, servers.targets, listens)
-    return 0
+    return _serve(gateway, servers.targets, listens)
 
 
 def _wanted(settings: Path | None, names: Style | None, search: bool | None) -> GatewaySettings:
@@ -240,10 +233,10 @@ def _made(
     )
 
 
-def _running(servers: WatchedServers, place: _Place | None, **chosen: Unpack[RunOptions]) -> RunOptions:
+def _running(servers: WatchedServers, listens: _Listens | None, **chosen: Unpack[RunOptions]) -> RunOptions:
     """Return how the servers are run: as the options say, with the lists and the logins of this user."""
     # A token that all share says nothing of who sends it: whoever has it acts for this user.
-    own = place is not None and "auth" in place.options
+    own = listens is not None and "auth" in listens.options
     return {**chosen, "lists": state_folder(os.environ) / "lists", "sign_in": _logins(servers, own=own)}
 
 
@@ -259,50 +252,49 @@ def _logins(servers: WatchedServers, *, own: bool) -> SignIn:
     return sign_in
 
 
-class _Place(Struct, frozen=True, kw_only=True):
-    """Where a gateway serves HTTP."""
+class _Listens(Struct, frozen=True, kw_only=True):
+    """Where a gateway serves, and to whom."""
 
-    host: str
-    port: int
+    place: Place
     options: ServeOptions
 
-    @property
-    def shown(self) -> str:
-        """The address for clients."""
-        if "auth" in self.options:
-            return self.options["auth"].url
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http{'s' if 'tls_cert' in self.options else ''}://{host}:{self.port}/mcp"
 
-
-def _listens(http: str | None, listening: Listening, settings: Path | None) -> _Place | None:
+def _listens(listening: Listening, settings: Path | None) -> _Listens | None:
     """Read where to serve, and who may connect there: everybody only on this machine.
 
     Raises:
         ConfigError: somebody else could call the tools; the message says how to let in only those who may.
     """
-    if http is None:
-        if listening.given:
-            raise ConfigError(f"{listening.given}: for a network only; add --http HOST:PORT")
-        return None
-    host, port = address_of(http)
-    options = listening.options(configuration(settings, os.environ).auth)
-    if not is_local(host) and "auth" not in options and "check_token" not in options:
-        raise ConfigError(
-            f"--http {http}: whoever reaches this address could call every tool. Say who may connect: --issuer URL "
-            "--public-url URL (OAuth), [auth] in antiphon.toml, or ANTIPHON_TOKEN for one shared token; or serve this "
-            f"machine only: --http 127.0.0.1:{port}"
-        )
-    return _Place(host=host, port=port, options=options)
-
-
-def _serve(gateway: Gateway, names: Iterable[str], place: _Place | None) -> None:
-    where = "stdio" if place is None else place.shown
-    print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
+    place = listening.place
     if place is None:
+        if listening.given:
+            raise ConfigError(f"{listening.given}: for a network only; add --http HOST:PORT, --sse or --ws")
+        return None
+    options = listening.options(configuration(settings, os.environ).auth)
+    if not place.is_local and "auth" not in options and "check_token" not in options:
+        raise ConfigError(
+            f"{place.option}: whoever reaches this address could call every tool. Say who may connect: --issuer URL "
+            "--public-url URL (OAuth), [auth] in antiphon.toml, or ANTIPHON_TOKEN for one shared token; or serve this "
+            f"machine only: 127.0.0.1:{place.port}"
+        )
+    return _Listens(place=place, options=options)
+
+
+def _serve(gateway: Gateway, names: Iterable[str], listens: _Listens | None) -> int:
+    where = "stdio" if listens is None else listens.place.url(listens.options)
+    print(f"Serving {', '.join(names)} over {where}. Ctrl-C ends it.", file=sys.stderr)
+    if listens is None:
         gateway.run()
     else:
-        gateway.run("http", host=place.host, port=place.port, **place.options)
+        place = listens.place
+        gateway.run(place.kind, host=place.host, port=place.port, **listens.options)
+    return 0
+
+
+def _sorted(files: Sequence[Path]) -> tuple[list[Path], Path | None]:
+    """Tell the files of servers from that of our own settings, if there is one."""
+    with_servers = [path for path in files if path.suffix != ".toml" or _has_servers(path)]
+    return with_servers, next((path for path in files if path not in with_servers), None)
 
 
 def _has_servers(path: Path) -> bool:

@@ -18,14 +18,16 @@ from antiphon.cli.network_options import (
     AllowHost,
     AllowOrigin,
     Audience,
+    Http,
     Issuers,
     Listening,
     PublicUrl,
     Scopes,
+    Sse,
     TlsCert,
     TlsKey,
     Token,
-    address_of,
+    Ws,
 )
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
@@ -35,18 +37,6 @@ __all__ = ["command", "find_server", "load"]
 
 File = Annotated[
     str, typer.Argument(metavar="FILE[:NAME]", help="A .py file, and which Server in it.", show_default=False)
-]
-
-
-Http = Annotated[
-    str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.", show_default=False)
-]
-Sse = Annotated[
-    str | None,
-    typer.Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE, the first transport.", show_default=False),
-]
-Ws = Annotated[
-    str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -78,6 +68,9 @@ def command(
     Over stdio, until the client ends; or over a network, until Ctrl-C.
     """
     listening = Listening(
+        http=http,
+        sse=sse,
+        ws=ws,
         allow_host=allow_host,
         allow_origin=allow_origin,
         tls_cert=tls_cert,
@@ -92,16 +85,11 @@ def command(
     # Standard output belongs to the protocol, so what the file prints while loading goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):
         server = find_server(load(path), name, str(path))
-    chosen = [(kind, given) for kind, given in (("http", http), ("sse", sse), ("websocket", ws)) if given]
-    if len(chosen) > 1:
-        raise ConfigError("choose one of --http, --sse and --ws")
-    if chosen:
-        kind, address = chosen[0]
-        host, port = address_of(address)
+    place = listening.place
+    if place is not None:
         options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
-        place = _url(kind, host, port, is_tls=tls_cert is not None)
-        print(f"Serving {server.name!r} at {place}. Ctrl-C ends it.", file=sys.stderr)
-        server.run(kind, host=host, port=port, **options)
+        print(f"Serving {server.name!r} at {place.url(options)}. Ctrl-C ends it.", file=sys.stderr)
+        server.run(place.kind, host=place.host, port=place.port, **options)
         return 0
     given = ", ".join(filter(None, (listening.given, "--config" if config is not None else "")))
     if given:
@@ -110,13 +98,6 @@ def command(
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
     return 0
-
-
-def _url(kind: str, host: str, port: int, *, is_tls: bool) -> str:
-    """Return the URL for clients, to be copied, unless the system chooses the port."""
-    scheme, path = {"http": ("http", "mcp"), "sse": ("http", "sse"), "websocket": ("ws", "ws")}[kind]
-    shown = f"[{host}]" if ":" in host else host
-    return f"{scheme}{'s' if is_tls else ''}://{shown}:{port}/{path}"
 
 
 def _split(file: str) -> tuple[Path, str | None]:
