@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import Client, Context, Server
+from antiphon import Client, Context, Server, Tool
 from antiphon.errors import InvalidParams, ResourceNotFound
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Policy, Scripted
@@ -156,3 +156,23 @@ async def test_definitions_are_listed_as_they_are_defined(client_era: str, serve
             assert (await sent(client, client_era, f"{kind}/list"))["result"][kind] == [expected]
         templates = (await sent(client, client_era, "resources/templates/list"))["result"]["resourceTemplates"]
         assert templates == [{"uriTemplate": "x://{n}/t", "name": "t", "x-template": 1}]
+
+
+async def test_a_list_is_encoded_once_in_the_form_of_each_revision() -> None:
+    """Until a server changes its tools."""
+    behind = Server("inside")
+    behind.add_tool(Tool(name="odd", input_schema={"type": "object", "properties": {"any": True}}), lambda _: "")
+    gateway = Gateway({"in": behind}, host())
+    async with (
+        Client(gateway.server, revision="2025-11-25") as old,
+        Client(gateway.server, revision="2026-07-28") as new,
+    ):
+        for client, form in ((old, {}), (new, True), (old, {}), (new, True)):
+            listed = await client.list_tools()
+            assert [tool.input_schema["properties"]["any"] for tool in listed.tools] == [form]
+        (group,) = gateway._groups.values()
+        assert set(group.catalogue.encoded) == {"2025-11-25", "2026-07-28"}
+        async with new.listen(tools=True) as changes:
+            behind.tool(name="new")(lambda: "")
+            assert (await anext(aiter(changes))).kind == "tools"
+        assert [tool.name async for tool in old.tools()] == ["in__odd", "in__new"]

@@ -275,3 +275,32 @@ def test_middleware_is_a_function() -> None:
     """Said where it is added."""
     with pytest.raises(ConfigError, match="middleware is a function"):
         Server("s").middleware("loud")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_result_that_is_repeated_can_still_be_changed(revision: str):
+    """It is encoded once, and sent so unless middleware outside of its maker changes it."""
+    server, made, is_changed = shop(), [], False
+
+    @server.middleware
+    async def outside(request: ServerRequest, call_next: CallNext) -> Any:
+        result = await call_next(request)
+        if not is_changed or request.method != "tools/list":
+            return result
+        return structs.replace(result, tools=[structs.replace(tool, name="changed") for tool in result.tools])
+
+    encoded = {}
+
+    @server.middleware
+    async def inside(request: ServerRequest, call_next: CallNext) -> Any:
+        def make() -> ListToolsResult:
+            made.append(request.method)
+            return ListToolsResult(tools=[Tool(name="made", input_schema={})])
+
+        return request.repeat(encoded, make) if request.method == "tools/list" else await call_next(request)
+
+    for is_changed in (False, True, False):
+        async with Client(server, revision=revision) as client:
+            expected = "changed" if is_changed else "made"
+            assert [tool.name for tool in (await client.list_tools()).tools] == [expected]
+    assert made == ["tools/list"]

@@ -82,6 +82,8 @@ class Catalogue:
         self._words = server_names(offers, given.prefixes)
         self.conflicts: list[Conflict] = []
         """What got another name than it would have alone."""
+        self.encoded: dict[str, Received] = {}
+        """The list of tools as it is sent, by revision: to encode a thousand definitions takes longer than all else."""
         passing = {
             name: [tool for tool in offer.tools if exposure.filters.passes(name, tool.name)]
             for name, offer in offers.items()

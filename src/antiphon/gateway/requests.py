@@ -22,7 +22,7 @@ from antiphon.server.middleware import CallNext, ServerRequest
 from antiphon.wire.common import PROGRESS_TOKEN
 from antiphon.wire.completion import CompleteRequestParams, CompleteResult, PromptReference
 from antiphon.wire.content import TextContent
-from antiphon.wire.lossless import is_of_one_connection
+from antiphon.wire.lossless import Received, is_of_one_connection
 from antiphon.wire.prompts import GetPromptResult, ListPromptsResult
 from antiphon.wire.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
 from antiphon.wire.subscriptions import SubscriptionFilter
@@ -33,7 +33,7 @@ __all__ = ["SERVED", "SUBSCRIBED"]
 
 async def _list_tools(group: Group, request: ServerRequest) -> ListToolsResult:
     catalogue = await group.listed()
-    return _whole(catalogue, request, ListToolsResult(tools=catalogue.tools))
+    return request.repeat(catalogue.encoded, lambda: _received(catalogue, ListToolsResult(tools=catalogue.tools)))
 
 
 async def _list_prompts(group: Group, request: ServerRequest) -> ListPromptsResult:
@@ -55,6 +55,10 @@ def _whole(catalogue: Catalogue, request: ServerRequest, result: Any) -> Any:
     """Answer with a list, with the members of its definitions that this library does not know."""
     received = catalogue.listed(result)
     return result if received is None else request.pass_on(received)
+
+
+def _received(catalogue: Catalogue, result: ListToolsResult) -> ListToolsResult | Received:
+    return catalogue.listed(result) or result
 
 
 async def _call_tool(group: Group, request: ServerRequest) -> CallToolResult:

@@ -278,6 +278,8 @@ class Session(Correlation):
         original = request.original
         if original is None or isinstance(result, Raw) or result.__class__ is not original.read.__class__:
             return result
+        if result is original.read and original.lowered_for == request.revision.name:
+            return original.raw
         return original.carrying(request.revision.lower(result))
 
     def _encode_result(self, request: Request, result: Wire | Raw) -> bytes:

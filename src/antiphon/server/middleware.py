@@ -7,7 +7,7 @@ itself (the handshake, ``ping``, ``server/discover``) passes no middleware.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,16 @@ from antiphon.server.context import Context
 from antiphon.server.core import Core
 from antiphon.server.functions.code_digest import digest_code
 from antiphon.wire.common import LoggingLevel, Wire
-from antiphon.wire.envelope import decode
+from antiphon.wire.envelope import decode, encode
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS
 from antiphon.wire.tools import CallToolRequestParams
 
 __all__ = ["CallNext", "Middleware", "ServerRequest", "Stack"]
+
+
+MAX_REPEATED = 2
+"""Most revisions for which one result is kept encoded: clients of one program mostly speak the same."""
 
 
 class ServerRequest:
@@ -114,6 +118,26 @@ class ServerRequest:
         """
         self._call.facts.original = result
         return result.read
+
+    def repeat(self, encoded: MutableMapping[str, Received], result: Callable[[], Wire | Received]) -> Any:
+        """Return a result that many requests get, encoded once for each revision.
+
+        Args:
+            encoded: the result by the name of the revision, filled here; at most ``MAX_REPEATED`` are kept.
+            result: makes the result if it is not there yet, with its JSON if that has members which its type lacks.
+        """
+        revision = self._call.facts.revision
+        known = encoded.get(revision.name)
+        if known is None:
+            made = result()
+            while len(encoded) >= MAX_REPEATED:
+                del encoded[next(iter(encoded))]
+            read = made.read if isinstance(made, Received) else made
+            lowered = revision.lower(read)
+            raw = made.carrying(lowered) if isinstance(made, Received) else Raw(encode(lowered))
+            known = Received(raw, read, lowered_for=revision.name)
+            encoded[revision.name] = known
+        return self.pass_on(known)
 
     async def forward(self, method: str, ask: Received, *, key: str | None = None) -> Received:
         """Ask the client what another server asks, with all members, known or not.

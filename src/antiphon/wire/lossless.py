@@ -29,6 +29,8 @@ class Received(Struct, frozen=True, eq=False):
     """A JSON object, without spaces between its own members."""
     read: Any
     """What was decoded from it."""
+    lowered_for: str | None = None
+    """The revision in whose form ``raw`` is, as it is sent; ``None`` for what a peer sent."""
 
     @classmethod
     def of(cls, made: Wire) -> Received:
