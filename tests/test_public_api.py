@@ -147,7 +147,7 @@ MEMBERS = {
     "Client": "call_tool close complete connect forward get_prompt instructions is_answering is_open list_prompts "
     "list_resource_templates list_resources list_tools listen ping prompts read_resource "
     "resource_templates resources revision rounds "
-    "server_capabilities server_info set_log_level set_roots timeout tools",
+    "server_capabilities server_info set_log_level set_roots start_task task timeout tools",
 }
 """What an author may use of each, and nothing else: plumbing begins with an underscore."""
 

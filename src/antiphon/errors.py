@@ -63,6 +63,7 @@ __all__ = [
     "ResultInvalid",
     "SamplingFailed",
     "SamplingUnavailable",
+    "TaskCancelled",
     "TooCostly",
     "ToolError",
     "Unauthorized",
@@ -261,6 +262,10 @@ class ConnectionClosed(AntiphonError):
 
 class CallTimeout(AntiphonError, TimeoutError):
     """The deadline of a call passed. Time spent on answering the call's asks does not count."""
+
+
+class TaskCancelled(AntiphonError):
+    """The task that a call became was cancelled, so that there is no result."""
 
 
 class ToolError(AntiphonError):

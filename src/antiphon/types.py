@@ -119,6 +119,7 @@ from antiphon.wire.subscriptions import (
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
 )
+from antiphon.wire.task import CreateTaskResult, GetTaskResult, Task, TaskParams, TaskStatus, UpdateTaskParams
 from antiphon.wire.tools import (
     CallToolRequestParams,
     CallToolResult,
@@ -146,6 +147,7 @@ __all__ = [
     "ContentBlock",
     "CreateMessageRequestParams",
     "CreateMessageResult",
+    "CreateTaskResult",
     "DiscoverResult",
     "ElicitAction",
     "ElicitRequestParams",
@@ -157,6 +159,7 @@ __all__ = [
     "EmptyResult",
     "GetPromptRequestParams",
     "GetPromptResult",
+    "GetTaskResult",
     "Icon",
     "ImageContent",
     "Implementation",
@@ -216,6 +219,9 @@ __all__ = [
     "SubscriptionsAcknowledgedNotificationParams",
     "SubscriptionsListenRequestParams",
     "SubscriptionsListenResult",
+    "Task",
+    "TaskParams",
+    "TaskStatus",
     "TextContent",
     "Tool",
     "ToolAnnotations",
@@ -225,5 +231,6 @@ __all__ = [
     "ToolUseContent",
     "UnknownContent",
     "UnsubscribeRequestParams",
+    "UpdateTaskParams",
     "Wire",
 ]

@@ -41,15 +41,18 @@ class Workers:
         self._id = 0
 
     async def start(self, port: int) -> None:
-        """Start the worker of a port."""
+        """Start the worker of a port; again, if somebody else has just had the port."""
         assert self._forge.stdin is not None
         assert self._forge.stdout is not None
-        self._forge.stdin.write(f"{port}\n".encode())
-        self._pids[port] = int(await self._forge.stdout.readline())
-        for _ in range(6_000):
-            if await listens(port):
-                return
-            await asyncio.sleep(0.01)
+        for _ in range(20):
+            self._forge.stdin.write(f"{port}\n".encode())
+            pid = self._pids[port] = int(await self._forge.stdout.readline())
+            for _ in range(300):
+                if await listens(port):
+                    return
+                await asyncio.sleep(0.01)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         raise AssertionError(f"no worker listens on port {port}")
 
     async def kill(self) -> None:

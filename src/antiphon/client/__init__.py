@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from antiphon.client.notifications import Change, Listening
     from antiphon.client.rounds.loop import RoundLimits
     from antiphon.client.rounds.pending import Ask, PendingRound
+    from antiphon.client.task import TaskHandle, TaskUpdate
     from antiphon.client.tool_calls import Confirmer, Confirming
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "Sampler",
     "Serves",
     "Target",
+    "TaskHandle",
+    "TaskUpdate",
 ]
 
 _HOMES = {
@@ -61,6 +64,8 @@ _HOMES = {
     "Sampler": "answers.answerers",
     "Serves": "connection.targets",
     "Target": "connection.targets",
+    "TaskHandle": "task",
+    "TaskUpdate": "task",
 }
 
 

@@ -8,6 +8,7 @@ with answers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl as tls
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
@@ -28,10 +29,12 @@ from antiphon.client.link import Link, LinkWithMiddleware, Settings
 from antiphon.client.middleware import ClientMiddleware, ClientRequest, Stack
 from antiphon.client.notifications import Listening, Notices, OnLog
 from antiphon.client.pagination import iterate
+from antiphon.client.requests.attempts import BecameTask
 from antiphon.client.requests.calls import Calls
 from antiphon.client.rounds.loop import DEFAULT_LIMITS, RoundLimits
+from antiphon.client.task import TaskHandle
 from antiphon.client.tool_calls import Confirmer, Confirming, Consent, ToolCalls
-from antiphon.errors import ConfigError, LocalProtocolError
+from antiphon.errors import AntiphonError, CallTimeout, ConfigError, LocalProtocolError
 from antiphon.protocol.client_session import ClientSession
 from antiphon.wire.common import (
     LOGGING_LEVELS,
@@ -64,6 +67,7 @@ from antiphon.wire.resources import (
     ResourceTemplate,
 )
 from antiphon.wire.subscriptions import SubscriptionFilter
+from antiphon.wire.task import CreateTaskResult
 from antiphon.wire.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
 __all__ = ["Client", "OnProgress"]
@@ -142,7 +146,7 @@ class Client:
         self.timeout, self._log_level = _seconds(timeout), log_level
         self._answers = Answers(sampling, elicitation, roots, on_round=on_round, timeout=answer_timeout)
         self._middleware = stack = _around(self._answers, middleware)
-        self._notices = Notices(on_log)
+        self._limits, self._notices = limits, Notices(on_log)
         self._cache = self._notices.cache = Cache(lambda: asyncio.get_running_loop().time())
         consent = Consent(confirm, answer_timeout)
         known = KnownTools(keeps_definitions=consent.is_needed)
@@ -254,7 +258,9 @@ class Client:
     ) -> CallToolResult:
         """Call a tool. A tool that failed says so in ``is_error`` of its result; only a protocol error raises.
 
-        If the client was given ``confirm``, it is asked first and sees these arguments.
+        If the client was given ``confirm``, it is asked first and sees these arguments. If the server makes the call a
+        task, the task is followed to its end; without an own ``timeout`` for as long as that takes. Its messages are
+        reported as progress.
 
         Args:
             name: name of the tool.
@@ -272,7 +278,70 @@ class Client:
         """
         params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
         time = TimeLeft(self._timeout(timeout))
-        return await self._tool_calls.call(Calls.rounds, params, time, progress, meta)
+        try:
+            return await self._tool_calls.call(Calls.rounds, params, time, progress, meta)
+        except BecameTask as became:
+            # The default limit is for calls that somebody waits for; a task may take as long as its server lets it.
+            limit = None if isinstance(timeout, UnsetType) else timeout
+            return await self._followed(self._handle(params, became.task), limit, progress)
+
+    async def start_task(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | Raw | None = None,
+        *,
+        timeout: float | UnsetType | None = UNSET,
+        progress: OnProgress | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> TaskHandle:
+        """Call a tool, and return once the server has made the call a task.
+
+        Keep the handle's ``id``: with it ``task`` picks the task up again, in any process. If the server has answered
+        at once, the handle has the result and no id.
+
+        Args:
+            name: name of the tool.
+            arguments: the tool's arguments by name, or as undecoded JSON (``msgspec.Raw``); none by default.
+            timeout: seconds until the task is made, or ``None`` for no limit; by default the client's ``timeout``.
+            progress: called with each progress report before the task is made; may be async.
+            meta: further members of the request's ``_meta``.
+
+        Raises:
+            What ``call_tool`` raises.
+        """
+        params = CallToolRequestParams.of(name, arguments if arguments is not None else {})
+        time = TimeLeft(self._timeout(timeout))
+        begun: CallToolResult | CreateTaskResult
+        try:
+            begun = await self._tool_calls.call(Calls.rounds, params, time, progress, meta)
+        except BecameTask as became:
+            begun = became.task
+        return self._handle(params, begun)
+
+    def task(self, id: str, *, tool: str = "") -> TaskHandle:
+        """Pick up a task by its id, in this process or another one than it was started in.
+
+        Args:
+            id: ``TaskHandle.id``.
+            tool: name of the tool that was called, for those who answer what it asks.
+        """
+        return self._handle(CallToolRequestParams.of(tool), id)
+
+    def _handle(self, params: CallToolRequestParams, begun: CreateTaskResult | CallToolResult | str) -> TaskHandle:
+        return TaskHandle(self._link, self._notices, params, self._limits, begun, self.timeout)
+
+    async def _followed(self, handle: TaskHandle, timeout: float | None, progress: OnProgress | None) -> CallToolResult:
+        try:
+            async with asyncio.timeout(timeout):
+                return await handle.shown(progress)
+        except TimeoutError:
+            await handle.cancel()
+            raise CallTimeout(f"tools/call was not answered within {timeout:g} s") from None
+        except asyncio.CancelledError:
+            # Whoever waited for the result wants it no more.
+            with contextlib.suppress(AntiphonError):
+                await handle.cancel()
+            raise
 
     async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
         """Fetch one page of the list of tools.

@@ -31,6 +31,7 @@ from antiphon.wire.subscriptions import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
 )
+from antiphon.wire.task import GetTaskResult
 
 __all__ = ["Change", "Listening", "Notices", "OnLog"]
 
@@ -73,6 +74,8 @@ class Notices:
     def __init__(self, on_log: OnLog | None) -> None:
         self.cache: Cache | None = None
         self.on_tools_changed: Callable[[], object] | None = None
+        self.tasks: dict[str, asyncio.Event] = {}
+        """By id, the tasks that are followed: set when the server says that one has changed."""
         self._on_log = on_log
         self._listening: list[Listening] = []
 
@@ -100,6 +103,9 @@ class Notices:
         elif isinstance(params, ResourceUpdatedNotificationParams):
             self._forget("resources/read", subject=params.uri)
             self._tell(Change(kind="resource", uri=params.uri), params)
+        elif isinstance(params, GetTaskResult):
+            if (news := self.tasks.get(params.task_id)) is not None:
+                news.set()
         elif event.method.name in _LISTS:
             kind, methods = _LISTS[event.method.name]
             self._forget(*methods)

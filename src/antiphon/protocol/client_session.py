@@ -20,7 +20,7 @@ from antiphon.errors import (
     PeerError,
     RemoteProtocolError,
 )
-from antiphon.protocol.capabilities import declares, missing_for_ask, offers
+from antiphon.protocol.capabilities import declares, extends, missing_for_ask, offers
 from antiphon.protocol.events import Answered, Event, Ignored, Notified, Outgoing, Replied, Request
 from antiphon.protocol.session import Session, read_params, shortened
 from antiphon.protocol.states import Phase
@@ -50,6 +50,7 @@ from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import LATEST, LATEST_LEGACY, Revision, revision
+from antiphon.wire.task import TASKS
 
 __all__ = ["ClientSession", "is_modern_error"]
 
@@ -97,6 +98,9 @@ class ClientSession(Session):
         self._info = info
         self._capabilities = capabilities
         self._modern_meta = b""
+        self._tasks_meta = b""
+        """The same, declaring the tasks extension; only to a server that has it, and in requests that may concern a
+        task."""
 
     # --- opening ------------------------------------------------------------------------------------------------
 
@@ -124,7 +128,7 @@ class ClientSession(Session):
         if not best.modern:
             return None
         self._become(best, result.capabilities, _named(result.meta), result.instructions)
-        self._modern_meta = encode(self._meta_for(best))[1:-1]
+        self._set_meta(best)
         self.phase = Phase.READY
         return best
 
@@ -170,11 +174,23 @@ class ClientSession(Session):
             log_level=self.log_level,
         )
 
+    def _set_meta(self, agreed: Revision) -> None:
+        meta = self._meta_for(agreed)
+        self._modern_meta = self._tasks_meta = encode(meta)[1:-1]
+        if self.has_tasks and meta.client_capabilities is not None:
+            declared = structs.replace(meta.client_capabilities, extensions={TASKS: {}})
+            self._tasks_meta = encode(structs.replace(meta, client_capabilities=declared))[1:-1]
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether the server declared the tasks extension."""
+        return extends(self.server_capabilities, TASKS)
+
     def set_log_level(self, level: LoggingLevel | None) -> None:
         """Set the log level that modern requests carry from now on; ``None`` asks for no log messages."""
         self.log_level = level
         if self.revision is not None and self.revision.modern:
-            self._modern_meta = encode(self._meta_for(self.revision))[1:-1]
+            self._set_meta(self.revision)
 
     # --- our requests -------------------------------------------------------------------------------------------
 
@@ -187,11 +203,13 @@ class ClientSession(Session):
         meta: dict[str, Any] | None = None,
         log_level: LoggingLevel | None = None,
         original: Received | None = None,
+        tasks: bool = False,
     ) -> Outgoing:
         """Send a request. ``meta`` adds members to ``_meta``, under prefixed names of the caller's own.
 
         ``log_level``: least severe level of log messages wanted during this request, in place of the session's.
         ``original``: the params of another peer that these were made from; members unknown to their type are sent.
+        ``tasks``: it may become a task, or concerns one.
 
         The session sets all other members of ``_meta``: those that the params already have are not sent.
 
@@ -210,7 +228,7 @@ class ClientSession(Session):
         lowered = agreed.lower(params)
         encoded = encode(lowered) if original is None else bytes(original.carrying(lowered))
         id = next(self._ids)
-        members = self._meta_members(id, wants_progress, meta)
+        members = self._meta_members(id, wants_progress, meta, self._tasks_meta if tasks else self._modern_meta)
         if log_level is not None and agreed.modern and self.log_level is None:
             members = b'%b,"%b":"%b"' % (members, LOG_LEVEL.encode(), log_level.encode())
         if members:
@@ -221,11 +239,11 @@ class ClientSession(Session):
         if not spec.sent_by("client", agreed.name):
             raise NotInRevision(f"revision {agreed.name} has no {spec.name}")
         if not offers(self.server_capabilities, spec, agreed):
-            raise MethodNotFound(f"The server does not offer {spec.needs}, so {spec.name} was not sent")
+            needed = spec.extension or spec.needs
+            raise MethodNotFound(f"The server does not offer {needed}, so {spec.name} was not sent")
         self._sendable.add(spec.name)
 
-    def _meta_members(self, id: int, wants_progress: bool, meta: dict[str, Any] | None) -> bytes:
-        members = self._modern_meta
+    def _meta_members(self, id: int, wants_progress: bool, meta: dict[str, Any] | None, members: bytes) -> bytes:
         if self.carries is not None:
             # The caller's members win, so that a request that is retried stays in its original trace.
             meta = {**self.carries(id), **(meta or {})}

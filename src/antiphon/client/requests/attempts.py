@@ -31,8 +31,9 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import INPUT_REQUIRED, InputRequiredResult
+from antiphon.wire.task import TASK, CreateTaskResult
 
-__all__ = ["Forwarding", "Sending", "lifted", "read_legacy", "read_modern"]
+__all__ = ["BecameTask", "Forwarding", "Sending", "lifted", "read_legacy", "read_modern"]
 
 
 R = TypeVar("R", bound=Wire)
@@ -57,6 +58,14 @@ class Forwarding:
         self.result = Raw(b"{}")
 
 
+class BecameTask(Exception):
+    """A call goes on as a task. Not an error: whoever made the call follows the task, or hands it on."""
+
+    def __init__(self, task: CreateTaskResult) -> None:
+        super().__init__(task.task_id)
+        self.task = task
+
+
 class Sending(Generic[R]):
     """Sends the requests of one call.
 
@@ -64,7 +73,9 @@ class Sending(Generic[R]):
     is another peer.
     """
 
-    __slots__ = ("_forwarding", "_idle", "_on_progress", "_peer", "_result", "_session", "call", "meta", "time")
+    __slots__ = (
+        "_forwarding", "_idle", "_on_progress", "_peer", "_result", "_session", "_tasks", "call", "meta", "time",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -77,12 +88,15 @@ class Sending(Generic[R]):
         progress: Callable[..., object] | None,
         meta: dict[str, Any] | None,
         forwarding: Forwarding | None = None,
+        tasks: bool = False,
     ) -> None:
         self.call = call
         self._forwarding = forwarding
         self.time = call.time = TimeLeft.of(timeout)
         """What is left."""
         self.meta = meta
+        self._tasks = tasks
+        # Whether the call may become a task.
         self._session = session
         self._peer = peer
         self._result = result
@@ -114,6 +128,7 @@ class Sending(Generic[R]):
             meta=meta,
             log_level=None if passed is None else passed.log_level,
             original=None if passed is None else passed.original,
+            tasks=self._tasks,
         )
         self.call.request = outgoing.id
         try:
@@ -184,6 +199,7 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
     """Decode a result, or the round in its place.
 
     Raises:
+        BecameTask: the call goes on as a task.
         RemoteProtocolError: it fits neither, or has an unknown ``resultType``.
     """
     if _may_be_round(raw) and _result_type(raw) == INPUT_REQUIRED:
@@ -191,8 +207,11 @@ def read_modern(raw: Raw, method: str, result: type[R]) -> R | InputRequiredResu
     try:
         done = decode(raw, result)
     except (DecodeError, UnicodeDecodeError) as error:
-        if _result_type(raw) == INPUT_REQUIRED:
+        found = _result_type(raw)
+        if found == INPUT_REQUIRED:
             return read_legacy(raw, method, InputRequiredResult)
+        if found == TASK and method == "tools/call":
+            raise BecameTask(read_legacy(raw, method, CreateTaskResult)) from None
         raise _unreadable(method, error) from None
     kind = getattr(done, "result_type", None)
     if kind in (None, "complete"):

@@ -42,7 +42,7 @@ from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.origin import Launch, Origin, Round, coarser, describe_target, identify
 from antiphon.wire.revisions import LATEST
-from antiphon.wire.rounds import InputRequiredResult
+from antiphon.wire.rounds import InputRequest, InputRequiredResult
 from antiphon.wire.tools import CallToolRequestParams, Tool
 
 __all__ = ["Calls", "loose_origin"]
@@ -84,7 +84,9 @@ class Calls:
     async def plain(self, method: str, params: Wire, result: type[R], *, timeout: float | None) -> R:
         """Make a request without rounds, and decode its result."""
         try:
-            raw = await self.peer.request(self.session.request(METHODS[method], params), timeout=timeout)
+            spec = METHODS[method]
+            outgoing = self.session.request(spec, params, tasks=spec.extension is not None)
+            raw = await self.peer.request(outgoing, timeout=timeout)
         finally:
             self.open.rested()
         return self._plain_result(raw, method, result)
@@ -117,8 +119,14 @@ class Calls:
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> R:
-        """Make a request that may have rounds, and decode its result."""
-        return (await self.counted(method, params, result, timeout=timeout, progress=progress, meta=meta))[0]
+        """Make a request that may have rounds, and decode its result.
+
+        Raises:
+            BecameTask: the call, which is one of a tool, goes on as a task.
+        """
+        tasks = method == "tools/call"
+        done = await self.counted(method, params, result, timeout=timeout, progress=progress, meta=meta, tasks=tasks)
+        return done[0]
 
     async def forward(
         self,
@@ -159,13 +167,16 @@ class Calls:
         timeout: float | TimeLeft | None,
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
+        tasks: bool = False,
     ) -> tuple[R, int]:
         """Make a request that may have rounds; return its result and the number of rounds.
 
         ``timeout`` counts the time in which the server works, not the time for our answers.
         """
         call = self.open.open(method, params)
-        send = Sending(self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta)
+        send = Sending(
+            self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta, tasks=tasks
+        )
         return await self._made(send, params)
 
     async def _made(self, send: Sending[R], params: RoundParams) -> tuple[R, int]:
@@ -344,6 +355,20 @@ class Calls:
             identity=self._identity,
             meta=send.meta,
         )
+
+    # --- asks of tasks ------------------------------------------------------------------------------------------
+
+    def asks_of_task(self, requests: dict[str, InputRequest], number: int, asked: int) -> dict[str, Asked]:
+        """Read asks of a task, by the same rules and limits as those of a round; see ``read_round``."""
+        return read_round(InputRequiredResult(input_requests=requests), number, asked, self._limits, self._admit)
+
+    async def answer_for_task(self, call: OpenCall, ask: Asked, this: Round) -> Wire | Raw:
+        """Have the answerer of an ask answer it."""
+        return await self._answerer(call)(ask, this)
+
+    def report_for_task(self, call: OpenCall, why: str | None) -> None:
+        """Tell the answerer what became of the answer."""
+        self._report(call, why)
 
     # --- asks of the server -------------------------------------------------------------------------------------
 

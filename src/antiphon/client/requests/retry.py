@@ -53,6 +53,9 @@ _HARMLESS = frozenset(
         "resources/templates/list",
         "resources/unsubscribe",
         "server/discover",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/update",
         "tools/list",
     }
 )

@@ -133,7 +133,9 @@ def _agrees(headers: Headers, method: str, params: Any) -> bool:
     if member is None:
         return True
     sent = headers.get(_NAME, b"")
-    return len(sent) <= _SHORT and _read_again(sent) == getattr(params, member)
+    return len(sent) <= _SHORT and _read_again(sent) == (
+        params.name if member == "name" else params.uri if member == "uri" else params.task_id
+    )
 
 
 def _find_mismatch(headers: Headers, method: str, params: Any) -> Refusal | None:

@@ -1,0 +1,277 @@
+"""A task of a server, as its client follows it: looked at, answered, cancelled, and picked up again by its id.
+
+Its asks go to the same answerers as any ask of the server's, within the same limits, and each is answered once. News
+come by a subscription where the server has one, and by looking as often as it wants in any case.
+
+Source: the extension ``io.modelcontextprotocol/tasks`` (SEP-2663).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from msgspec import DecodeError, Raw, Struct
+
+from antiphon.client.answers.ownership import OpenCall
+from antiphon.client.link import Link
+from antiphon.client.notifications import Notices
+from antiphon.client.requests.calls import Calls
+from antiphon.client.rounds.loop import Asked, RoundLimits
+from antiphon.errors import AntiphonError, CallTimeout, RemoteProtocolError, TaskCancelled
+from antiphon.wire.common import EmptyResult
+from antiphon.wire.envelope import decode, encode, problem_of
+from antiphon.wire.failure import from_wire
+from antiphon.wire.methods import METHODS
+from antiphon.wire.origin import Round
+from antiphon.wire.rounds import InputRequest
+from antiphon.wire.subscriptions import SubscriptionFilter, SubscriptionsListenRequestParams
+from antiphon.wire.task import CreateTaskResult, GetTaskResult, TaskParams, TaskStatus, UpdateTaskParams
+from antiphon.wire.tools import CallToolRequestParams, CallToolResult
+
+__all__ = ["TaskHandle", "TaskUpdate"]
+
+_POLL = 1.0
+"""Seconds between two looks, where the server names none."""
+_FASTEST, _SLOWEST = 0.05, 60.0
+"""Bounds of what a server may want."""
+_ENDS = frozenset({"completed", "failed", "cancelled"})
+
+
+class TaskUpdate(Struct, frozen=True, kw_only=True):
+    """What a task is now: its ``status``, and the ``message`` of the server about it."""
+
+    status: TaskStatus
+    message: str | None = None
+
+
+class TaskHandle:
+    """One task. Made by ``Client.start_task`` and ``Client.task``.
+
+    ``await handle.result()`` and ``async for update in handle`` follow it to its end, and answer what it asks. Without
+    either, nobody answers.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        notices: Notices,
+        params: CallToolRequestParams,
+        limits: RoundLimits,
+        begun: CreateTaskResult | CallToolResult | str,
+        timeout: float | None,
+    ) -> None:
+        self._link = link
+        self._notices = notices
+        self._params = params
+        self._limits = limits
+        self._timeout = timeout
+        self._call = OpenCall("tools/call", params, None)
+        self._seen: GetTaskResult | CreateTaskResult | None = None
+        self._result: CallToolResult | None = None
+        self._answering: dict[str, asyncio.Task[None]] = {}
+        """Asks by their keys, the answered ones too: a key is never used twice."""
+        self._failed: set[str] = set()
+        """Keys of asks whose answerer raised, and whoever follows the task was told."""
+        self._turns = asyncio.Semaphore(limits.at_once)
+        self._batches = 0
+        self._news = asyncio.Event()
+        self._id = ""
+        if isinstance(begun, CreateTaskResult):
+            self._id, self._seen = begun.task_id, begun
+        elif isinstance(begun, str):
+            self._id = begun
+        else:
+            self._result = begun
+
+    def __repr__(self) -> str:
+        return f"TaskHandle({self._id!r}, {self.status!r})"
+
+    @property
+    def id(self) -> str:
+        """The task's id: who has it, and is the same principal, can follow the task. Empty if there was no task."""
+        return self._id
+
+    @property
+    def status(self) -> TaskStatus:
+        """The status when it was last looked at."""
+        if self._seen is None:
+            return "completed" if self._result is not None else "working"
+        return self._seen.status
+
+    @property
+    def message(self) -> str | None:
+        """What the server said about it last."""
+        return self._seen.status_message if self._seen is not None else None
+
+    async def refresh(self) -> TaskUpdate:
+        """Look at the task once; nothing is answered.
+
+        Raises:
+            InvalidParams: the server does not know it (any more).
+        """
+        if self._id:
+            self._seen = await self._request("tasks/get", TaskParams(task_id=self._id), GetTaskResult)
+        return TaskUpdate(status=self.status, message=self.message)
+
+    async def cancel(self) -> None:
+        """Ask the server to stop it. The server decides; what became of it shows in ``status`` and ``result``."""
+        if self._id and self.status not in _ENDS:
+            await self._request("tasks/cancel", TaskParams(task_id=self._id), EmptyResult)
+
+    async def result(self, *, timeout: float | None = None) -> CallToolResult:
+        """Follow the task to its end, and return the result of its call.
+
+        Args:
+            timeout: seconds to wait, including people's time; no limit by default. Then the task goes on.
+
+        Raises:
+            TaskCancelled: it was cancelled.
+            PeerError: its call failed.
+            CallTimeout: it did not end in time.
+            Rejected: a person refused what it asked; it was cancelled.
+            InvalidParams: the server does not know it (any more).
+            RemoteProtocolError: it asked too much, or what no task may ask; it was cancelled.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                async with contextlib.aclosing(self._follow()) as updates:
+                    async for _ in updates:
+                        pass
+        except TimeoutError:
+            raise CallTimeout(f"the task did not end within {timeout:g} s") from None
+        return self._outcome()
+
+    def __aiter__(self) -> AsyncGenerator[TaskUpdate]:
+        return self._follow()
+
+    async def shown(self, progress: Callable[..., object] | None) -> CallToolResult:
+        """Follow the task to its end, and report each message about it as progress; return its result.
+
+        Args:
+            progress: called with a number that increases, no total, and the message; may be async.
+        """
+        count = 0
+        last: str | None = None
+        async with contextlib.aclosing(self._follow()) as updates:
+            async for update in updates:
+                if progress is not None and update.message is not None and update.message != last:
+                    count, last = count + 1, update.message
+                    outcome = progress(count, None, update.message)
+                    if inspect.isawaitable(outcome):
+                        await outcome
+        return self._outcome()
+
+    # --- following ----------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> AsyncGenerator[TaskUpdate]:
+        if not self._id:
+            yield TaskUpdate(status=self.status)
+            return
+        before: TaskUpdate | None = None
+        self._notices.tasks[self._id] = self._news
+        listening = asyncio.ensure_future(self._listen())
+        try:
+            while True:
+                self._news.clear()
+                update = await self.refresh()
+                if isinstance(self._seen, GetTaskResult) and self._seen.input_requests:
+                    await self._answer(self._seen.input_requests)
+                if update != before:
+                    before = update
+                    yield update
+                if update.status in _ENDS:
+                    return
+                await self._rest()
+        finally:
+            self._notices.tasks.pop(self._id, None)
+            # What is not answered yet is answered if the task is followed again.
+            open_keys = [key for key, work in self._answering.items() if not work.done()]
+            left = [listening, *(self._answering.pop(key) for key in open_keys)]
+            for work in left:
+                work.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        """Be told of changes, if the server does that; otherwise the task is only looked at."""
+        calls = self._link.calls
+        wanted = SubscriptionsListenRequestParams(notifications=SubscriptionFilter(task_ids=[self._id]))
+        with contextlib.suppress(AntiphonError):
+            await calls.peer.request(calls.session.request(METHODS["subscriptions/listen"], wanted, tasks=True))
+
+    async def _rest(self) -> None:
+        """Wait until there is news, or it is time for another look.
+
+        Raises:
+            Whatever an answerer has raised; the task was cancelled.
+        """
+        named = self._seen.poll_interval_ms if self._seen is not None else None
+        pause = min(max(named / 1000 if named is not None else _POLL, _FASTEST), _SLOWEST)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._news.wait()
+        for key, work in self._answering.items():
+            failed = key not in self._failed and work.done() and not work.cancelled()
+            if failed and (error := work.exception()) is not None:
+                self._failed.add(key)
+                await self._give_up(error)
+
+    async def _give_up(self, error: BaseException) -> None:
+        with contextlib.suppress(AntiphonError):
+            await self.cancel()
+        raise error
+
+    async def _answer(self, requests: dict[str, InputRequest]) -> None:
+        new = {key: ask for key, ask in requests.items() if key not in self._answering}
+        if not new:
+            return
+        self._batches += 1
+        try:
+            asks = self._link.calls.asks_of_task(new, self._batches, len(self._answering) + len(new))
+        except RemoteProtocolError as error:
+            await self._give_up(error)
+            raise
+        this = Round(n=self._batches, max=self._limits.rounds)
+        for key, ask in asks.items():
+            work = self._answering[key] = asyncio.ensure_future(self._answer_one(key, ask, this))
+            # Of several that fail, only the first is raised.
+            work.add_done_callback(_noticed)
+
+    async def _answer_one(self, key: str, ask: Asked, this: Round) -> None:
+        call = OpenCall("tools/call", self._params, self._call.name)
+        try:
+            async with self._turns:
+                answer = await self._link.calls.answer_for_task(call, ask, this)
+            params = UpdateTaskParams(task_id=self._id, input_responses={key: Raw(encode(answer))})
+            await self._request("tasks/update", params, EmptyResult)
+            self._link.calls.report_for_task(call, None)
+        except BaseException:
+            self._link.calls.report_for_task(call, "call-gone")
+            raise
+        finally:
+            self._news.set()
+
+    async def _request(self, method: str, params: Any, kind: Any) -> Any:
+        return await self._link.run(Calls.plain, method, params, kind, timeout=self._timeout)
+
+    def _outcome(self) -> CallToolResult:
+        if self._result is not None:
+            return self._result
+        seen = self._seen
+        if not isinstance(seen, GetTaskResult) or seen.status == "cancelled":
+            raise TaskCancelled(f"The task was cancelled: {self.message or 'no reason was given'}")
+        if seen.error is not None:
+            raise from_wire(seen.error)
+        try:
+            self._result = decode(seen.result, CallToolResult)
+        except DecodeError as error:
+            raise RemoteProtocolError(f"The result of a task cannot be read: {problem_of(error)}") from None
+        return self._result
+
+
+def _noticed(work: asyncio.Task[None]) -> None:
+    if not work.cancelled():
+        work.exception()

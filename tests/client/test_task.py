@@ -1,0 +1,142 @@
+"""Tasks from the client's side: followed to their end, answered, shown, cancelled, picked up again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import Client, Context, RoundLimits, Server, ToolError
+from antiphon.errors import CallTimeout, InternalError, InvalidParams, Rejected, RemoteProtocolError, TaskCancelled
+from antiphon.server import SqlTaskStore, TaskOptions
+
+OPTIONS = TaskOptions(poll_every=0.05)
+
+
+def working(**options: Any) -> Server:
+    """Make a server with a tool of each kind."""
+    server = Server("worker", tasks=TaskOptions(**{"poll_every": 0.05, **options}), keys=[b"k" * 32])
+
+    @server.tool(task="required")
+    async def write(topic: str, ctx: Context) -> str:
+        """Write about something, and ask for each half."""
+        await ctx.progress(1, 2, "thinking")
+        first, second = await asyncio.gather(ctx.sample(f"{topic} 1"), ctx.sample(f"{topic} 2"))
+        await ctx.progress(2, 2, "writing")
+        return first.text + second.text
+
+    @server.tool(task="allowed")
+    async def fail(kind: str) -> str:
+        """Fail, one way or the other."""
+        raise ToolError("no paper") if kind == "tool" else InternalError("no ink")
+
+    @server.tool
+    async def quick() -> str:
+        """Return at once."""
+        return "done"
+
+    return server
+
+
+async def says(params: Any, origin: Any) -> str:
+    """Answer with the last word of the question, and the tool it came from."""
+    return f"[{params.messages[-1].text.split()[-1]} {origin.call.name}]"
+
+
+async def test_a_call_that_becomes_a_task_is_followed_to_its_end() -> None:
+    """The caller sees a result, like any other; the task's messages are reported as progress."""
+    told: list[str | None] = []
+    async with Client(working(), sampling=says) as client:
+        result = await client.call_tool("write", {"topic": "x"}, progress=lambda *report: told.append(report[2]))
+        assert result.text == "[1 write][2 write]"
+        assert told[0] == "thinking"
+        assert (await client.call_tool("quick")).text == "done"
+
+
+async def test_failures_are_those_of_a_call() -> None:
+    """A tool that failed says so in its result; a protocol error raises."""
+    async with Client(working()) as client:
+        assert (await client.call_tool("fail", {"kind": "tool"})).is_error
+        with pytest.raises(InternalError, match="no ink"):
+            await client.call_tool("fail", {"kind": "protocol"})
+
+
+async def test_a_handle_shows_what_becomes_of_the_task() -> None:
+    """Each change, and then the result; it can be asked for again."""
+    async with Client(working(), sampling=says) as client:
+        handle = await client.start_task("write", {"topic": "x"})
+        seen = [update.status async for update in handle]
+        assert seen[-1] == "completed" == handle.status
+        assert (await handle.result()).text == "[1 write][2 write]"
+        at_once = await client.start_task("quick")
+        assert (at_once.id, at_once.status, (await at_once.result()).text) == ("", "completed", "done")
+
+
+async def test_a_task_is_picked_up_in_another_process(tmp_path: Path) -> None:
+    """By its id, which is all that a client has to keep; here the server is another one, too."""
+    async with SqlTaskStore(tmp_path / "tasks.db") as store, Client(working(store=store), sampling=says) as client:
+        id = (await client.start_task("write", {"topic": "x"})).id
+    async with SqlTaskStore(tmp_path / "tasks.db") as store, Client(working(store=store), sampling=says) as client:
+        assert (await client.task(id, tool="write").result()).text == "[1 write][2 write]"
+        with pytest.raises(InvalidParams, match="Unknown task"):
+            await client.task("x" * 32).result()
+
+
+async def test_cancelling_a_task() -> None:
+    """The handle says so, and so does its result; cancelling again changes nothing."""
+    async with Client(working(), sampling=forever) as client:
+        handle = await client.start_task("write", {"topic": "x"})
+        await handle.cancel()
+        with pytest.raises(TaskCancelled):
+            await handle.result()
+        assert handle.status == "cancelled"
+        await handle.cancel()
+
+
+async def forever(_params: Any, _origin: Any) -> str:
+    """Never answer."""
+    await asyncio.get_running_loop().create_future()
+    return ""
+
+
+async def refusing(_params: Any, _origin: Any) -> str:
+    """Refuse."""
+    raise Rejected("User rejected sampling request")
+
+
+@pytest.mark.parametrize(
+    ("answerer", "limits", "error"),
+    [(refusing, RoundLimits(), Rejected), (says, RoundLimits(asks=1), RemoteProtocolError)],
+)
+async def test_what_a_person_refuses_and_what_is_too_much_ends_the_task(
+    answerer: Any, limits: RoundLimits, error: type[Exception]
+) -> None:
+    """As it ends a call: the same answerers, the same limits. The server is told."""
+    async with Client(working(), sampling=answerer, limits=limits) as client:
+        handle = await client.start_task("write", {"topic": "x"})
+        with pytest.raises(error):
+            await handle.result()
+        with pytest.raises(TaskCancelled):
+            await handle.result()
+
+
+async def test_deadlines() -> None:
+    """One of the caller's own cancels the task; one for waiting lets it go on."""
+    async with Client(working(), sampling=forever) as client:
+        with pytest.raises(CallTimeout):
+            await client.call_tool("write", {"topic": "x"}, timeout=0.2)
+        handle = await client.start_task("write", {"topic": "x"})
+        with pytest.raises(CallTimeout):
+            await handle.result(timeout=0.2)
+        assert (await handle.refresh()).status == "input_required"
+        await handle.cancel()
+
+
+async def test_calls_by_hand_declare_no_tasks() -> None:
+    """Whoever answers each round by hand is served within requests, or refused."""
+    async with Client(working()) as client:
+        failed = await client.rounds.call_tool("fail", {"kind": "tool"})
+        assert not isinstance(failed, str)
+        assert getattr(failed, "is_error", False)
