@@ -56,6 +56,7 @@ from antiphon.wire.elicitation import (
     ElicitResult,
     ElicitValue,
 )
+from antiphon.wire.envelope import ErrorObject
 from antiphon.wire.lifecycle import (
     CancelledNotificationParams,
     DiscoverResult,
@@ -157,6 +158,7 @@ __all__ = [
     "ElicitationCompleteNotificationParams",
     "EmbeddedResource",
     "EmptyResult",
+    "ErrorObject",
     "GetPromptRequestParams",
     "GetPromptResult",
     "GetTaskResult",

@@ -29,9 +29,17 @@ PLACES = (
 """The modules that users import from; docs/reference/api.md lists what is in them."""
 
 
-GIVEN = {"Configured", "Context", "Listening", "RequestFacts", "Rounds", "ServerApp", "ServerRequest", "Upstream"} | {
-    f"Served{kind}" for kind in ("Prompt", "Resource", "Template", "Tool")
-}
+GIVEN = {
+    "Configured",
+    "Context",
+    "Listening",
+    "RequestFacts",
+    "Rounds",
+    "ServerApp",
+    "ServerRequest",
+    "TaskHandle",
+    "Upstream",
+} | {f"Served{kind}" for kind in ("Prompt", "Resource", "Template", "Tool")}
 """Classes whose objects users are given and never make: what their constructors take is ours alone."""
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "uninstall": "uninstall",
     "tools": "tools",
     "call": "call",
+    "tasks": "background",
     "resources": "resources",
     "read": "read",
     "prompts": "prompts",

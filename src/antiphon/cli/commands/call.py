@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, cast
@@ -36,14 +37,21 @@ from antiphon.cli.output.contents import text_of_blocks
 from antiphon.cli.output.files import Output, parts_of, save
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.output.progress import Teller
+from antiphon.cli.started_tasks import StartedTask, note
 from antiphon.cli.store import StorePlace
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import CallToolResult, Tool
 
-__all__ = ["command"]
+__all__ = ["command", "show"]
 
+Background = Annotated[
+    bool,
+    typer.Option(
+        "--background", help="Do not wait if the call becomes a task: print its id; go on with antiphon tasks."
+    ),
+]
 ToolName = Annotated[str, typer.Argument(metavar="TOOL", show_default=False)]
 Roots = Annotated[
     list[str] | None,
@@ -60,6 +68,7 @@ def command(
     *,
     as_json: Json = False,
     output: Output = None,
+    background: Background = False,
     yes: Yes = False,
     deny: Deny = False,
     provider: Provider = None,
@@ -100,24 +109,33 @@ def command(
         roots=[_absolute(path) for path in roots or ()],
         log_level="info",
     )
-    return run(_call(reach, tool, arguments or [], as_json=as_json, output=output))
+    return run(_call(reach, tool, arguments or [], as_json=as_json, output=output, background=background))
 
 
-async def _call(reach: Reach, name: str, typed: list[str], *, as_json: bool, output: Path | None) -> int:
+async def _call(
+    reach: Reach, name: str, typed: list[str], *, as_json: bool, output: Path | None, background: bool
+) -> int:
     teller = Teller(sys.stderr)
     async with opened(reach, teller) as client:
         tool = await _find(client, name)
         with placed(name):
             arguments = read_arguments(typed, tool.input_schema)
             async with teller.waiting(name):
-                result = await client.call_tool(name, arguments, progress=teller.progress)
+                handle = await client.start_task(name, arguments, progress=teller.progress) if background else None
+                if handle is not None and handle.id:
+                    return _left(handle.id, reach, name, as_json=as_json)
+                if handle is not None:
+                    # The server has answered at once.
+                    result = await handle.result()
+                else:
+                    result = await client.call_tool(name, arguments, progress=teller.progress)
     if as_json:
         print_json(result)
     if output is not None and not result.is_error:
         for file in save(parts_of(result.content), output):
             teller.say(f"{file} written", "green")
     elif not as_json:
-        _show(result)
+        show(result)
     if result.is_error:
         teller.say(f"{name}: the tool reports a failure{_missing(tool, arguments)}", "red")
     return FAILED if result.is_error else 0
@@ -144,7 +162,27 @@ def _absolute(root: str) -> str:
     return root if "://" in root else str(Path(root).absolute())
 
 
-def _show(result: CallToolResult) -> None:
+def _left(id: str, reach: Reach, tool: str, *, as_json: bool) -> int:
+    """Remember a task that goes on, and print its id."""
+    is_path = "://" not in reach.target and Path(reach.target).exists()
+    note(
+        StartedTask(
+            id=id,
+            target=str(Path(reach.target).absolute()) if is_path else reach.target,
+            tool=tool,
+            started=time.time(),
+            config=None if reach.config is None else str(reach.config.absolute()),
+        )
+    )
+    if as_json:
+        print_json({"taskId": id})
+    else:
+        print_text(id)
+    return 0
+
+
+def show(result: CallToolResult) -> None:
+    """Print a result: its blocks, or its structured content if it has none."""
     if result.content or result.structured_content is None:
         print_text(text_of_blocks(result.content))
     else:
