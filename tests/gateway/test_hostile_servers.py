@@ -11,7 +11,7 @@ import pytest
 
 from antiphon import Client
 from antiphon.errors import AntiphonError
-from antiphon.gateway import Gateway, group
+from antiphon.gateway import Gateway, group, upstream
 from antiphon.host import Host, Policy, Scripted
 from tests.support.processes import lives
 
@@ -159,6 +159,23 @@ async def test_one_that_dies_in_its_call_says_so(tmp_path: Path):
         assert "tried again in 1 s" in await answered(client, "bad__go")
         assert await answered(client) == "done"
         assert [one.state for one in gateway.upstreams] == ["running", "stopped"]
+
+
+async def test_one_that_dies_in_every_call_is_started_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Although each start succeeds; a call that ends well makes up for all."""
+    monkeypatch.setattr(upstream, "_PAUSES", (0.0, 600.0))
+    gateway = made(tmp_path, DIES)
+    async with Client(gateway.server) as client:
+        for _ in range(2):
+            assert "out of luck" in await answered(client, "bad__go")
+        assert "tried again in" in await answered(client, "bad__go")
+        (tmp_path / "bad.py").write_text(BASE + GOOD)
+        monkeypatch.setattr(upstream, "_PAUSES", (0.0, 0.0))
+        [bad] = [one for one in gateway.upstreams if one.name == "bad"]
+        bad._again_at = 0.0
+        assert (await answered(client, "bad__go"), bad.failures) == ("done", 0)
 
 
 async def test_a_tool_that_is_gone_is_nobodys(tmp_path: Path):

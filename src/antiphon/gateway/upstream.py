@@ -128,6 +128,8 @@ class Upstream:
             try:
                 async with self._answerers.open.during(request, client):
                     yield client
+                # Not when it has started: one that dies in every call must not be started for each.
+                self.failures = 0
             except ConnectionClosed as error:
                 if self._run is not None and self._run.client is client:
                     self._failed(str(error))
@@ -244,7 +246,7 @@ class Upstream:
             if not isinstance(error, Full):
                 self._failed(str(error))
             raise self._unavailable(str(error)) from None
-        self._run, self.error, self.failures = run, None, 0
+        self._run, self.error = run, None
         self._enter("running")
         await self._take(offer)
         return run.client
