@@ -164,21 +164,24 @@ class Gateway:
             self._started(_key(None, None), self._by_host, None)
         reloading = asyncio.get_running_loop().create_task(self._reload())
         recalling = asyncio.get_running_loop().create_task(self.shown.recall())
-        try:
-            # While it runs: what a server has left behind that was stopped meanwhile must not outlive it either.
-            with GUARDIAN.held():
+        # What a server leaves behind ends with it, when it is stopped and when this process is killed.
+        with GUARDIAN.held():
+            try:
                 yield
-        finally:
-            reloading.cancel()
-            recalling.cancel()
-            await asyncio.wait([reloading, recalling])
-            groups = list(self._groups.values())
-            self._groups.clear()
-            await asyncio.gather(*(group.close() for group in groups))
-            if self._closing:
-                await asyncio.wait(self._closing)
-            if self._closes is not None:
-                await self._closes.aclose()
+            finally:
+                await self._end(reloading, recalling)
+                if self._closes is not None:
+                    await self._closes.aclose()
+
+    async def _end(self, *tasks: asyncio.Task[None]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        groups = list(self._groups.values())
+        self._groups.clear()
+        await asyncio.gather(*(group.close() for group in groups))
+        if self._closing:
+            await asyncio.wait(self._closing)
 
     async def _reload(self) -> None:
         if self._reloads is not None:

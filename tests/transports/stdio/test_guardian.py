@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.transports.stdio.guardian import MARK, Guardian
+from antiphon.transports.stdio.client import StdioClientChannel
+from antiphon.transports.stdio.guardian import GUARDIAN, MARK, Guardian
 from tests.support.network import until
 from tests.support.processes import lives
 
@@ -135,11 +136,27 @@ async def test_a_guardian_reaches_those_that_carry_the_mark() -> None:
             await asyncio.to_thread(each.wait)
 
 
+async def test_a_process_that_is_held_answers_for_what_a_child_left_behind(tmp_path: Path) -> None:
+    """As a gateway does, which starts servers again and again; of another child nothing is touched."""
+    notes = [tmp_path / "one", tmp_path / "other"]
+    with GUARDIAN.held():
+        one, other = [
+            await StdioClientChannel.spawn([sys.executable, "-ISc", STUBBORN, str(note), "leave"], grace=0.1)
+            for note in notes
+        ]
+        await until(lambda: all(len(noted(note)) == 2 for note in notes), 60)
+        await one.close()
+        await until(lambda: not any(lives(pid) for pid in noted(notes[0])))
+        assert all(lives(pid) for pid in noted(notes[1]))
+        await other.close()
+        await until(lambda: not any(lives(pid) for pid in noted(notes[1])))
+
+
 async def test_a_forked_copy_does_not_keep_the_shell_waiting() -> None:
     """As in a program that forks workers: the end of its parent is noticed all the same."""
     guardian = Guardian()
     guardian.watch(2**22 + 1, 0.0)
     process, mark = shell(guardian), guardian.mark
-    guardian.left_behind()
+    guardian.copied()
     assert (guardian._process, guardian.mark == mark) == (None, False)
     await asyncio.to_thread(os.waitpid, process.pid, 0)

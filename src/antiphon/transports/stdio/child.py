@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from antiphon.errors import ConfigError
-from antiphon.transports.stdio.guardian import GUARDIAN, MARK
+from antiphon.transports.stdio.guardian import GUARDIAN, MARK, left_behind
 
 __all__ = ["Child"]
 
@@ -54,7 +54,8 @@ class Child:
         self._group_gone = False
         self._pidfd: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: GUARDIAN.mark}, cwd)
+        self._mark = GUARDIAN.new_mark()
+        self.process: subprocess.Popen[bytes] = _start(command, {**env, MARK: self._mark}, cwd)
         # It ends the child and the processes it has started if this process is killed.
         GUARDIAN.watch(self.process.pid, grace)
         self._watch()
@@ -76,6 +77,19 @@ class Child:
                 self._signal(number)
         if await self._exits():
             await self._empty.wait()
+        if GUARDIAN.is_held:
+            await self._end_left_behind()
+
+    async def _end_left_behind(self) -> None:
+        """End what has left the group: a gateway starts servers again and again, and would gather what they leave."""
+        for number in (TERMINATE, KILL):
+            left = [pid for pid in await asyncio.to_thread(left_behind, self._mark) if _sent(pid, number)]
+            until = self._loop.time() + self._grace
+            while left and self._loop.time() < until:
+                await asyncio.sleep(LOOK_AGAIN)
+                left = [pid for pid in left if _sent(pid, 0)]
+            if not left:
+                return
 
     def kill(self) -> None:
         """Kill the group and reap the child now. Blocks meanwhile, at most a second."""
@@ -159,6 +173,15 @@ class Child:
         except (ProcessLookupError, PermissionError):
             self._group_gone = True
         return not self._group_gone
+
+
+def _sent(pid: int, number: int) -> bool:
+    """Send a signal, or none (0); return whether the process is still there."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def _start(command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None) -> subprocess.Popen[bytes]:

@@ -17,10 +17,11 @@ import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
-__all__ = ["GUARDIAN", "MARK", "Guardian"]
+__all__ = ["GUARDIAN", "MARK", "Guardian", "left_behind"]
 
 MARK = "ANTIPHON_CHILD"
-"""Environment variable that marks all children of a process, and what inherits their environment."""
+"""Environment variable that marks a child, and what inherits its environment: the mark of the process, a point, and a
+number of the child's own."""
 
 _SHELL = "/bin/sh"
 
@@ -53,14 +54,25 @@ class Guardian:
     def __init__(self) -> None:
         self._forget_all()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this process answers for what its children leave behind, and not only for the children."""
+        return self._holders > 0
+
+    def new_mark(self) -> str:
+        """Make the mark of one child."""
+        self._marks += 1
+        return f"{self.mark}.{self._marks}"
+
     def _forget_all(self) -> None:
         """Begin anew: in a process that was forked, the shell and the children are its parent's."""
         self.mark = secrets.token_hex(16)
         self._groups: dict[int, float] = {}
+        self._marks = 0
         self._holders = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def left_behind(self) -> None:
+    def copied(self) -> None:
         """Take note that this is a forked copy, which must not keep the shell from noticing its parent's end."""
         process = self._process
         self._forget_all()
@@ -141,8 +153,19 @@ class Guardian:
             process.wait(1.0)
 
 
+def left_behind(mark: str) -> list[int]:
+    """Return the processes that carry the mark of a child, where the system tells; reads each environment there is."""
+    wanted = f"{MARK}={mark}".encode()
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
 GUARDIAN = Guardian()
 """That of this process."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=GUARDIAN.left_behind)
+    os.register_at_fork(after_in_child=GUARDIAN.copied)
