@@ -6,10 +6,11 @@ import asyncio
 import json
 import re
 
-from antiphon.host import Echo
+from antiphon.host import Echo, Policy, Rule
 from antiphon.wire.content import AudioContent, ImageContent
 from antiphon.wire.sampling import SamplingMessage
-from tests.host.asks import request
+from antiphon.wire.tools import CallToolRequestParams, Tool
+from tests.host.asks import origin, request
 from tests.web.pages import Desk, desk
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + bytes([0, 0, 0, 1] * 2) + bytes(16)
@@ -150,3 +151,18 @@ async def test_the_queue_is_filtered_and_sorted_by_its_address():
         assert await rows("order=nothing") == [hat, coat]
         assert await rows("wanted=COAT&order=time") == [coat]
         assert await rows("wanted=%3Cscript%3E") == []
+
+
+async def test_a_changed_definition_is_shown_with_what_has_changed():
+    """As text, between what is sent and what the server says of the tool now."""
+    tool = Tool(name="order", description="Order", input_schema={})
+    poisoned = Tool(name="order", description="Order <b>all</b>", input_schema={})
+    async with desk(policy=Policy(rules=(Rule(effect="allow", kind="tool"),))) as page:
+        call = CallToolRequestParams.of("order", {})
+        await page.host.confirm(call, origin("1", tool=tool))
+        page.tasks.append(asyncio.create_task(page.host.confirm(call, origin("2", tool=poisoned))))
+        question = await page.arrived(set())
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "the server has changed the definition of this tool since it was allowed" in shown
+        changes = shown.partition("What has changed since it was allowed")[2].partition("What the server says")[0]
+        assert "&lt;b&gt;all&lt;/b&gt;" in changes

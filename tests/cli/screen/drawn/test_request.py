@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import structs
 
 from antiphon.cli.screen.drawn.document import Document
 from antiphon.cli.screen.drawn.request import changed, draw, heading, kept_only
@@ -15,6 +16,7 @@ from antiphon.host.review.shown import Shown
 from antiphon.wire.common import Implementation
 from antiphon.wire.content import ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.elicitation import ElicitRequestParams
+from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Round
 from antiphon.wire.sampling import SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, Tool
@@ -118,6 +120,20 @@ def test_a_tool_is_shown_with_what_the_server_says_of_it():
     item = ToolItem(origin=who, params=CallToolRequestParams.of("pay", {"n": 7}), choices=frozenset({"deny"}))
     shown = page(show_of(item, "tool"))
     in_order(shown, "What will be sent to the server", "pay", '"n"', "What the server says of the tool", "Pays")
+
+
+def test_a_changed_definition_is_shown_with_what_has_changed():
+    """Between what is sent and what the server says now; one that is too long to compare says so."""
+    tool = Tool(name="pay", description="Pays\nanybody", input_schema={})
+    params = CallToolRequestParams.of("pay", {"n": 7})
+    for allowed, changes in (
+        (encode(structs.replace(tool, description="Pays\nme")).decode(), "+     anybody"),
+        ("", ""),
+    ):
+        item = ToolItem(origin=origin(tool=tool), params=params, choices=frozenset({"deny"}), allowed=allowed)
+        shown = page(show_of(item, "tool"))
+        said = ("-     me", changes) if allowed else ("Too long to be compared",)
+        in_order(shown, '"n"', "What has changed since it was allowed", *said, "What the server says of the tool")
 
 
 def test_raw_json_comes_last():
