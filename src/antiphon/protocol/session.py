@@ -269,14 +269,15 @@ class Session(Correlation):
         """
         if self.incoming.get(request.id) is not request:
             return None
-        encoded = self._encode_result(request, self._with_unknown(request, result))
+        if request.original is not None:
+            result = self._with_unknown(request, request.original, result)
+        encoded = self._encode_result(request, result)
         del self.incoming[request.id]
         return result_frame(request.id, encoded)
 
-    def _with_unknown(self, request: Request, result: Wire | Raw) -> Wire | Raw:
-        """Return a result with the members of the original that its type does not know, if it has an original."""
-        original = request.original
-        if original is None or isinstance(result, Raw) or result.__class__ is not original.read.__class__:
+    def _with_unknown(self, request: Request, original: Received, result: Wire | Raw) -> Wire | Raw:
+        """Return a result with the members of the original that its type does not know."""
+        if isinstance(result, Raw) or result.__class__ is not original.read.__class__:
             return result
         if result is original.read and original.lowered_for == request.revision.name:
             return original.raw

@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from msgspec import Raw, structs
@@ -158,7 +159,7 @@ class Calls:
                 raise RemoteProtocolError(f"The server asked for input in {spec.name}, which has no rounds")
         return Received(passed_on(options.result), done)
 
-    async def counted(
+    def counted(
         self,
         method: str,
         params: RoundParams,
@@ -168,8 +169,8 @@ class Calls:
         progress: Callable[..., object] | None = None,
         meta: dict[str, Any] | None = None,
         tasks: bool = False,
-    ) -> tuple[R, int]:
-        """Make a request that may have rounds; return its result and the number of rounds.
+    ) -> CoroutineType[Any, Any, tuple[R, int]]:
+        """Make a request that may have rounds; return its result and the number of rounds. Await it at once.
 
         ``timeout`` counts the time in which the server works, not the time for our answers.
         """
@@ -177,7 +178,7 @@ class Calls:
         send = Sending(
             self.session, self.peer, call, result, timeout=timeout, progress=progress, meta=meta, tasks=tasks
         )
-        return await self._made(send, params)
+        return self._made(send, params)
 
     async def _made(self, send: Sending[R], params: RoundParams) -> tuple[R, int]:
         call, given_up = send.call, True

@@ -149,9 +149,9 @@ class Call:
         answer = await self._check_and_put(method, ask.read, ask, key or None, None)
         return Received(passed_on(answer.raw), answer.value)
 
-    async def _check_and_put(
+    def _check_and_put(
         self, method: str, params: Wire, original: Received | None, key: str | None, timeout: float | None
-    ) -> Answer:
+    ) -> Awaitable[Answer]:
         if key is not None and (key.__class__ is not str or not key):
             # Answers come back under the key, so with an unusable one the question would be repeated for
             # ever.
@@ -167,7 +167,7 @@ class Call:
         notice = session.deprecation(spec, facts.revision)
         if notice is not None:
             log.info("%s", notice)
-        return await self._put(spec, lowered if original is None else original.carrying(lowered), key, timeout)
+        return self._put(spec, lowered if original is None else original.carrying(lowered), key, timeout)
 
     async def _put(self, spec: MethodSpec, params: Wire | Raw, key: str | None, timeout: float | None) -> Answer:
         """Send an ask, and return its answer: here by a request tied to the one being served.

@@ -392,7 +392,7 @@ class RoundCall(Call):
         return refusal() if self.state is CallState.CANCELLED else InternalError("The request was abandoned")
 
     def _encoded(self, result: Wire) -> Raw:
-        facts = self.facts
+        facts = self.request or self.first
         lowered, original = facts.revision.lower(result), facts.original
         is_passed_on = original is not None and type(result) is type(original.read)
         return original.carrying(lowered) if original is not None and is_passed_on else Raw(encode(lowered))
