@@ -10,7 +10,7 @@ from antiphon import Context, Server
 from antiphon.server.calls.call import CallAbandoned
 from antiphon.server.calls.request_state import refusal
 from antiphon.server.calls.state_store import MemoryStateStore
-from tests.support.cluster import KEY, Tool, cluster, hungry, noise
+from tests.support.cluster import KEY, Tool, cluster, hungry, noise, prompts
 from tests.support.raw_client import raw_client, said, text
 
 
@@ -47,6 +47,27 @@ async def test_a_copy_left_behind_undoes_nothing() -> None:
         async with asyncio.timeout(30):
             await ended.wait()
     assert done == ["reserve", "commit", "abandoned after CancelledError"]
+
+
+class Busy(MemoryStateStore):
+    """Creates tasks of its own, as a driver of a database does."""
+
+    async def get(self, key: str) -> bytes | None:
+        return await asyncio.create_task(super().get(key))
+
+
+async def test_tasks_that_a_store_creates_do_not_confuse_a_replay() -> None:
+    """A step that is recorded asks the store for nothing; the branches after it keep their names nevertheless."""
+
+    async def tool(ctx: Context) -> str:
+        await ctx.step("before", lambda: "B")
+        left, right = await asyncio.gather(ctx.sample("left?"), ctx.sample("right?"))
+        return left.text + right.text
+
+    async with cluster(tool, state_store=Busy()) as processes:
+        round = await processes.begin()
+        answers = {key: "L" if words == "left?" else "R" for key, words in prompts(round).items()}
+        assert text(await processes.go_on(1, round, answers)) == "LR"
 
 
 async def test_a_retry_that_comes_home_behind_drops_the_old_copy() -> None:

@@ -15,7 +15,7 @@ from antiphon import Context, Server, ToolError
 from antiphon.errors import CallTimeout, ConfigError, InternalError
 from antiphon.server import CallAbandoned, CallNext, ServerRequest, SqlTaskStore
 from antiphon.server.calls.task.served_tasks import TaskOptions
-from antiphon.server.calls.task.task_store import MemoryTaskStore
+from antiphon.server.calls.task.task_store import MemoryTaskStore, StoredTask
 from antiphon.wire.task import TASKS
 from tests.support.raw_client import ALL, raw_client, said, text
 from tests.support.tasking import DECLARED, Tasking, tasking
@@ -431,6 +431,30 @@ async def test_an_unloaded_task_is_cancelled_at_once_and_its_asks_run_out_of_tim
         await client.until(handle, "input_required")
         await client.cancel(handle)
         assert (await client.until(handle, "over"))["status"] == "cancelled"
+
+
+class Busy(MemoryTaskStore):
+    """Outlives servers, and creates tasks of its own, as a driver of a database does."""
+
+    shared = True
+
+    async def get(self, id: str) -> StoredTask | None:
+        return await asyncio.create_task(super().get(id))
+
+
+async def test_tasks_that_a_store_creates_do_not_confuse_a_replay() -> None:
+    """A step that is recorded asks the store for nothing; the branches after it keep their names nevertheless."""
+    store, taken = Busy(), list[str]()
+    options = TaskOptions(store=store)
+    async with tasking(serving(stepping(taken), keys=[KEY], tasks=options)) as client:
+        handle = await client.start("tool", {"secret": "x"})
+        left, right = (await client.until(handle, "input_required"))["inputRequests"]
+        await client.answer(handle, {left: said("L")})
+    async with tasking(serving(stepping(taken), keys=[KEY], tasks=options)) as client:
+        assert list((await client.until(handle, "input_required"))["inputRequests"]) == [right]
+        await client.answer(handle, {right: said("R")})
+        assert await client.text(handle) == "BLRA"
+    assert taken == ["before", "after"]
 
 
 def test_a_store_that_outlives_the_process_needs_keys(tmp_path: Path) -> None:

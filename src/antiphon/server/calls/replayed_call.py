@@ -30,7 +30,7 @@ from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import Keeper, RoundCall
 from antiphon.server.calls.request_state import OpenAsk, State
 from antiphon.server.calls.stored_calls import StoredCalls
-from antiphon.server.calls.task_names import lane_here, run_in_lane, use_lanes
+from antiphon.server.calls.task_names import lane_here, outside_lanes, run_in_lane, use_lanes
 from antiphon.wire.common import RoundParams, Wire
 from antiphon.wire.methods import METHODS, MethodSpec
 from antiphon.wire.rounds import InputRequest
@@ -224,9 +224,9 @@ class JournalledCall(RoundCall):
         if stored is None:
             return None
         self.bound_to = self.bound_to or self._others.binding_of(self.connection, self.first, self.handled)
-        noted = await stored.noted_step(self, place.name) if self.was_elsewhere else None
+        noted = await outside_lanes(stored.noted_step(self, place.name)) if self.was_elsewhere else None
         if noted is None:
-            await stored.check_not_overtaken(self)
+            await outside_lanes(stored.check_not_overtaken(self))
         return noted
 
     async def _take(self, name: str, place: Place, work: Callable[[str], Awaitable[bytes]], *, secret: bool) -> bytes:
@@ -234,7 +234,7 @@ class JournalledCall(RoundCall):
         try:
             value = await self.taken(name, work, f"{self.key.hex()}/{place.name}")
             if self._others.stored is not None:
-                value = await self._others.stored.note_step(self, place.name, value)
+                value = await outside_lanes(self._others.stored.note_step(self, place.name, value))
             self.journal.note(place, "step", value, secret=secret)
         finally:
             self._holds -= 1

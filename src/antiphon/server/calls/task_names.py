@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["lane_here", "run_in_lane", "use_lanes"]
+__all__ = ["lane_here", "outside_lanes", "run_in_lane", "use_lanes"]
+
+T = TypeVar("T")
 
 TaskFactory = Callable[..., "asyncio.Future[Any]"]
 Work = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
@@ -56,6 +58,14 @@ def run_in_lane(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     context = copy_context()
     context.run(_LANE.set, _Lane(""))
     return context.run(asyncio.get_running_loop().create_task, work)
+
+
+async def outside_lanes(work: Coroutine[Any, Any, T]) -> T:
+    """Await what is not the handler's own work, such as a store's.
+
+    It may create tasks, in one run and not in another, and they must not take numbers of the handler's.
+    """
+    return await asyncio.get_running_loop().create_task(work, context=Context())
 
 
 class _Factory:

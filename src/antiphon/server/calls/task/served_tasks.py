@@ -218,7 +218,8 @@ class ServedTasks:
         call = TaskCall(self, absent, _stored_request(record), handled, record, journal)
         self.calls[record.id] = call
         call.start()
-        if self.wake is not None and self.unload_after is not None:
+        if self.wake is not None and len(self.calls) == 1:
+            # There was nothing to do before, and so it may not have looked again for a while.
             self.wake()
 
     async def run_again(self, record: TaskRecord) -> None:

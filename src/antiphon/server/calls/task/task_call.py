@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
+from types import CoroutineType
 from typing import Any, Protocol
 
 from msgspec import Raw, Struct
@@ -24,7 +25,7 @@ from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import UNSENDABLE
 from antiphon.server.calls.replayed_call import lane_of, recall
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
-from antiphon.server.calls.task_names import run_in_lane, use_lanes
+from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.server.core import Core
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import encode
@@ -71,7 +72,7 @@ class TaskKeeper(Protocol):
         """Write what a handler has done; raises ``Overtaken`` if it no longer holds its task."""
         ...
 
-    async def check_held(self, call: TaskCall) -> None:
+    def check_held(self, call: TaskCall) -> CoroutineType[Any, Any, None]:
         """Raise ``Overtaken`` unless the handler's process holds the task."""
         ...
 
@@ -293,7 +294,7 @@ class TaskCall(Call):
             return known.value
         self.holds += 1
         try:
-            await self._keeper.check_held(self)
+            await outside_lanes(self._keeper.check_held(self))
             value = await self.taken(name, work, f"{self.record.id}/{place.name}")
             self._note(place, "step", value)
             await self._until_saved()
