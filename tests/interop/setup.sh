@@ -13,7 +13,7 @@ PYTHON="${PYTHON:-python3}"
 PYTHON2_PEERS=(mcp==2.3.0)
 PYTHON1_PEERS=(mcp==1.30.0)
 # Programs that call a vendor's API themselves, for the model API.
-PYTHONAPI_PEERS=(litellm==1.106.2 langchain-openai==1.7.3 langchain-anthropic==1.7.7)
+PYTHONAPI_PEERS=('litellm[proxy]==1.106.2' langchain-openai==1.7.3 langchain-anthropic==1.7.7)
 NODE_PEERS=(
   @modelcontextprotocol/server-everything@2026.8.31
   @modelcontextprotocol/sdk@1.32.2

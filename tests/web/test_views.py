@@ -48,6 +48,17 @@ async def test_a_question_is_shown_whole():
         assert part.lstrip().startswith('<section id="detail"')
 
 
+async def test_way_through_the_model_api_is_said():
+    """That a server called a vendor's API itself, and that it is not known for which call of the person's."""
+    async with desk() as page:
+        question, _ = await page.asked(who=origin("api-1", call=None, door="model-api"))
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "through the model API" in shown
+        assert "not part of any call of yours" in shown
+        plain, _ = await page.asked(who=origin("2", command=["other.py"]))
+        assert "through the model API" not in (await page.get(f"/review/{plain.id}")).text
+
+
 async def test_what_the_host_changed_is_shown():
     """The wish for context that is dropped is in the difference."""
     async with desk() as page:

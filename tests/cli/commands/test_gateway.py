@@ -20,7 +20,7 @@ from antiphon.client.connection.targets import Address
 from antiphon.errors import InsufficientScope, PeerError, Unauthorized
 from tests.cli.commands.test_serve import connected
 from tests.cli.conftest import Cli
-from tests.cli.program import COMMAND, SHOP, environment
+from tests.cli.program import COMMAND, SERVERS, SHOP, environment
 from tests.support.authority import Person, protected
 from tests.support.issuer import Issuer
 
@@ -187,3 +187,17 @@ def test_a_projects_file_starts_nothing_before_it_is_trusted(cli: Cli, tmp_path:
     done = cli("gateway")
     assert done.code == 1
     assert "antiphon trust add" in done.err
+
+
+async def test_servers_behind_it_get_tokens_for_keys_where_that_is_configured(tmp_path: Path):
+    """``[gateway] model_api = true``: each server that is started has the address of the endpoint, and no key."""
+    theirs = {"command": sys.executable, "args": [str(SERVERS / "theirs.py")], "env": {"OPENAI_API_KEY": "sk-real"}}
+    file, settings = written(tmp_path / "mcp.json", theirs=theirs), tmp_path / "host.toml"
+    settings.write_text("[gateway]\nmodel_api = true\n")
+    options = ["--config", str(file), "--config", str(settings), "--yes", "--provider", "echo"]
+    command = ["-m", "antiphon", "gateway", *options]
+    entry = {"command": sys.executable, "args": command, "env": environment(XDG_STATE_HOME=str(tmp_path))}
+    async with Client(entry) as client:
+        shown = (await client.call_tool("theirs__vendor", {})).structured_content
+    assert shown["address"].startswith("http://127.0.0.1:")
+    assert shown["key"].startswith("sk-antiphon-")
