@@ -24,9 +24,7 @@ from antiphon.errors import InvalidParams
 
 __all__ = ["commands"]
 
-commands = group(
-    ListGroup, "See tasks that antiphon call --background has started, and follow them. Without a command: list."
-)
+commands = group(ListGroup, "List and follow tasks that call --background started. Without a command: list.")
 
 TaskId = Annotated[
     str,

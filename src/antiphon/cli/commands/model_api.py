@@ -67,7 +67,7 @@ def command(
     config: Settings = None,
     store: Store = None,
 ) -> int:
-    """Run a program that calls OpenAI or Anthropic, and have its calls decided here.
+    """Have a program's calls to OpenAI or Anthropic decided here.
 
     The program, unmodified, gets an address on this machine and a token instead of a key. Each of its calls goes
     through the rules, the review and the budgets of antiphon.toml. Keys of these vendors are taken out of its
