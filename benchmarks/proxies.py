@@ -1,0 +1,166 @@
+"""What a proxy costs: the same calls to one server directly and through proxies, in turns, in one run.
+
+    python -m benchmarks.proxies [--seconds N] [--rounds N] [--fastmcp PYTHON] > page.md
+
+The server is ``benchmarks/server.py`` over stdio, the client Antiphon's, and every proxy starts the server itself.
+``--fastmcp`` names the interpreter of an environment with FastMCP; without it its line stays out. Antiphon's gateway
+decides every call by a rule and records it, once in memory and once in a SQLite file as ``antiphon gateway`` does by
+default; the others check nothing. On a machine that has other work as well, the processor time of a call, in all
+processes together, is the figure to compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvloop
+
+from antiphon import Client
+from benchmarks.processes import cpu_of, family
+
+HERE = Path(__file__).parent
+SERVER = [sys.executable, str(HERE / "server.py"), "stdio"]
+WIDTH = 16
+"""Calls at once, where throughput is measured."""
+GROWTH = (1, 20, 200)
+"""Servers behind the gateway; one of them is called."""
+
+GATEWAY = """
+import sys
+from pathlib import Path
+from antiphon.gateway import Gateway
+from antiphon.host import Host, Limits, Policy, Scripted, open_store
+
+count, place, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+options = dict(policy=Policy(default="allow"), limits=Limits(per_minute=None, concurrent=None), reviewer=None)
+if place != "memory":
+    options["store"] = open_store(place)
+servers = {f"s{number}": command for number in range(count)}
+Gateway(servers, Host(Scripted([]), **options), max_processes=1000).run()
+"""
+FASTMCP = """
+import sys
+from fastmcp.server import create_proxy
+create_proxy({"mcpServers": {"s0": {"command": sys.argv[1], "args": sys.argv[2:]}}}).run(show_banner=False)
+"""
+
+
+Figures = tuple[float, float, float]
+
+
+async def measured(client: Client, tool: str, seconds: float) -> Figures:
+    """Return three figures.
+
+    The median of one call after another, in milliseconds; the processor time of such a call in all processes; and
+    calls a second with ``WIDTH`` at once.
+    """
+    times: list[float] = []
+    until = time.perf_counter() + seconds
+
+    async def call() -> None:
+        result = await client.call_tool(tool, {"text": "hello"}, timeout=60)
+        if result.is_error or result.text != "hello":
+            raise SystemExit(f"wrong answer: {result.text[:200]!r}")
+
+    processes = family(os.getpid())
+    before = cpu_of(processes)
+    while time.perf_counter() < until or len(times) < 5:
+        began = time.perf_counter()
+        await call()
+        times.append(time.perf_counter() - began)
+    spent = (cpu_of(processes) - before) / len(times)
+    done = 0
+    began = time.perf_counter()
+
+    async def calls() -> None:
+        nonlocal done
+        while time.perf_counter() < began + seconds:
+            await call()
+            done += 1
+
+    await asyncio.gather(*(calls() for _ in range(WIDTH)))
+    return statistics.median(times) * 1000, spent * 1000, done / (time.perf_counter() - began)
+
+
+def in_turns(
+    clients: dict[str, tuple[Client, str]], rounds: int, seconds: float
+) -> Callable[[], Awaitable[dict[str, list[Figures]]]]:
+    """Measure all clients, round by round."""
+
+    async def run() -> dict[str, list[Figures]]:
+        found: dict[str, list[Figures]] = {name: [] for name in clients}
+        for _ in range(rounds):
+            for name, (client, tool) in clients.items():
+                found[name].append(await measured(client, tool, seconds))
+        return found
+
+    return run
+
+
+def row(name: str, found: list[Figures], direct: list[Figures]) -> str:
+    """Write one line: medians over the rounds, and the median of each round's ratio to the direct calls."""
+    middle = [statistics.median(figures) for figures in zip(*found, strict=True)]
+    pairs = [[mine / base for mine, base in zip(*both, strict=True)] for both in zip(found, direct, strict=True)]
+    ratio = [statistics.median(ratios) for ratios in zip(*pairs, strict=True)]
+    return (
+        f"| {name} | {middle[0]:.3f} | {ratio[0]:.1f} | {middle[1]:.3f} | {ratio[1]:.1f} "
+        f"| {middle[2]:,.0f} | {ratio[2]:.2f} |"
+    )
+
+
+async def run(options: argparse.Namespace, folder: Path) -> None:
+    """Measure everything, and print the page."""
+    gateway = [sys.executable, "-c", GATEWAY]
+    commands: dict[str, tuple[list[str], str]] = {
+        "directly": (SERVER, "echo"),
+        "Antiphon, records in memory": ([*gateway, "1", "memory", *SERVER], "s0__echo"),
+        "Antiphon, records in a file": ([*gateway, "1", f"sqlite:///{folder}/host.db", *SERVER], "s0__echo"),
+    }
+    if options.fastmcp:
+        commands["FastMCP"] = ([options.fastmcp, "-c", FASTMCP, *SERVER], "echo")
+    columns = ["", "p50 ms", "ratio", "CPU ms a call", "ratio", f"calls/s, {WIDTH} at once", "ratio"]
+    head = f"| {' | '.join(columns)} |\n|---|{'---:|' * 6}"
+    about = f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} cores"
+    print(f"# What a proxy costs\n\n{about}; load when begun {os.getloadavg()[0]:.1f}.")
+    print(f"Ratios count, not times, since other work may have run on the machine.\n\n{head}")
+    async with AsyncExitStack() as stack:
+        clients: dict[str, tuple[Client, str]] = {}
+        for name, (command, tool) in commands.items():
+            clients[name] = (await stack.enter_async_context(Client(command, revision="2025-11-25")), tool)
+        found = await in_turns(clients, options.rounds, options.seconds)()
+    for name, values in found.items():
+        print(row(name, values, found["directly"]), flush=True)
+    print(f"\n## With more servers behind it\n\n{head}")
+    async with AsyncExitStack() as stack:
+        clients = {"1": (await stack.enter_async_context(Client([*gateway, "1", "memory", *SERVER])), "s0__echo")}
+        for count in options.growth:
+            client = Client([*gateway, str(count), "memory", *SERVER], timeout=300)
+            clients[str(count)] = (await stack.enter_async_context(client), "s0__echo")
+        found = await in_turns(clients, options.rounds, options.seconds)()
+    for name, values in found.items():
+        print(row(f"{name} servers", values, found["1"]), flush=True)
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(description="Measure proxies.")
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--fastmcp", default="")
+    parser.add_argument("--growth", type=int, nargs="*", default=[count for count in GROWTH if count > 1])
+    with TemporaryDirectory() as folder:
+        uvloop.run(run(parser.parse_args(), Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
