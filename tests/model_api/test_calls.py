@@ -47,7 +47,7 @@ async def test_retries_of_a_client_put_one_question_before_a_person():
             if attempts == 3:
                 person.decides.set()
 
-        async with here.openai(timeout=0.3, max_retries=5) as client:
+        async with here.openai(timeout=0.5, max_retries=12) as client:
             client._client.event_hooks["request"].append(counted)
             said = await client.chat.completions.create(**asked())
     assert said.choices[0].message.content == "[echo] hello"
