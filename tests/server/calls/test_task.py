@@ -457,6 +457,44 @@ async def test_tasks_that_a_store_creates_do_not_confuse_a_replay() -> None:
     assert taken == ["before", "after"]
 
 
+class Slow(MemoryTaskStore):
+    """Lets others run whenever it is asked."""
+
+    async def get(self, id: str) -> StoredTask | None:
+        await asyncio.sleep(0)
+        return await super().get(id)
+
+
+async def test_a_task_that_is_found_twice_at_the_same_time_runs_once() -> None:
+    """An answer brings an unloaded task back, and the timer finds it as well: one of them is too late."""
+    runs: list[str] = []
+
+    async def tool(ctx: Context) -> str:
+        runs.append("run")
+        return (await ctx.sample("?")).text
+
+    server = serving(tool, tasks=TaskOptions(store=Slow(), unload_after=0.01))
+    async with tasking(server) as client:
+        handle = await client.start("tool")
+        asked = await client.until(handle, "input_required")
+        served = server._service.tasks
+        for _ in range(3_000):
+            if not served.calls:
+                break
+            await asyncio.sleep(0.01)
+        record = await served.stored.get(handle["taskId"])
+        assert record is not None
+        ready = record.answered(set(), record.updated)
+        await served.stored.change(record.id, lambda _: ready)
+        found = await served.stored.get(record.id)
+        assert found is not None
+        await asyncio.gather(*(served.run_again(found) for _ in range(3)))
+        await client.answer(handle, dict.fromkeys(asked["inputRequests"], said("yes")))
+        assert await client.text(handle) == "yes"
+    # Once for the call, and once again.
+    assert runs == ["run", "run"]
+
+
 def test_a_store_that_outlives_the_process_needs_keys(tmp_path: Path) -> None:
     """Without them nobody could read it later."""
     with pytest.raises(ConfigError, match="needs keys that outlive the process"):

@@ -231,8 +231,8 @@ class ServedTasks:
         if left is not None:
             # Our own lease has ended: the store was away for too long.
             left.leave("its lease has ended")
-        taken = await self._change(record.id, lambda now: self._takeable(now, record))
-        if taken is None or taken.holder != self.me or taken.state is not TaskState.RUNNING or self.closed:
+        taken = await self._take(record)
+        if taken is None or taken.state is not TaskState.RUNNING or self.closed:
             return
         taken = await self._without_overdue(taken)
         if taken is None:
@@ -251,6 +251,19 @@ class ServedTasks:
             )
             return
         self._run(taken, journal, handled)
+
+    async def _take(self, seen: TaskRecord) -> TaskRecord | None:
+        """Take a task; ``None`` if somebody was faster, which may have been another look of this very process."""
+        is_ours = False
+
+        def change(now: TaskRecord) -> TaskRecord | None:
+            nonlocal is_ours
+            after = self._takeable(now, seen)
+            is_ours = after is not None
+            return after
+
+        taken = await self._change(seen.id, change)
+        return taken if is_ours else None
 
     async def _without_overdue(self, record: TaskRecord) -> TaskRecord | None:
         """Write that the time of asks is over: so they end when the handler comes to them."""
