@@ -50,29 +50,46 @@ Http = Annotated[
 ]
 Sse = Annotated[
     str | None,
-    typer.Option("--sse", metavar="HOST:PORT", help="Serve HTTP+SSE, the first transport.", show_default=False),
+    typer.Option(
+        "--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse.", show_default=False
+    ),
 ]
 Ws = Annotated[
     str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
 ]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option("--allow-host", metavar="NAME", help="A name clients reach it by; repeat.", show_default=False),
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="A host name that clients may use to reach the server; may be repeated. Default: the "
+        "names of this machine.",
+        show_default=False,
+    ),
 ]
 AllowOrigin = Annotated[
     list[str] | None,
-    typer.Option("--allow-origin", metavar="ORIGIN", help="A page that may call it; repeat.", show_default=False),
+    typer.Option(
+        "--allow-origin",
+        metavar="ORIGIN",
+        help="The origin of a web page that may call the server, such as https://app.example; may be "
+        "repeated. Default: pages of this machine.",
+        show_default=False,
+    ),
 ]
 TlsCert = Annotated[
     str | None,
-    typer.Option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate (PEM).", show_default=False),
+    typer.Option(
+        "--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).", show_default=False
+    ),
 ]
 TlsKey = Annotated[
     str | None,
     typer.Option(
         "--tls-key",
         metavar="FILE",
-        help="Its key (PEM); the password of one is read from ANTIPHON_TLS_PASSWORD.",
+        help="The certificate's private key (a PEM file); if it has a password, that is read from "
+        "ANTIPHON_TLS_PASSWORD.",
         show_default=False,
     ),
 ]
@@ -82,8 +99,8 @@ Token = Annotated[
         "--token",
         metavar="TOKEN",
         envvar=_TOKEN,
-        help="Let only those in who send it: 'Authorization: Bearer TOKEN'. In ANTIPHON_TOKEN nobody sees it in a list "
-        "of processes.",
+        help="Let in only clients that send this token ('Authorization: Bearer TOKEN'). Better set "
+        "ANTIPHON_TOKEN, which does not show in the list of processes.",
         show_default=False,
         show_envvar=False,
     ),
@@ -93,8 +110,8 @@ Issuers = Annotated[
     typer.Option(
         "--issuer",
         metavar="URL",
-        help="Let only those in who have signed in at this authorization server (OAuth); repeat. More in [auth] of "
-        "antiphon.toml.",
+        help="Let in only clients with an access token of this authorization server (OAuth); may be "
+        "repeated. More settings are in [auth] of antiphon.toml.",
         show_default=False,
     ),
 ]
@@ -103,19 +120,24 @@ Audience = Annotated[
     typer.Option(
         "--audience",
         metavar="NAME",
-        help="What their tokens have in aud: by default the public URL; repeat.",
+        help="The audience (aud) that a token must have; may be repeated. Default: the public URL.",
         show_default=False,
     ),
 ]
 PublicUrl = Annotated[
     str | None,
     typer.Option(
-        "--public-url", metavar="URL", help="The address clients use, such as https://host/mcp.", show_default=False
+        "--public-url",
+        metavar="URL",
+        help="The URL under which clients reach the server, such as https://host/mcp.",
+        show_default=False,
     ),
 ]
 Scopes = Annotated[
     list[str] | None,
-    typer.Option("--scope", metavar="SCOPE", help="A scope that every token must have; repeat.", show_default=False),
+    typer.Option(
+        "--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated.", show_default=False
+    ),
 ]
 
 

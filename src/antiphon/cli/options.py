@@ -57,19 +57,21 @@ Arguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY=VALUE]...",
-        help="Arguments: key=value, key:=JSON, or one JSON object for all: as it is, in a file (@FILE), or through "
-        "standard input (-).",
+        help="Arguments of the tool: key=value (read as the type that the tool wants), or key:=JSON. Or all of them "
+        "as one JSON object: given here, in a file (@FILE), or on standard input (-).",
         show_default=False,
     ),
 ]
 Texts = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Arguments: key=value.", show_default=False)
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Arguments of the prompt, as key=value.", show_default=False),
 ]
 Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="Look names up in this mcpServers file only; or, if its name ends in .toml, configure by it alone.",
+        help="Look up server names only in this file (mcpServers format). A file whose name ends in "
+        ".toml is read as the configuration instead, and no other one is.",
         metavar="FILE",
         show_default=False,
     ),
@@ -79,7 +81,9 @@ Provider = Annotated[
     typer.Option(
         "--provider",
         metavar="NAME",
-        help="Who completes: echo, manual (you), or a vendor such as openai. By default the configured models.",
+        help="Who answers when the server asks for a completion: echo (repeats the question; needs no "
+        "key), manual (you type the answer), or a vendor such as openai. Default: the configured "
+        "models.",
         show_default=False,
     ),
 ]
@@ -88,7 +92,7 @@ ModelName = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="Which model: a configured one, or with --provider what the vendor calls it.",
+        help="The model that answers: its name in antiphon.toml or, with --provider, the vendor's name for it.",
         show_default=False,
     ),
 ]
@@ -97,7 +101,8 @@ Review = Annotated[
     typer.Option(
         "--review",
         metavar="terminal|page|queue",
-        help="Ask at this terminal, on a page in the browser, or leave questions in the store for antiphon review.",
+        help="Where you are asked: at this terminal, on a page in the browser, or by antiphon review, "
+        "for which questions wait in the store.",
         show_default=False,
     ),
 ]
@@ -105,16 +110,20 @@ RevisionName = Annotated[
     str, typer.Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.001, help="Seconds for each call; the time you take to answer is free.")
+    float,
+    typer.Option(
+        "--timeout", min=0.001, help="Most seconds for one call, not counting the time that you take to answer."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print data as lines of JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, one object on each line.")]
 Headers = Annotated[
     list[str] | None,
     typer.Option(
         "--header",
         "-H",
         metavar="'NAME: VALUE'",
-        help="A header of every request to a URL, such as 'Authorization: Bearer ...'; repeat.",
+        help="An HTTP header to send with every request to a URL, such as 'Authorization: Bearer ...';"
+        " may be repeated.",
         show_default=False,
     ),
 ]
@@ -123,23 +132,25 @@ For = Annotated[
     typer.Option(
         "--for",
         metavar="PRINCIPAL",
-        help="The logins that antiphon gateway --http uses for this client: its issuer and subject, as the gateway's "
-        "message names them.",
+        help="Use the logins that antiphon gateway --http keeps for one of its clients: the client's "
+        "issuer and subject, as the gateway's message names them.",
         show_default=False,
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what the server writes to its standard error.")]
-Messages = Annotated[bool, typer.Option("--messages/--no-messages", help="Show every message that travels.")]
+Messages = Annotated[
+    bool, typer.Option("--messages/--no-messages", help="Print every message that is sent or received.")
+]
 ModelApi = Annotated[
     bool,
     typer.Option(
         "--model-api",
-        help="Give the server an address and a token instead of a vendor's key, so that what it asks a model itself is "
-        "put to you as well.",
+        help="For a server that calls a vendor's model itself: give it an address on this machine and "
+        "a token in place of the key, so that those calls are decided here as well.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Answer what the server asks without asking me.")]
-Deny = Annotated[bool, typer.Option("--deny", help="Refuse whatever the server asks.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Approve what the server asks without asking you.")]
+Deny = Annotated[bool, typer.Option("--deny", help="Refuse everything that the server asks, without asking you.")]
 
 
 class Reach(Struct, frozen=True, kw_only=True):

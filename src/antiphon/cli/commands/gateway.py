@@ -60,14 +60,17 @@ Files = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="NAME", help="Take this server and no other; repeat.", show_default=False),
+    typer.Option(
+        "--only", metavar="NAME", help="Serve this server only; may be repeated for several.", show_default=False
+    ),
 ]
 Names = Annotated[
     Style | None,
     typer.Option(
         "--names",
         metavar="prefix|none",
-        help="Call a tool server__tool (by default), or as its server does where no other name looks like it.",
+        help="How tools are called: server__tool, or by the tool's own name unless another tool's "
+        "looks like it. Default: prefix.",
         show_default=False,
     ),
 ]
@@ -75,7 +78,8 @@ Search = Annotated[
     bool | None,
     typer.Option(
         "--search/--no-search",
-        help="Have the client list two tools, find_tools and call_tool, and find all others by words.",
+        help="List two tools only, find_tools and call_tool: a model finds all other tools by words, "
+        "and calls them through these.",
         show_default=False,
     ),
 ]
@@ -93,7 +97,7 @@ Asks = Annotated[
     typer.Option(
         "--asks",
         metavar="host|relay",
-        help="Answer what the servers ask here, or have the client answer it, where it can.",
+        help="Who answers what the servers ask: the gateway's host, or the client (relay), as far as it can.",
     ),
 ]
 ElicitIn = Annotated[
@@ -116,7 +120,13 @@ Review = Annotated[
 ]
 Store = Annotated[
     str | None,
-    typer.Option("--store", metavar="PLACE", help="Where the host keeps what outlives it.", show_default=False),
+    typer.Option(
+        "--store",
+        metavar="PLACE",
+        help="The store for reviews, grants, budgets and the audit: a file, or postgresql://... "
+        "Default: the configured one.",
+        show_default=False,
+    ),
 ]
 
 StartWhen = Annotated[
@@ -131,13 +141,16 @@ StartWhen = Annotated[
 Idle = Annotated[
     float,
     typer.Option(
-        "--idle", metavar="SECONDS", min=0, help="Stop a server that nobody has used for so long; 0 for never."
+        "--idle", metavar="SECONDS", min=0, help="Seconds without use after which a server is stopped; 0 means never."
     ),
 ]
 MaxProcesses = Annotated[
     int,
     typer.Option(
-        "--max-processes", metavar="N", min=1, help="Most servers that run at once; the longest unused makes room."
+        "--max-processes",
+        metavar="N",
+        min=1,
+        help="Most servers that run at the same time; for one more, the one that was not used for longest is stopped.",
     ),
 ]
 
@@ -164,7 +177,7 @@ def command(
     start: StartWhen = "first-use",
     idle: Idle = IDLE_TIMEOUT,
     max_processes: MaxProcesses = MAX_PROCESSES,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers write.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the servers' standard error.")] = False,
     allow_host: AllowHost = None,
     allow_origin: AllowOrigin = None,
     tls_cert: TlsCert = None,

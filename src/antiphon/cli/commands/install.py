@@ -26,7 +26,12 @@ __all__ = ["File", "HostName", "command", "installation"]
 HostName = Annotated[str, typer.Argument(metavar="HOST", help=f"One of {', '.join(KNOWN)}.", show_default=False)]
 File = Annotated[
     Path | None,
-    typer.Option("--file", metavar="PATH", help="The host's file, if it is elsewhere.", show_default=False),
+    typer.Option(
+        "--file",
+        metavar="PATH",
+        help="The host's configuration file, if it is not in the usual place.",
+        show_default=False,
+    ),
 ]
 
 
@@ -34,10 +39,12 @@ def command(
     host: HostName,
     *,
     file: File = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the host its servers; only add the gateway.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the host's servers where they are, and only add the gateway.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
 ) -> int:
-    """Put the gateway before the servers of a host.
+    """Put the gateway in front of the servers of a host.
 
     Its servers are moved behind one entry, antiphon gateway, which has what they ask answered on the review page. A
     backup is kept; antiphon uninstall gives the file back.

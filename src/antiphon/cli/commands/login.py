@@ -28,19 +28,23 @@ ClientId = Annotated[
     typer.Option(
         "--client-id",
         metavar="ID",
-        help="A client that was registered beforehand; its secret, if it has one, in ANTIPHON_CLIENT_SECRET.",
+        help="ID of an OAuth client that you have registered; its secret, if it has one, is read from "
+        "ANTIPHON_CLIENT_SECRET.",
         show_default=False,
     ),
 ]
 MetadataUrl = Annotated[
     str | None,
     typer.Option(
-        "--client-metadata", metavar="URL", help="Where the client describes itself, as its id.", show_default=False
+        "--client-metadata",
+        metavar="URL",
+        help="URL of a document that describes the client; the URL is then its client ID.",
+        show_default=False,
     ),
 ]
 Scopes = Annotated[
     list[str] | None,
-    typer.Option("--scope", metavar="SCOPE", help="Ask for this scope as well; repeat.", show_default=False),
+    typer.Option("--scope", metavar="SCOPE", help="Ask for this scope, too; may be repeated.", show_default=False),
 ]
 Issuer = Annotated[
     str | None,
@@ -49,11 +53,20 @@ Issuer = Annotated[
 RedirectUri = Annotated[
     str | None,
     typer.Option(
-        "--redirect-uri", metavar="URL", help="Where the browser returns to, as registered.", show_default=False
+        "--redirect-uri",
+        metavar="URL",
+        help="The URL the browser returns to, as registered for the client.",
+        show_default=False,
     ),
 ]
-Paste = Annotated[bool, typer.Option("--paste", help="Paste the address the browser ends at: for another machine.")]
-OnDevice = Annotated[bool, typer.Option("--device", help="Sign in on another device, by a code.")]
+Paste = Annotated[
+    bool,
+    typer.Option(
+        "--paste",
+        help="Print an address to open in a browser on any machine, and paste here the address at which it ends.",
+    ),
+]
+OnDevice = Annotated[bool, typer.Option("--device", help="Show a code to enter on another device, such as a phone.")]
 
 
 def command(
@@ -71,7 +84,8 @@ def command(
 ) -> int:
     """Sign in to a server, for all commands.
 
-    A browser opens; where there is none, the address is printed, and you paste the one it ends at.
+    A browser opens. Where there is none, the address to open is printed, and you paste the address at which the browser
+    ends.
     """
     settings = OAuth(
         client_id=client_id,

@@ -33,11 +33,11 @@ Line = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--as", metavar="NAME", help="What the program is called in reviews.", show_default=False),
+    typer.Option("--as", metavar="NAME", help="The program's name in reviews.", show_default=False),
 ]
 Settings = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Configure by this .toml file alone.", show_default=False),
+    typer.Option("--config", metavar="FILE", help="Read this configuration file (.toml) only.", show_default=False),
 ]
 Review = Annotated[
     ReviewAt,
@@ -49,7 +49,13 @@ Review = Annotated[
 ]
 Store = Annotated[
     str | None,
-    typer.Option("--store", metavar="PLACE", help="Where the host keeps what outlives it.", show_default=False),
+    typer.Option(
+        "--store",
+        metavar="PLACE",
+        help="The store for reviews, grants, budgets and the audit: a file, or postgresql://... "
+        "Default: the configured one.",
+        show_default=False,
+    ),
 ]
 _GRACE = 2.0
 """Seconds that the program has to end when it is told to."""

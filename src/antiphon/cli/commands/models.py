@@ -33,17 +33,23 @@ RequestFile = Annotated[
     Path | None,
     typer.Argument(
         metavar="[REQUEST.json]",
-        help="For explain: params of sampling/createMessage, or a message with them; - for standard input.",
+        help="For explain: a file with the params of sampling/createMessage, or a message with them; -"
+        " for standard input.",
         show_default=False,
     ),
 ]
 Server = Annotated[
     str | None,
-    typer.Option("--server", metavar="IDENTITY", help="For explain: as for this server.", show_default=False),
+    typer.Option("--server", metavar="IDENTITY", help="For explain: choose as for this server.", show_default=False),
 ]
 Left = Annotated[
     str | None,
-    typer.Option("--left", metavar="DOLLARS", help="For explain: with so much left to spend.", show_default=False),
+    typer.Option(
+        "--left",
+        metavar="DOLLARS",
+        help="For explain: choose as if this many US dollars were left to spend.",
+        show_default=False,
+    ),
 ]
 
 

@@ -36,12 +36,17 @@ from antiphon.server.app import Server
 __all__ = ["command", "find_server", "load"]
 
 File = Annotated[
-    str, typer.Argument(metavar="FILE[:NAME]", help="A .py file, and which Server in it.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="FILE[:NAME]",
+        help="A Python file and, if it has several servers, the name of the variable.",
+        show_default=False,
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="Take who may connect from [auth] of this antiphon.toml.", show_default=False
+        "--config", metavar="FILE", help="Read from [auth] of this antiphon.toml who may connect.", show_default=False
     ),
 ]
 
@@ -63,9 +68,9 @@ def command(
     scope: Scopes = None,
     config: ConfigFile = None,
 ) -> int:
-    """Serve a Server out of a Python file.
+    """Serve the server that a Python file defines.
 
-    Over stdio, until the client ends; or over a network, until Ctrl-C.
+    Over stdio, until the client disconnects; or, with --http, --sse or --ws, over a network until Ctrl-C.
     """
     listening = Listening(
         http=http,

@@ -20,11 +20,13 @@ __all__ = ["commands"]
 
 commands = group(
     ListGroup,
-    "Say which projects' files with servers may be used.\n\nA file such as .mcp.json came with a project: nothing of "
+    "Decide which server files of projects may be used.\n\nA file such as .mcp.json came with a project: nothing of "
     "it is started, and no variable is filled in, before you trust it as it is. When it changes, you are asked again.",
 )
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Such as .mcp.json.", show_default=False)]
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="The files, such as .mcp.json.", show_default=False)
+]
 
 
 @commands.command("list")
@@ -54,7 +56,7 @@ def add(files: Files) -> int:
 
 @commands.command()
 def revoke(files: Files) -> int:
-    """Trust files no longer: you are asked again before they are used."""
+    """Stop trusting files: you are asked again before they are used."""
     unknown = 0
     for path in files:
         if Trust().revoke(path):

@@ -11,7 +11,7 @@ __all__ = ["command"]
 def command(host: HostName, *, file: File = None) -> int:
     """Give a host its own servers back.
 
-    The file becomes what it was, to the byte, unless it was changed since; then only our entry goes.
+    The file becomes what it was, to the byte. If it was changed since, only the gateway's entry is taken out.
     """
     place = installation(host, file)
     done = place.uninstall()

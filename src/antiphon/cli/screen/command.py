@@ -28,7 +28,12 @@ Language = Annotated[
 NoBell = Annotated[bool, typer.Option("--no-bell", help="Stay silent when something arrives.")]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAME", help="Who decides, for the record; by default you.", show_default=False),
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Name of the person who decides, for the audit. Default: your user name.",
+        show_default=False,
+    ),
 ]
 
 

@@ -39,11 +39,21 @@ commands = group(
 
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="WHEN", help="From then on: 30m, 12h, 7d, or a date (UTC).", show_default=False),
+    typer.Option(
+        "--since",
+        metavar="WHEN",
+        help="Only what happened since: 30m, 12h or 7d ago, or a date (UTC).",
+        show_default=False,
+    ),
 ]
 Server = Annotated[
     str | None,
-    typer.Option("--server", metavar="TARGET", help="Of this server: as for call, or an identity.", show_default=False),
+    typer.Option(
+        "--server",
+        metavar="TARGET",
+        help="Only this server: a target as for antiphon call, or an identity.",
+        show_default=False,
+    ),
 ]
 
 
@@ -52,14 +62,23 @@ def list_(
     *,
     since: Since = None,
     server: Server = None,
-    step: Annotated[Step | None, typer.Option("--step", help="Of this step.", show_default=False)] = None,
+    step: Annotated[Step | None, typer.Option("--step", help="Only records of this step.", show_default=False)] = None,
     outcome: Annotated[
-        str | None, typer.Option("--outcome", metavar="WORD", help="That ended so.", show_default=False)
+        str | None,
+        typer.Option(
+            "--outcome",
+            metavar="WORD",
+            help="Only records with this outcome, as the list shows it.",
+            show_default=False,
+        ),
     ] = None,
     call: Annotated[
-        str | None, typer.Option("--call", metavar="ID", help="Of this call of ours.", show_default=False)
+        str | None,
+        typer.Option("--call", metavar="ID", help="Only records of the tool call with this ID.", show_default=False),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="The latest N; 0 for all.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, metavar="N", help="How many of the latest records; 0 means all.")
+    ] = 50,
     as_json: Json = False,
     store: StorePlace = None,
     config: ConfigFile = None,
@@ -82,7 +101,12 @@ def list_(
 
 @commands.command()
 def show(
-    record: Annotated[int, typer.Argument(metavar="RECORD", min=1, help="Its number.", show_default=False)],
+    record: Annotated[
+        int,
+        typer.Argument(
+            metavar="RECORD", min=1, help="The record's number, as antiphon audit list shows it.", show_default=False
+        ),
+    ],
     *,
     as_json: Json = False,
     store: StorePlace = None,
@@ -101,16 +125,28 @@ def show(
 def verify(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Check this export (JSON Lines), not the store.", show_default=False),
+        typer.Argument(
+            metavar="[FILE]", help="Check this exported file (JSON Lines) in place of the store.", show_default=False
+        ),
     ] = None,
     *,
     known: Annotated[
         str | None,
-        typer.Option("--known", metavar="HEAD", help="It must go on from this head, noted before.", show_default=False),
+        typer.Option(
+            "--known",
+            metavar="HEAD",
+            help="A head that you noted earlier, which the record must contain.",
+            show_default=False,
+        ),
     ] = None,
     anchors: Annotated[
         Path | None,
-        typer.Option("--anchors", metavar="FILE", help="And from all that anchor noted there.", show_default=False),
+        typer.Option(
+            "--anchors",
+            metavar="FILE",
+            help="A file in which antiphon audit anchor noted heads, all of which the record must contain.",
+            show_default=False,
+        ),
     ] = None,
     as_json: Json = False,
     store: StorePlace = None,
@@ -138,13 +174,18 @@ def verify(
 def anchor_(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Add it to this file, for verify --anchors.", show_default=False),
+        typer.Argument(
+            metavar="[FILE]",
+            help="Append the head to this file, for antiphon audit verify --anchors.",
+            show_default=False,
+        ),
     ] = None,
     *,
     webhook: Annotated[
-        str | None, typer.Option("--webhook", metavar="URL", help="Post it there, as JSON.", show_default=False)
+        str | None,
+        typer.Option("--webhook", metavar="URL", help="Send the head to this URL, as JSON.", show_default=False),
     ] = None,
-    log: Annotated[bool, typer.Option("--log", help="Write it to the system's log.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Write the head to the system's log.")] = False,
     as_json: Json = False,
     store: StorePlace = None,
     config: ConfigFile = None,
@@ -172,7 +213,13 @@ def export_(
     ] = "jsonl",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write there, with mode 0600.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to this file, which only you may read (mode 0600).",
+            show_default=False,
+        ),
     ] = None,
     store: StorePlace = None,
     config: ConfigFile = None,
@@ -191,7 +238,12 @@ def export_(
 @commands.command("spend")
 def spend_(
     *,
-    by: Annotated[By, typer.Option("--by", help="What a row is of; all: day, server and model.")] = "day",
+    by: Annotated[
+        By,
+        typer.Option(
+            "--by", help="What each row sums up: a day, a server or a model; all: each combination of the three."
+        ),
+    ] = "day",
     since: Since = None,
     as_json: Json = False,
     store: StorePlace = None,

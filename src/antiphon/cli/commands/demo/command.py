@@ -38,15 +38,23 @@ _QUICK, _HUMAN = 0.2, 2.0
 """Seconds between two products: for a program, and for a person who reads along."""
 
 Products = Annotated[
-    int, typer.Option("--products", "-n", min=1, max=MOST_PRODUCTS, help="How many new products to wait for.")
+    int,
+    typer.Option(
+        "--products", "-n", min=1, max=MOST_PRODUCTS, help="How many new products to wait for before the demo ends."
+    ),
 ]
 StoreFile = Annotated[
     Path | None,
-    typer.Option("--store", metavar="FILE", help="Keep the shop in this SQLite file.", show_default=False),
+    typer.Option("--store", metavar="FILE", help="Keep the shop's products in this SQLite file.", show_default=False),
 ]
 Interval = Annotated[
     float | None,
-    typer.Option("--interval", min=0.0, help="Seconds between two new products, about.", show_default=False),
+    typer.Option(
+        "--interval",
+        min=0.0,
+        help="About how many seconds pass between two new products. Default: 0.2 with --yes, else 2.",
+        show_default=False,
+    ),
 ]
 
 

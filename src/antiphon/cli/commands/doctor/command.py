@@ -35,7 +35,9 @@ _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 def command(
     target: OptionalTarget = None,
     *,
-    models: Annotated[bool, typer.Option("--models", help="Ask each configured model for one word.")] = False,
+    models: Annotated[
+        bool, typer.Option("--models", help="Also ask each configured model for one word, to see that it works.")
+    ] = False,
     as_json: Json = False,
     config: Config = None,
     header: Headers = None,
@@ -49,7 +51,7 @@ def command(
     With --models each configured model is asked for one word, which costs a fraction of a cent.
     Of a server: what it is, how fast it answers, and what is odd about it.
 
-    Exit code 1 if anything failed; what is only odd is no failure.
+    Exit code 1 if anything failed; what is only odd is not a failure.
     """
     if target is None:
         return run(_local(as_json=as_json, config=config, models=models))

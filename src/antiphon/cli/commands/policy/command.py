@@ -35,7 +35,10 @@ commands.add_typer(blocks, name="blocks")
 Server = Annotated[
     str | None,
     typer.Option(
-        "--server", metavar="TARGET", help="For this server: as for call, or an identity.", show_default=False
+        "--server",
+        metavar="TARGET",
+        help="The server: a target as for antiphon call, or an identity.",
+        show_default=False,
     ),
 ]
 
@@ -53,18 +56,21 @@ def explain(
         Path,
         typer.Argument(
             metavar="REQUEST.json",
-            help="Params of sampling/createMessage; or a message of it, elicitation/create or tools/call. - for stdin.",
+            help="A file with the params of sampling/createMessage, or with a whole message of "
+            "sampling/createMessage, elicitation/create or tools/call; - for standard input.",
             show_default=False,
         ),
     ],
     *,
     server: Server = None,
-    background: Annotated[bool, typer.Option("--background", help="As if it belonged to no call of yours.")] = False,
-    headless: Annotated[bool, typer.Option("--headless", help="As if nobody could be asked.")] = False,
+    background: Annotated[
+        bool, typer.Option("--background", help="Judge it as a request that belongs to no call of yours.")
+    ] = False,
+    headless: Annotated[bool, typer.Option("--headless", help="Judge it as if no person could be asked.")] = False,
     as_json: Json = False,
     config: ConfigFile = None,
 ) -> int:
-    """Say rule by rule what would become of a request. Nothing is sent anywhere.
+    """Show, rule by rule, how a request would be decided. Nothing is sent anywhere.
 
     Exit code 1 if it would be denied.
     """
@@ -80,7 +86,7 @@ def explain(
 
 @grants.command("list")
 def list_given(*, as_json: Json = False, store: StorePlace = None, config: ConfigFile = None) -> int:
-    """List what is allowed and used up; the usual command."""
+    """List your grants and their use; the usual command."""
     names = names_of(configuration(config, os.environ))
     return _with_store(store, config, lambda opened: list_grants(opened, names, as_json=as_json))
 
@@ -88,13 +94,16 @@ def list_given(*, as_json: Json = False, store: StorePlace = None, config: Confi
 @grants.command("revoke")
 def revoke_(
     ids: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Of grants, or their beginnings.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="ID...", help="IDs of grants, or as much of their beginnings as is unambiguous.", show_default=False
+        ),
     ],
     *,
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
-    """Take grants back: the next request asks again."""
+    """Revoke grants: you are asked again at the next request."""
     return _with_store(store, config, lambda opened: revoke(opened, ids))
 
 
@@ -107,7 +116,12 @@ def list_blocked(*, as_json: Json = False, store: StorePlace = None, config: Con
 @blocks.command("lift")
 def lift_(
     server: Annotated[
-        str, typer.Argument(metavar="SERVER", help="Its identity, or the beginning.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="SERVER",
+            help="The server's identity, or as much of its beginning as is unambiguous.",
+            show_default=False,
+        ),
     ],
     *,
     store: StorePlace = None,

@@ -41,49 +41,74 @@ __all__ = ["commands"]
 commands = group(
     ReviewGroup,
     "Decide what waits for you, from any terminal.\n\n"
-    "With --web: on a page in the browser. Without a command: list. A host that shares the store waits for your "
-    "decision, and the first one counts. An ID may be shortened as far as it is clear; as ID:HASH, which show and a "
-    "list in a pipe print, it stands for what they have shown and nothing else. What lets something pass (approve, "
-    "edit, answer, regenerate) shows it first and asks; a script, which nobody can ask, gives ID:HASH.",
+    "With --web: on a page in the browser. Without a command: list. A host that uses the same store waits for your "
+    "decision; if several decide, the first decision counts. An ID may be shortened to as much of its beginning as is "
+    "unambiguous. ID:HASH, which show prints, and list where it writes to a pipe, means the request exactly as it was "
+    "printed, and is refused if that has changed. The commands that let something pass (approve, edit, answer, "
+    "regenerate) show it first and ask you. A script cannot be asked, so it has to give ID:HASH.",
 )
 
 commands.command("screen")(screen)
 commands.command("web")(web)
 
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="Of the review, or its beginning; or ID:HASH.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The review's ID, or as much of its beginning as is unambiguous; or ID:HASH.",
+        show_default=False,
+    ),
 ]
 Ids = Annotated[
     list[str],
-    typer.Argument(metavar="ID...", help="Of reviews that are decided together, or none.", show_default=False),
+    typer.Argument(
+        metavar="ID...",
+        help="IDs of the reviews. Either all of them are decided or, if one cannot be, none.",
+        show_default=False,
+    ),
 ]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAME", help="Who decides, for the record; by default you.", show_default=False),
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Name of the person who decides, for the audit. Default: your user name.",
+        show_default=False,
+    ),
 ]
 Scope = Annotated[
     Literal["once", "call", "session", "always"],
-    typer.Option("--scope", help="Approve its like as well: for the rest of the call, of the session, or always."),
+    typer.Option(
+        "--scope",
+        help="What is approved: this request once, or also similar ones: for the rest of the call, for"
+        " the rest of the session, or always.",
+    ),
 ]
 
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="Another of the models that show names.", show_default=False),
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Use this model instead: one of those that antiphon review show lists.",
+        show_default=False,
+    ),
 ]
 
 
 @commands.command("list")
 def list_(
     *,
-    follow: Annotated[bool, typer.Option("--watch", "-w", help="Keep listing, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
     as_json: Json = False,
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
     """List what waits, by calls; the usual command.
 
-    Into a pipe, and with --json, a line for each; with --watch another one when it is decided or over.
+    In a pipe, and with --json, it prints one line for each request; with --watch, another line when one is decided or
+    has ended.
     """
 
     async def listed() -> None:
@@ -120,29 +145,45 @@ def approve(
     *,
     scope: Scope = "once",
     uses: Annotated[
-        int | None, typer.Option("--uses", min=1, metavar="N", help="With --scope: so many more.", show_default=False)
+        int | None,
+        typer.Option(
+            "--uses", min=1, metavar="N", help="With --scope: how many more requests are permitted.", show_default=False
+        ),
     ] = None,
     up_to: Annotated[
-        str | None, typer.Option("--up-to", metavar="$X", help="With --scope: for so much.", show_default=False)
+        str | None,
+        typer.Option(
+            "--up-to",
+            metavar="$X",
+            help="With --scope: how much those may cost together, in US dollars.",
+            show_default=False,
+        ),
     ] = None,
     model: Model = None,
     end: Annotated[
         str | None,
-        typer.Option("--until", metavar="WHEN", help="With --scope: 30m, 8h, 7d, or a date.", show_default=False),
+        typer.Option(
+            "--until",
+            metavar="WHEN",
+            help="With --scope: until when it holds: 30m, 8h, 7d, or a date.",
+            show_default=False,
+        ),
     ] = None,
     unbounded: Annotated[
-        bool, typer.Option("--unbounded", help="With --scope: without the usual bounds, 10 requests and $0.50.")
+        bool,
+        typer.Option("--unbounded", help="With --scope: set no bounds, in place of the usual 10 requests and $0.50."),
     ] = False,
     by: By = None,
     as_json: Json = False,
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
-    """Send what is shown.
+    """Approve requests, and answers that wait to be sent.
 
-    With --scope and no bound it is for 10 requests and $0.50; a bound that is given stands in their place.
+    A --scope without a bound holds for 10 requests and $0.50. If a bound is given (--uses, --up-to, --until), it takes
+    the place of both.
 
-    Exit code 1 if it was decided before, or nobody waits any more.
+    Exit code 1 if one was decided before, or nobody waits for it any more.
     """
     bounds = Terms(uses=uses, money=money("--up-to", up_to), until=until(end, time.time()))
     if scope == "once" and (unbounded or bounds.named):
@@ -161,22 +202,26 @@ def deny(
     *,
     reason: Annotated[
         str | None,
-        typer.Option("--reason", metavar="TEXT", help="For the record.", show_default=False),
+        typer.Option("--reason", metavar="TEXT", help="Why, for the audit.", show_default=False),
     ] = None,
     tell: Annotated[bool, typer.Option("--tell", help="Tell the server the reason as well.")] = False,
     reach: Annotated[
         Literal["once", "call", "server"],
-        typer.Option("--reach", help="Refuse the rest of its call as well, or all that its server asks from now on."),
+        typer.Option(
+            "--reach",
+            help="What is refused: this request once, also the rest of its call, or everything that its "
+            "server asks from now on.",
+        ),
     ] = "once",
     by: By = None,
     as_json: Json = False,
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
-    """Refuse.
+    """Refuse requests.
 
-    Exit code 1 if it was decided before, or nobody waits any more. A server that was refused with --reach server is
-    listed by antiphon policy blocks.
+    Exit code 1 if one was decided before, or nobody waits for it any more. Servers that were refused with
+    --reach server are listed by antiphon policy blocks.
     """
     if tell and not reason:
         raise ConfigError("--tell says the reason to the server: give one with --reason")
@@ -195,9 +240,9 @@ def regenerate(
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
-    """Have an answer that waits to be sent made once more.
+    """Ask the model for another answer, before one is sent.
 
-    Exit code 1 if it was decided before, or nobody waits any more.
+    Exit code 1 if one was decided before, or nobody waits for it any more.
     """
     told = Told(by=by, as_json=as_json, store=store, config=config)
     return _decided(ids, lambda question: Regenerate(model=model), "to be answered once more", told, verb="regenerate")
@@ -214,7 +259,7 @@ def edit(
     store: StorePlace = None,
     config: ConfigFile = None,
 ) -> int:
-    """Change a request in your editor, and send that.
+    """Change a request in your editor, and send the changed one.
 
     The editor is $VISUAL or $EDITOR. You see the difference first; a mistake opens the editor again.
     """
@@ -246,7 +291,10 @@ def answer(
     ] = None,
     *,
     defaults: Annotated[
-        bool, typer.Option("--defaults", help="Of a form: take what the server suggests for the other fields.")
+        bool,
+        typer.Option(
+            "--defaults", help="For a form: accept the server's suggestions for the fields that you leave out."
+        ),
     ] = False,
     by: By = None,
     as_json: Json = False,

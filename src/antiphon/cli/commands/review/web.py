@@ -24,7 +24,7 @@ Browse = Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, 
 def web(
     *,
     port: Port = 0,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Serve at this address.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to serve the page at.")] = "127.0.0.1",
     remote: Annotated[
         bool, typer.Option("--remote", help="Allow a --host that others can reach. Nothing is encrypted.")
     ] = False,
