@@ -9,7 +9,9 @@ from tests.cli.conftest import Cli
 from tests.cli.program import COMMAND, environment
 
 
-@pytest.mark.parametrize("words", [["review"], ["audit"], ["policy"], ["policy", "grants"], ["policy", "blocks"]])
+@pytest.mark.parametrize(
+    "words", [["review"], ["audit"], ["policy"], ["policy", "grants"], ["policy", "blocks"], ["tasks"]]
+)
 def test_a_group_has_help_of_its_own(words: list[str], cli: Cli):
     """With its commands, and which of them is the usual one."""
     done = cli(*words, "--help")

@@ -31,15 +31,16 @@ class KnownClient(Struct, frozen=True, kw_only=True):
 
 
 KNOWN_CLIENTS: Mapping[str, KnownClient] = {
-    # Release notes of 2.1.76 (2026-03): forms and browser addresses.
+    # Both modes are in its program since 2.1.76 (2026-03, jongwony/cc-plugin#21).
     "claude-code": KnownClient(form=(2, 1, 76), url=(2, 1, 76)),
-    # Release notes of 1.102 (2025-06) for forms, of 1.107 (2025-11) for addresses.
+    # Forms came with 1.102 (2025-06); addresses were merged after 1.106 (2025-11, microsoft/vscode#277253).
     "Visual Studio Code": KnownClient(form=(1, 102), url=(1, 107)),
     "Visual Studio Code - Insiders": KnownClient(form=(1, 102), url=(1, 107)),
-    # Release notes of 1.5 (2025-08): forms. Its version on the wire is always 1.0.0; older ones declare nothing.
+    # Its documentation lists forms (canimcp.dev/client/cursor-vscode). It always declares version 1.0.0; versions
+    # that show none do not declare the capability.
     "cursor-vscode": KnownClient(form=(1,)),
-    # The Inspector has shown forms since 0.16 (2025-07).
-    "mcp-inspector": KnownClient(form=(0, 16)),
+    # modelcontextprotocol/inspector#524.
+    "mcp-inspector": KnownClient(form=(0, 16, 2)),
 }
 """By the name that the client declares."""
 

@@ -34,7 +34,7 @@ TaskId = Annotated[
 
 @commands.command("list")
 def list_(*, as_json: Json = False) -> int:
-    """List the tasks that were started from here, the newest first; the usual command."""
+    """List the tasks started from here, the newest first."""
     print_list(
         read_all(),
         {
@@ -82,9 +82,10 @@ def follow(
     timeout: Timeout = 60.0,
     verbose: Verbose = False,
 ) -> int:
-    """Follow a task to its end, answer what it asks, and print its result.
+    """Follow a task to its end and print its result.
 
-    The timeout is for each request, and not for the task. Exit code 1 if the tool says that it failed.
+    What it asks is answered as for antiphon call. The timeout is for each request, and not for the task. Exit code 1
+    if the tool says that it failed.
     """
 
     async def see(handle: TaskHandle, teller: Teller) -> int:
