@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.transports.stdio.client import StdioClientChannel
-from antiphon.transports.stdio.guardian import GUARDIAN, MARK, Guardian
+from antiphon.transports.stdio.guardian import GUARDIAN, MARK, Guardian, left_behind
 from tests.support.network import until
 from tests.support.processes import lives
 
@@ -70,6 +70,11 @@ def shell(guardian: Guardian) -> subprocess.Popen[bytes]:
     return process
 
 
+def environment(process: subprocess.Popen[bytes]) -> bytes:
+    """Return the variables that a process was started with."""
+    return Path(f"/proc/{process.pid}/environ").read_bytes()
+
+
 async def test_a_group_that_is_forgotten_is_left_alone() -> None:
     """Its number may be another's by then; and without any group nobody watches."""
     other = await asyncio.to_thread(subprocess.Popen, SLEEPING, start_new_session=True)
@@ -112,28 +117,59 @@ async def test_one_shell_watches_all_and_is_started_again() -> None:
     assert guardian._process is None
 
 
-async def test_a_guardian_reaches_those_that_carry_the_mark() -> None:
-    """And no others: an empty group, one process with the mark, one without."""
+async def test_a_guardian_reaches_those_that_carry_the_mark_and_no_others() -> None:
+    """The mark has to be the whole value of the whole variable: a part of another is no mark."""
     guardian = Guardian()
-    marked = await asyncio.to_thread(
-        subprocess.Popen, SLEEPING, env={**os.environ, MARK: guardian.mark}, start_new_session=True
-    )
-    other = await asyncio.to_thread(subprocess.Popen, SLEEPING, start_new_session=True)
+    own = guardian.new_mark()
+    others = [
+        {},
+        {MARK: ""},
+        {MARK: own[:-3]},
+        {MARK: f"{own} "},
+        {f"OTHER_{MARK}": own},
+        {"TEXT": f"{MARK}={own}"},
+        {MARK: Guardian().new_mark()},
+    ]
+    started = [
+        await asyncio.to_thread(subprocess.Popen, SLEEPING, env={**os.environ, **env}, start_new_session=True)
+        for env in [{MARK: own}, *others]
+    ]
+    marked = started[0]
     try:
-        await until(lambda: guardian.mark.encode() in Path(f"/proc/{marked.pid}/environ").read_bytes(), 60)
+        await until(lambda: all(MARK.encode() in environment(each) for each in (*started[:1], *started[2:])), 60)
         # No process has this number: it is beyond the largest there can be.
         guardian.watch(2**22 + 1, 0.0)
         process = shell(guardian)
         assert process.stdin is not None
         process.stdin.close()
-        await asyncio.to_thread(process.wait)
+        assert await asyncio.to_thread(process.wait) == 0
         assert await asyncio.to_thread(marked.wait) == -signal.SIGKILL
-        assert lives(other.pid)
+        assert [each.poll() for each in started[1:]] == [None] * len(others)
         guardian.forget(2**22 + 1)
     finally:
-        for each in (marked, other):
+        for each in started:
             each.kill()
             await asyncio.to_thread(each.wait)
+
+
+@pytest.mark.parametrize("mark", ["", ".", "0" * 31, "0" * 31 + "*", "0" * 31 + "\n", "0" * 33, "0" * 32 + ".1"])
+async def test_nothing_is_looked_for_with_what_is_no_mark(mark: str) -> None:
+    """An empty mark, or a part of one, would fit processes that are nobody's children."""
+    guardian = Guardian()
+    guardian.mark = mark
+    guardian.watch(2**22 + 1, 0.0)
+    process = shell(guardian)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert await asyncio.to_thread(process.wait) == 1
+    guardian.forget(2**22 + 1)
+
+
+@pytest.mark.parametrize("mark", ["", ".1", "0" * 32, "0" * 31 + ".1", "0" * 32 + ".", "0" * 32 + ".1\n"])
+def test_a_child_is_not_looked_for_without_a_mark_of_its_own(mark: str) -> None:
+    """What is left behind is killed, so a mark that others could carry is refused."""
+    with pytest.raises(ValueError, match="is no mark of a child"):
+        left_behind(mark)
 
 
 async def test_a_process_that_is_held_answers_for_what_a_child_left_behind(tmp_path: Path) -> None:

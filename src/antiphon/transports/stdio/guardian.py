@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import subprocess
 from collections.abc import Generator
@@ -40,12 +41,21 @@ sleep "$grace"
 for each in $groups; do kill -s TERM -- "-$each" 2>/dev/null; done
 sleep "$grace"
 for each in $groups; do kill -s KILL -- "-$each" 2>/dev/null; done
+case $1 in *[!0-9a-f]*) exit 1 ;; esac
+[ "${#1}" -eq 32 ] || exit 1
 for process in /proc/[0-9]*; do
-  grep -qs -- "$1" "$process/environ" 2>/dev/null && kill -s KILL "${process#/proc/}" 2>/dev/null
+  grep -qsz -- "^ANTIPHON_CHILD=$1[.][0-9][0-9]*$" "$process/environ" 2>/dev/null &&
+    kill -s KILL "${process#/proc/}" 2>/dev/null
 done
 exit 0
 """
-"""Its argument is the mark. In a line: a group, and the seconds between two steps."""
+"""Its argument is the mark of the process. In a line: a group, and the seconds between two steps.
+
+Only a whole variable with a whole mark counts (``-z``: an environment consists of texts that end with a zero byte), and
+nothing is looked for with what is no mark: an empty one would fit processes of anybody.
+"""
+
+_CHILD_MARK = re.compile(r"[0-9a-f]{32}[.][0-9]+")
 
 
 class Guardian:
@@ -126,7 +136,7 @@ class Guardian:
             return
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(
-                [_SHELL, "-c", _SCRIPT, "guardian", f"{MARK}={self.mark}"],
+                [_SHELL, "-c", _SCRIPT, "guardian", self.mark],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -154,7 +164,13 @@ class Guardian:
 
 
 def left_behind(mark: str) -> list[int]:
-    """Return the processes that carry the mark of a child, where the system tells; reads each environment there is."""
+    """Return the processes that carry the mark of a child, where the system tells; reads each environment there is.
+
+    Raises:
+        ValueError: it is no mark of a child.
+    """
+    if not _CHILD_MARK.fullmatch(mark):
+        raise ValueError(f"{mark!r} is no mark of a child")
     wanted = f"{MARK}={mark}".encode()
     found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/environ"):
