@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -11,6 +13,8 @@ from antiphon.errors import InternalError, Rejected
 from antiphon.host import Answer, Approve, Deny, Host, Limits, MemoryStore, Policy, Queue, Rule, digest, open_store
 from antiphon.host.review.shown import show_item
 from antiphon.host.store import memory
+from antiphon.host.store.sql import SqlStore
+from antiphon.sql.runner import SqliteRunner
 from antiphon.wire.origin import OriginCall
 from antiphon.wire.tools import CallToolRequestParams, Tool, ToolAnnotations
 from tests.host.asks import Person, approve, origin, request
@@ -62,6 +66,31 @@ async def test_an_allowed_tool_asks_nobody():
     assert await host.confirm(call(), asked())
     assert await refused(host, call(name="delete")) == "no-reviewer"
     assert await refused(host, where=asked(command=["other"])) == "no-reviewer"
+
+
+class Counted(SqliteRunner):
+    """Notes which of its transactions write."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writes: list[bool] = []
+
+    def run(self, work, *, write=True):
+        """See ``Runner.run``."""
+        self.writes.append(write)
+        return super().run(work, write=write)
+
+
+async def test_a_call_that_a_rule_allows_takes_one_read_and_one_write(tmp_path: Path):
+    """A transaction takes longer than all else of the decision; the first call also keeps the definition."""
+    runner = Counted(tmp_path / "host.db")
+    async with aclosing(Host(reviewer=None, policy=Policy(default="allow"), store=SqlStore(runner))) as host:
+        assert await host.confirm(call(), asked("1"))
+        runner.writes.clear()
+        assert await host.confirm(call(), asked("2"))
+        assert runner.writes == [False, True]
+        steps = [entry.record.step async for entry in host.audit.entries() if entry.record.ask == asked("2").id]
+        assert steps == ["received", "policy", "answered"]
 
 
 async def test_a_denied_tool_is_not_even_shown():

@@ -11,7 +11,17 @@ import pytest
 
 from antiphon.host.audit.log import Audit
 from antiphon.host.budget import Amount, Cap
-from antiphon.host.store.base import Balance, BlockRow, Change, Decided, GrantRow, Settlement, Store
+from antiphon.host.store.base import (
+    Balance,
+    BlockRow,
+    Change,
+    Decided,
+    DefinitionRow,
+    GrantRow,
+    Settlement,
+    Standing,
+    Store,
+)
 from antiphon.host.store.chain import Head
 from tests.host.store.stores import KINDS, Place, hold, record, review
 
@@ -217,6 +227,18 @@ async def test_a_block_of_one_server_becomes_one_of_those_alike(store: Store):
     await store.block(BlockRow(identity="command:x", target="x", since=2.0, coarse="coarse:1"))
     [row] = await store.blocks("coarse:1")
     assert (row.since, row.coarse) == (1.0, "coarse:1")
+
+
+async def test_what_a_call_depends_on_is_read_at_once(store: Store):
+    """Any identity of the server may be blocked; the definition is that of its own."""
+    names = ("command:x", "coarse:1", "former:1")
+    assert await store.standing(names, "order") == Standing(blocked=False, definition=None)
+    row = DefinitionRow(identity="command:x", tool="order", digest="d", body="{}", allowed=1.0, by="me")
+    await store.commit(Change(define=row))
+    await store.commit(Change(define=msgspec.structs.replace(row, identity="coarse:1")))
+    await store.block(BlockRow(identity="command:y", target="y", since=1.0, coarse="former:1"))
+    assert await store.standing(names, "order") == Standing(blocked=True, definition=row)
+    assert await store.standing(names[:2], "other") == Standing(blocked=False, definition=None)
 
 
 async def test_a_blocked_server_reserves_nothing(store: Store):

@@ -15,7 +15,7 @@ from antiphon.host.checks.risk import redefined
 from antiphon.host.checks.scan import risks_of
 from antiphon.host.pipeline.ask_reviewer import decided
 from antiphon.host.pipeline.case import TOOL, Case, Desk
-from antiphon.host.pipeline.stages import admitted, concluded, refuse_blocked
+from antiphon.host.pipeline.stages import admitted, concluded
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.grants import Grant
 from antiphon.host.review.review import Approve, Choice, ToolItem, digest
@@ -41,7 +41,6 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
 
 async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
     desk = case.desk
-    await refuse_blocked(case)
     shown = await _shown(case, params)
     verdict = decide(desk.policy, params, case.origin, headless=desk.headless, redefined=shown.is_changed)
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
@@ -76,10 +75,13 @@ async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
     """Compare what the server says of the tool with what was allowed.
 
     Raises:
-        Rejected: a person has switched the tool off, or there is too much to examine.
+        Rejected: a person has blocked the server or switched the tool off, or there is too much to examine.
     """
+    standing = await case.desk.store.standing(case.origin.identities, params.name)
+    if standing.blocked:
+        raise case.refusal("policy", "blocked")
     now = await case.scanned(case.desk.digests.of(case.origin.identity, case.origin.tool))
-    known = await case.desk.store.definition(case.origin.identity, params.name)
+    known = standing.definition
     if known is not None and known.off is not None:
         raise case.refusal("policy", "switched off", why="a person has switched this tool off")
     return _Shown(digest=now, allowed=known if known is not None and known.digest else None)

@@ -22,6 +22,7 @@ from antiphon.host.store.base import (
     PartialRow,
     ReviewRow,
     Settlement,
+    Standing,
     Store,
 )
 from antiphon.host.store.chain import Entry, Fault, Head, Record
@@ -53,6 +54,7 @@ __all__ = [
     "Settlement",
     "Sought",
     "SpentRow",
+    "Standing",
     "Store",
     "open_store",
     "usual_store",

@@ -35,6 +35,7 @@ __all__ = [
     "ReviewRow",
     "ReviewState",
     "Settlement",
+    "Standing",
     "Store",
     "StoreStalled",
     "identities_in",
@@ -121,6 +122,15 @@ class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True):
     """The person who allowed it, or switched it off; ``None`` for a rule, or where nobody gave a name."""
     off: float | None = None
     """Since when it is switched off, in seconds since the epoch; ``None`` if it is not. Then no call of it is made."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """What persons have said about a tool and its server before this call."""
+
+    blocked: bool
+    """Whether the server is blocked."""
+    definition: DefinitionRow | None
+    """See ``Store.definition``."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -401,6 +411,15 @@ class Store(Protocol):
 
         Args:
             identity: identity of the server.
+            tool: name of the tool.
+        """
+        ...
+
+    async def standing(self, identities: Sequence[str], tool: str) -> Standing:
+        """Return what every call of a tool depends on, read at one moment.
+
+        Args:
+            identities: ``origin.identities`` of the server, its own first.
             tool: name of the tool.
         """
         ...

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Text, and_, bindparam, delete, or_, select, update
 
-from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow
+from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing
 from antiphon.host.store.tables import blocks, definitions, grants
+from antiphon.sql.prepared import Prepared
 
 __all__ = [
     "MAX_LISTED",
@@ -20,6 +22,7 @@ __all__ = [
     "definition",
     "in_force",
     "revoke",
+    "standing",
     "switch",
     "unblock",
     "use",
@@ -37,9 +40,12 @@ def _valid() -> ColumnElement[bool]:
 
 _ALL = select(grants).where(_valid()).order_by(grants.c.given, grants.c.id).limit(bindparam("most"))
 _OF = _ALL.where(grants.c.identity == bindparam("server"))
-_DEFINED = select(definitions).where(
-    definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name")
+_DEFINED = Prepared(
+    select(*(definitions.c[name] for name in DefinitionRow.__struct_fields__)).where(
+        definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name")
+    )
 )
+_BLOCKS = select(*(blocks.c[name] for name in BlockRow.__struct_fields__)).order_by(blocks.c.since, blocks.c.identity)
 _USE = update(grants).where(grants.c.id == bindparam("grant"), _valid()).values(used=grants.c.used + 1)
 
 
@@ -84,10 +90,16 @@ def unblock(connection: Connection, identity: str) -> bool:
 
 def blocked(connection: Connection, identities: Sequence[str]) -> list[BlockRow]:
     """Return all blocks, or those that cover a server with one of these identities."""
-    chosen = select(blocks).order_by(blocks.c.since, blocks.c.identity).limit(MAX_LISTED)
-    covering = or_(blocks.c.identity.in_(identities), blocks.c.coarse.in_(identities))
-    found = chosen.where(covering) if identities else chosen
-    return [BlockRow(**dict(row)) for row in connection.execute(found).mappings()]
+    rows = _covering(len(identities)).rows(connection, {f"identity{at}": one for at, one in enumerate(identities)})
+    return [BlockRow(**dict(zip(BlockRow.__struct_fields__, row, strict=True))) for row in rows]
+
+
+@cache
+def _covering(count: int) -> Prepared:
+    """Make the statement for so many identities, of which a server has a few; it runs before every call."""
+    names = [bindparam(f"identity{at}", type_=Text()) for at in range(count)]
+    chosen = _BLOCKS.limit(MAX_LISTED)
+    return Prepared(chosen.where(or_(blocks.c.identity.in_(names), blocks.c.coarse.in_(names))) if names else chosen)
 
 
 def define(connection: Connection, row: DefinitionRow) -> None:
@@ -113,8 +125,15 @@ def _keep(
 
 def definition(connection: Connection, identity: str, tool: str) -> DefinitionRow | None:
     """Return the definition of a tool as it was last allowed."""
-    found = connection.execute(_DEFINED, {"server": identity, "name": tool}).mappings().first()
-    return None if found is None else DefinitionRow(**dict(found))
+    rows = _DEFINED.rows(connection, {"server": identity, "name": tool})
+    found = [DefinitionRow(**dict(zip(DefinitionRow.__struct_fields__, row, strict=True))) for row in rows]
+    return found[0] if found else None
+
+
+def standing(connection: Connection, identities: Sequence[str], tool: str) -> Standing:
+    """Return whether a server is blocked, and the definition of a tool of it as it was last allowed."""
+    blocking = blocked(connection, identities)
+    return Standing(blocked=bool(blocking), definition=definition(connection, identities[0], tool))
 
 
 def defined(connection: Connection, identity: str | None) -> list[DefinitionRow]:

@@ -33,6 +33,7 @@ from antiphon.host.store.base import (
     PartialRow,
     ReviewRow,
     ReviewState,
+    Standing,
     identities_in,
     late,
 )
@@ -165,6 +166,11 @@ class MemoryStore:
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
         """See ``base.Store.definition``."""
         return self._definitions.get((identity, tool))
+
+    async def standing(self, identities: Sequence[str], tool: str) -> Standing:
+        """See ``base.Store.standing``."""
+        blocked = any(row.covers(identities) for row in self._blocks.values())
+        return Standing(blocked=blocked, definition=self._definitions.get((identities[0], tool)))
 
     async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
         """See ``base.Store.definitions``."""

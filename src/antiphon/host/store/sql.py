@@ -40,6 +40,7 @@ from antiphon.host.store.base import (
     ReviewRow,
     ReviewState,
     Settlement,
+    Standing,
     late,
 )
 from antiphon.host.store.chain import Entry, Head, Record
@@ -153,6 +154,10 @@ class SqlStore:
     async def definition(self, identity: str, tool: str) -> DefinitionRow | None:
         """See ``base.Store.definition``."""
         return await self._read(partial(permits.definition, identity=identity, tool=tool))
+
+    async def standing(self, identities: Sequence[str], tool: str) -> Standing:
+        """See ``base.Store.standing``."""
+        return await self._read(partial(permits.standing, identities=identities, tool=tool))
 
     async def definitions(self, identity: str | None = None) -> list[DefinitionRow]:
         """See ``base.Store.definitions``."""
