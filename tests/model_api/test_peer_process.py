@@ -39,6 +39,22 @@ def test_what_is_not_known_is_not_held_against_anybody(proc: Path):
     assert not has_other_peer(5000, 80, 10, proc=proc / "none")
 
 
+@pytest.mark.parametrize("folder", ["fd", "fd/7"])
+def test_process_that_lets_nobody_look_counts_as_unknown(proc: Path, monkeypatch, folder: str):
+    """As a host that a server runs: it protects its memory, so nobody sees whether the connection is its."""
+    (proc / "11" / "fd" / "7").symlink_to("socket:[777]")
+    closed, listed, read = proc / "11" / folder, Path.iterdir, Path.readlink
+
+    def checked(path: Path) -> Path:
+        if path == closed:
+            raise PermissionError
+        return path
+
+    monkeypatch.setattr(Path, "iterdir", lambda path: listed(checked(path)))
+    monkeypatch.setattr(Path, "readlink", lambda path: read(checked(path)))
+    assert not has_other_peer(5000, 80, 10, proc=proc)
+
+
 async def test_process_is_looked_for_once_in_a_connection(monkeypatch):
     """Reading the table of processes takes milliseconds: a connection belongs to the same process for its life."""
     looked: list[int] = []

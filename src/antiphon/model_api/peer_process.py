@@ -45,7 +45,11 @@ def has_other_peer(port: int, ours: int, pid: int, *, proc: Path = _PROC) -> boo
     if inode is None:
         return False
     wanted = f"socket:[{inode}]"
-    return not any(wanted in _sockets(proc / str(each)) for each in _family(pid, proc))
+    for each in _family(pid, proc):
+        held = _sockets(proc / str(each))
+        if held is None or wanted in held:
+            return False
+    return True
 
 
 def _inode(port: int, ours: int, proc: Path) -> str | None:
@@ -80,10 +84,16 @@ def _family(pid: int, proc: Path) -> Iterator[int]:
                 break
 
 
-def _sockets(folder: Path) -> set[str]:
+def _sockets(folder: Path) -> set[str] | None:
+    """Return what the files of a process are; ``None`` if it does not let others look, as one with secrets does."""
     found: set[str] = set()
-    with contextlib.suppress(OSError):
+    try:
         for each in (folder / "fd").iterdir():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):
                 found.add(str(each.readlink()))
+    except PermissionError:
+        return None
+    except OSError:
+        # It has ended.
+        return found
     return found
