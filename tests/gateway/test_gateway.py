@@ -252,6 +252,17 @@ async def test_a_server_is_signed_in_to_for_each_client_by_itself() -> None:
         assert {"Bearer token-of-ann", "Bearer none"} <= seen
 
 
+async def test_servers_are_not_started_for_nobody_where_clients_have_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes has the name of a token, so what had been started before would run for nobody, beside theirs."""
+    server = Server("one")
+    gateway = Gateway({"one": server}, host())
+    monkeypatch.setattr(gateway.server, "run", lambda *_args, **_options: None)
+    gateway.run("http", check_token=lambda _token: "token")
+    async with Client(As(gateway, "token")) as client:
+        assert [tool async for tool in client.tools()] == []
+        assert len(gateway.upstreams) == 1
+
+
 async def test_a_server_that_wants_a_login_says_so() -> None:
     """To whoever lists or calls, as its state."""
     async with protected() as resource:

@@ -162,3 +162,12 @@ async def test_what_became_of_an_answer_is_recorded_when_it_was_sent():
         await client.chat.completions.create(**asked())
         steps = [(record.step, record.outcome) for record in host.audit.records()]
     assert ("answered", "handed-over") in steps
+
+
+async def test_nothing_begins_once_the_process_has_ended():
+    """Its token may have been checked before, while the body of a request was still coming."""
+    calls = Calls()
+    calls.close()
+    with pytest.raises(Failure, match="revoked"):
+        calls.open(b"one", None, lambda _call: asyncio.sleep(0, []))
+    assert len(calls) == 0

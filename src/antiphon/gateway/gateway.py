@@ -142,8 +142,8 @@ class Gateway:
             port: port to listen on, for all but stdio.
             options: see ``ServeOptions``.
         """
-        # Where clients sign in, it is not known yet whom the servers start for.
-        self._starts_itself = options.get("auth") is None
+        # Where clients send tokens, it is not known yet whom the servers start for.
+        self._starts_itself = options.get("auth") is None and options.get("check_token") is None
         self.server.run(transport, host=host, port=port, **options)
 
     async def configure(self, servers: Mapping[str, Target]) -> None:

@@ -94,6 +94,7 @@ class Calls:
     def __init__(self, *, kept: float = KEPT) -> None:
         self._kept = kept
         self._calls: list[Call] = []
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -123,8 +124,10 @@ class Calls:
         """Begin a request.
 
         Raises:
-            Failure: too many are open.
+            Failure: too many are open, or its process has ended while the request came in.
         """
+        if self._is_closed:
+            raise Failure(401, "revoked", "The token was revoked.")
         if sum(not call.task.done() for call in self._calls) >= MAX_OPEN:
             raise Failure(429, "refused_limit", "Too many requests are open.")
         call = Call(digest, key, work, self._ended)
@@ -145,7 +148,8 @@ class Calls:
             call.timer = asyncio.get_running_loop().call_later(self._kept, self._forget, call)
 
     def close(self) -> None:
-        """Withdraw everything."""
+        """Withdraw everything, for good."""
+        self._is_closed = True
         for call in list(self._calls):
             self._forget(call)
 
