@@ -8,7 +8,8 @@ import pytest
 
 from antiphon import Client, Context, Server
 from antiphon.errors import ConfigError, InternalError, Rejected
-from antiphon.host import Deny, Host, Limits, Scripted
+from antiphon.host import Deny, Host, Limits, Policy, Scripted
+from antiphon.host.checks.policy import Effect
 from antiphon.host.pipeline.case import SAMPLING, Case
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.failure import to_wire
@@ -46,6 +47,33 @@ def test_a_desk_is_headless_without_a_reviewer_or_without_a_terminal():
     person.available = False
     assert desk.headless
     assert Host(reviewer=None)._desk.headless
+
+
+@pytest.mark.parametrize(("default", "looked"), [("allow", 0), ("deny", 0), ("ask", 1)])
+def test_a_person_is_looked_for_only_if_one_is_needed(default: Effect, looked: int):
+    """To find a terminal opens a device, which takes longer than the decision."""
+    person = Leaving()
+    host = Host(Scripted([]), policy=Policy(default=default), reviewer=person)
+    assert case(host).verdict(request()).reason == ("no-reviewer" if looked else "default")
+    assert person.looked == looked
+
+
+class Leaving(Person):
+    """A person who is never there, and counts how often somebody looked."""
+
+    def __init__(self) -> None:
+        self.looked = 0
+        super().__init__(approve)
+
+    @property
+    def available(self) -> bool:
+        """See ``Reviewer.available``."""
+        self.looked += 1
+        return False
+
+    @available.setter
+    def available(self, value: bool) -> None:
+        del value
 
 
 def asking() -> Server:

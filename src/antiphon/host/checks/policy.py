@@ -16,7 +16,7 @@ from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 from antiphon.wire.tools import CallToolRequestParams
 
-__all__ = ["ALLOW_ALL", "Effect", "Kind", "Policy", "Rule", "Verdict", "decide", "explain"]
+__all__ = ["ALLOW_ALL", "Asked", "Effect", "Kind", "Policy", "Rule", "Verdict", "decide", "explain"]
 
 Effect = Literal["deny", "ask", "allow"]
 Kind = Literal["sampling", "elicitation", "tool"]

@@ -18,7 +18,7 @@ from antiphon.errors import InternalError, Rejected, TooCostly
 from antiphon.host.audit.log import Audit, Facts
 from antiphon.host.budget import Account, Amount, Budget, dearest, estimated_usage
 from antiphon.host.checks.limits import Gate
-from antiphon.host.checks.policy import Policy
+from antiphon.host.checks.policy import Asked, Policy, Verdict, decide
 from antiphon.host.checks.redact import Redaction, mask
 from antiphon.host.checks.scan import kept_json
 from antiphon.host.models.choice import Choose, Chosen
@@ -146,6 +146,13 @@ class Case:
         """What the completion cost, in nano-dollars; ``None`` if nobody knows, or the price is not known."""
         price = self.chosen.price
         return None if self.usage is None or price is None else Amount.of(self.usage, price).money
+
+    def verdict(self, params: Asked, *, redefined: bool = False) -> Verdict:
+        """Apply the policy. Whether a person can be asked is found out only if one is needed, since it takes time."""
+        verdict = decide(self.desk.policy, params, self.origin, redefined=redefined)
+        if verdict.effect != "ask" or not self.desk.headless:
+            return verdict
+        return decide(self.desk.policy, params, self.origin, headless=True, redefined=redefined)
 
     def note(self, step: Step, outcome: str = "", digest: str | None = None, **facts: Unpack[Facts]) -> None:
         """Record a step; it is saved with the next change."""

@@ -17,7 +17,6 @@ from antiphon.errors import ConfigError, InternalError, InvalidParams, Rejected
 from antiphon.host.budget import Costs
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.limits import Pass
-from antiphon.host.checks.policy import decide
 from antiphon.host.checks.risk import Risk
 from antiphon.host.checks.scan import risks_of
 from antiphon.host.checks.validate import validate, validate_result
@@ -225,7 +224,7 @@ def _validated(case: Case, received: CreateMessageRequestParams) -> CreateMessag
 
 async def _by_policy(case: Case, params: CreateMessageRequestParams) -> bool:
     """Run stage 2. Returns whether somebody must be asked, unless there is a grant."""
-    verdict = decide(case.desk.policy, params, case.origin, headless=case.desk.headless)
+    verdict = case.verdict(params)
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny":
         raise case.refusal("no-reviewer" if verdict.reason == "no-reviewer" else "policy")
@@ -427,7 +426,7 @@ async def _let_in(case: Case, params: ElicitRequestParams, entered: Pass) -> Eli
     desk = case.desk
     if await desk.store.blocks(*case.origin.identities):
         return case.declined("policy")
-    verdict = decide(desk.policy, params, case.origin, headless=desk.headless)
+    verdict = case.verdict(params)
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if verdict.effect == "deny" and verdict.reason != "no-reviewer":
         return case.declined("policy")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.host.checks.limits import Pass
-from antiphon.host.checks.policy import Verdict, decide
+from antiphon.host.checks.policy import Verdict
 from antiphon.host.checks.risk import redefined
 from antiphon.host.checks.scan import risks_of
 from antiphon.host.pipeline.ask_reviewer import decided
@@ -42,7 +42,7 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
 async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
     desk = case.desk
     shown = await _shown(case, params)
-    verdict = decide(desk.policy, params, case.origin, headless=desk.headless, redefined=shown.is_changed)
+    verdict = case.verdict(params, redefined=shown.is_changed)
     case.note("policy", verdict.effect, digest(params), content=await case.content(params))
     if shown.is_changed:
         # Beside the effect, because a default that allows everything allows a changed definition, too.
