@@ -41,8 +41,9 @@ def claim_is_void(claim: Claim, now: float) -> bool:
     """Tell whether a claim may be taken over: it has expired, or its process is gone."""
     if now >= claim.until:
         return True
-    # Without a start time it may belong to another machine that shares the folder.
-    return bool(claim.started) and _started(claim.pid) != claim.started
+    # One of another machine or container that shares the folder has its time: its process cannot be seen from here.
+    place, _, _ = claim.started.rpartition(":")
+    return bool(place) and place == _place() and _started(claim.pid) != claim.started
 
 
 async def sign_in_once(
@@ -109,11 +110,20 @@ def _begin(kept: Document, server: str, label: str, claim: Claim, serves: Callab
 
 
 def _started(pid: int) -> str:
-    """Return when a process was started, from the kernel; empty if that is unknown or the process is gone."""
+    """Return where and when a process was started, from the kernel; empty if that is unknown or the process is gone."""
+    place = _place()
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
     # The second field is the name of the program, which may contain spaces and brackets.
-    return f"{boot}:{stat.rpartition(')')[2].split()[19]}"
+    return f"{place}:{stat.rpartition(')')[2].split()[19]}" if place else ""
+
+
+def _place() -> str:
+    """Return what tells this boot of this machine, and the process ids of this container, from all others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
