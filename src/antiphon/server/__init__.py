@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from antiphon.server.calls.call import CallAbandoned
     from antiphon.server.calls.sql_state_store import SqlStateStore
     from antiphon.server.calls.state_store import MemoryStateStore, StateStore
-    from antiphon.server.calls.task.served_tasks import TaskOptions
     from antiphon.server.calls.task.sql_task_store import SqlTaskStore
-    from antiphon.server.calls.task.task_store import MemoryTaskStore, StoredTask, TaskStore
+    from antiphon.server.calls.task.task_options import TaskOptions
+    from antiphon.server.calls.task.task_store import MemoryTaskStore, StoredTask, TaskRoom, TasksFull, TaskStore
     from antiphon.server.context import Context
     from antiphon.server.decorators import Features
     from antiphon.server.fallback import Completes
@@ -67,7 +67,9 @@ __all__ = [
     "StateStore",
     "StoredTask",
     "TaskOptions",
+    "TaskRoom",
     "TaskStore",
+    "TasksFull",
     "TemplateOptions",
     "ToolOptions",
     "TurnOptions",
@@ -109,8 +111,10 @@ _HOMES = {
     "SqlStateStore": "antiphon.server.calls.sql_state_store",
     "StateStore": "antiphon.server.calls.state_store",
     "StoredTask": "antiphon.server.calls.task.task_store",
-    "TaskOptions": "antiphon.server.calls.task.served_tasks",
+    "TaskOptions": "antiphon.server.calls.task.task_options",
+    "TaskRoom": "antiphon.server.calls.task.task_store",
     "TaskStore": "antiphon.server.calls.task.task_store",
+    "TasksFull": "antiphon.server.calls.task.task_store",
     "TemplateOptions": "antiphon.server.features.feature_options",
     "ToolOptions": "antiphon.server.features.feature_options",
     "TurnOptions": "antiphon.server.asks.tool_loop",

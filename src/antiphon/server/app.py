@@ -18,7 +18,7 @@ from antiphon.protocol.server_offer import Offer
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions
 from antiphon.server.calls.state_store import StateStore
-from antiphon.server.calls.task.served_tasks import DEFAULT_TASKS, TaskOptions
+from antiphon.server.calls.task.task_options import DEFAULT_TASKS, TaskOptions
 from antiphon.server.core import Core, Declared
 from antiphon.server.decorators import Features
 from antiphon.server.fallback import Fallback, SamplingFallback

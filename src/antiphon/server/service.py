@@ -23,7 +23,8 @@ from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.rounds import RoundOptions, Rounds
-from antiphon.server.calls.task.served_tasks import ServedTasks, TaskOptions
+from antiphon.server.calls.task.served_tasks import ServedTasks
+from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_worker import TaskWorker
 from antiphon.server.core import Core
 from antiphon.server.handlers import Handlers

@@ -14,7 +14,7 @@ import pytest
 from antiphon import Context, Server, ToolError
 from antiphon.errors import CallTimeout, ConfigError, InternalError
 from antiphon.server import CallAbandoned, CallNext, ServerRequest, SqlTaskStore
-from antiphon.server.calls.task.served_tasks import TaskOptions
+from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_store import MemoryTaskStore, StoredTask
 from antiphon.wire.task import TASKS
 from tests.support.raw_client import ALL, raw_client, said, text

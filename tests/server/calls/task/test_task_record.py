@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.stored_tasks import StoredTasks
+from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.calls.task.task_store import MemoryTaskStore
@@ -22,7 +23,7 @@ STEPS = ["ask", "answer", "cancel", "return", "fail", "unwind", "park", "release
 def record() -> TaskRecord:
     """Make a task that the first process holds."""
     return TaskRecord(
-        id="t", params=b"{}", revision="2026-07-28", capabilities=ClientCapabilities(), created=0.0, updated=0.0,
+        id="t", revision="2026-07-28", capabilities=ClientCapabilities(), created=0.0, updated=0.0,
         ttl=TTL, holder="0", generation=1, lease=LEASE,
     )  # fmt: skip
 
@@ -87,7 +88,7 @@ def test_a_task_has_exactly_one_end(steps: list[tuple[str, str]]) -> None:
 
     async def live() -> Life:
         life = Life()
-        await life.tasks.add(record(), {}, 10, 10)
+        await life.tasks.add(record(), b"{}", {}, TaskOptions().room(None))
         gone = False
         for step, process in steps:
             await life.do(step, process)

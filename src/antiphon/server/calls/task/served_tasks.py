@@ -18,10 +18,10 @@ from contextvars import Context
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import ConfigError, InternalError, InvalidParams, MissingCapability, PeerError
+from antiphon.errors import InternalError, InvalidParams, MissingCapability, PeerError
 from antiphon.protocol.caller import Caller
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
@@ -31,11 +31,12 @@ from antiphon.server.calls.call import Handled, read_answer
 from antiphon.server.calls.journal import Entry, Journal
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.nowhere import absent_peer
-from antiphon.server.calls.task.stored_tasks import Change, StoredTasks
+from antiphon.server.calls.task.stored_tasks import Change, OutOfRoom, StoredTasks
 from antiphon.server.calls.task.task_call import Overtaken, TaskCall
+from antiphon.server.calls.task.task_options import TaskOptions
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task.task_states import HELD, TaskEvent, TaskState
-from antiphon.server.calls.task.task_store import MemoryTaskStore, TaskStore
+from antiphon.server.calls.task.task_store import MemoryTaskStore, TaskRoom
 from antiphon.server.core import Core
 from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
 from antiphon.wire.envelope import decode, encode
@@ -44,56 +45,14 @@ from antiphon.wire.methods import METHODS
 from antiphon.wire.revisions import revision
 from antiphon.wire.task import TASK, TASKS, CreateTaskResult, GetTaskResult, TaskParams, UpdateTaskParams
 
-__all__ = ["DEFAULT_TASKS", "ServedTasks", "TaskOptions", "check_declared"]
+__all__ = ["ServedTasks", "check_declared"]
 
 log = logging.getLogger("antiphon.server")
 
 Peer = Connection[ServerSession]
 
-_SHARE = 4
-"""An authenticated client may have a quarter of all tasks."""
-
 _LAST_WORDS = 2.0
 """Seconds that handlers have to clean up when the server closes."""
-
-
-class TaskOptions(Struct, frozen=True, kw_only=True):
-    """Where tasks are kept, how long, and how many.
-
-    Args:
-        store: where they are kept; by default in memory, until the process ends. One that outlives the process needs
-            ``Server(keys=...)``.
-        ttl: seconds after its creation for which a task is kept. Time in which people are asked is added.
-        keep: seconds for which a result is kept at least.
-        patience: most seconds that are added for people.
-        poll_every: seconds that clients are told to wait between two looks.
-        most: most tasks that are kept, of which an authenticated client may have a quarter.
-        lease: seconds after which another process takes over from one that died.
-        unload_after: seconds that a handler may wait for answers before it is unloaded, and run again over what it has
-            learnt when an answer comes; ``None`` keeps it in memory. By default 60 with a store that outlives the
-            process, and ``None`` without.
-
-    Raises:
-        ConfigError: a number is not above 0.
-    """
-
-    store: TaskStore | None = None
-    ttl: float = 86_400.0
-    keep: float = 3_600.0
-    patience: float = 7 * 86_400.0
-    poll_every: float = 1.0
-    most: int = 10_000
-    lease: float = 30.0
-    unload_after: float | msgspec.UnsetType | None = msgspec.UNSET
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if isinstance(value, float | int) and value <= 0:
-                raise ConfigError(f"TaskOptions: {name} must be above 0, not {value!r}")
-
-
-DEFAULT_TASKS = TaskOptions()
 
 
 def check_declared(request: Request) -> None:
@@ -179,13 +138,12 @@ class ServedTasks:
         ``journal``, ``asked``: what the call has learnt already, in rounds.
 
         Raises:
-            InvalidRequest: there are too many tasks.
+            InvalidRequest: there are too many tasks, or they are too large.
         """
-        now, most = await self.clock(), self.options.most
+        now, params = await self.clock(), _call_params(request)
         record = TaskRecord(
             id=secrets.token_urlsafe(24),
             owner=peer.principal,
-            params=_call_params(request),
             revision=request.revision.name,
             capabilities=request.capabilities or ClientCapabilities(),
             scopes=tuple(sorted(request.caller.scopes)) if request.caller is not None else (),
@@ -199,9 +157,8 @@ class ServedTasks:
             lease=self.lease(),
         )
         entries = dict(journal.entries) if journal is not None else {}
-        share = max(1, most // _SHARE) if peer.principal is not None else most
-        record = await self.stored.add(record, entries, most, share)
-        self._run(record, Journal(entries), handled)
+        record = await self.stored.add(record, params, entries, self.options.room(record.owner))
+        self._run(record, _stored_request(record, params), Journal(entries), handled)
         told = self._seen(record)
         return CreateTaskResult(
             task_id=told.task_id,
@@ -213,9 +170,8 @@ class ServedTasks:
             result_type=TASK,
         )
 
-    def _run(self, record: TaskRecord, journal: Journal, handled: Handled) -> None:
-        absent = absent_peer(self._offer(), record.owner)
-        call = TaskCall(self, absent, _stored_request(record), handled, record, journal)
+    def _run(self, record: TaskRecord, request: Request, journal: Journal, handled: Handled) -> None:
+        call = TaskCall(self, absent_peer(self._offer(), record.owner), request, handled, record, journal)
         self.calls[record.id] = call
         call.start()
         if self.wake is not None and len(self.calls) == 1:
@@ -237,9 +193,13 @@ class ServedTasks:
         taken = await self._without_overdue(taken)
         if taken is None:
             return
-        journal = await self.stored.journal(taken.id)
+        params, journal = await self.stored.call(taken.id)
+        if not params:
+            # Its end was written meanwhile.
+            return
         try:
-            handled = self._find(_stored_request(taken), absent_peer(self._offer(), taken.owner))
+            request = _stored_request(taken, params)
+            handled = self._find(request, absent_peer(self._offer(), taken.owner))
         except PeerError as error:
             await self._fail(taken, error)
             return
@@ -250,7 +210,7 @@ class ServedTasks:
                 InternalError(f"CallDiverged: the code of {handled.name!r} has changed since this task began"),
             )
             return
-        self._run(taken, journal, handled)
+        self._run(taken, request, journal, handled)
 
     async def _take(self, seen: TaskRecord) -> TaskRecord | None:
         """Take a task; ``None`` if somebody was faster, which may have been another look of this very process."""
@@ -293,6 +253,7 @@ class ServedTasks:
 
         Raises:
             Overtaken: it no longer holds its task.
+            OutOfRoom: it is too large.
         """
         keys, now = call.keys, self.now()
 
@@ -301,7 +262,8 @@ class ServedTasks:
                 raise Overtaken
             return record.asking(keys, asks, call.asked, call.message, now)
 
-        record = await self._change(call.record.id, change, entries)
+        is_more = bool(asks or entries)
+        record = await self._change(call.record.id, change, entries, self._room(call.record) if is_more else None)
         if record is None:
             raise Overtaken
         await self._catch_up(call, record)
@@ -351,9 +313,14 @@ class ServedTasks:
             said = now.message if happened is TaskEvent.UNWIND else message
             return now.ended(happened, left, said, self.options.keep, self.now())
 
+        room: TaskRoom | None = self._room(record)
         while True:
             try:
-                await self._change(record.id, change)
+                await self._change(record.id, change, room=room)
+            except OutOfRoom as error:
+                # This much of an end is always kept.
+                event, room = TaskEvent.FAIL, None
+                outcome, message = encode(to_wire(error)), error.message
             except Exception as error:
                 # Another process runs it again if this one cannot say how it ended.
                 log.warning("the end of a task could not be stored: %s", type(error).__name__)
@@ -382,7 +349,7 @@ class ServedTasks:
         if not asks:
             return EmptyResult()
         entries = {ask.place: Entry("answer", ask.digest, bytes(answers[key])) for key, ask in asks.items()}
-        after = await self._change(record.id, lambda seen: _answered(seen, answers, now), entries)
+        after = await self._change(record.id, lambda seen: _answered(seen, answers, now), entries, self._room(record))
         if after is None:
             raise _unknown()
         call = self.calls.get(record.id)
@@ -431,8 +398,13 @@ class ServedTasks:
 
     # --- changes ------------------------------------------------------------------------------------------------
 
-    async def _change(self, id: str, change: Change, entries: Mapping[str, Entry] | None = None) -> TaskRecord | None:
-        record = await self.stored.change(id, change, entries)
+    def _room(self, record: TaskRecord) -> TaskRoom:
+        return self.options.room(record.owner)
+
+    async def _change(
+        self, id: str, change: Change, entries: Mapping[str, Entry] | None = None, room: TaskRoom | None = None
+    ) -> TaskRecord | None:
+        record = await self.stored.change(id, change, entries, room)
         if record is not None:
             self._tell(self._seen(record))
         return record
@@ -531,14 +503,14 @@ def _call_params(request: Request) -> bytes:
     return encode(members)
 
 
-def _stored_request(record: TaskRecord) -> Request:
-    """Return the request that a task was made by."""
+def _stored_request(record: TaskRecord, stored: bytes) -> Request:
+    """Return the request that a task was made by. ``stored``: its params."""
     agreed, method = revision(record.revision), METHODS["tools/call"]
     if agreed is None:
         raise InternalError(f"The revision {record.revision} is not spoken any more")
-    params: Wire = decode(Raw(record.params), method.params)
+    params: Wire = decode(Raw(stored), method.params)
     meta = getattr(params, "meta", None)
-    request = Request(record.id, method, params, Raw(record.params), agreed, meta, record.capabilities)
+    request = Request(record.id, method, params, Raw(stored), agreed, meta, record.capabilities)
     if record.scopes:
         # They were demanded when the call was made; a hierarchy of scopes is not kept.
         request.caller = Caller(record.owner or "", frozenset(record.scopes), covers=lambda _granted, _required: True)

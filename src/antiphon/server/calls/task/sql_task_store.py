@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from antiphon.server.calls.task.task_store import StoredTask
+from antiphon.server.calls.task.task_store import StoredTask, TaskRoom
 from antiphon.sql.location import runner_at
 from antiphon.sql.patience import Patience
 
@@ -53,17 +53,17 @@ class SqlTaskStore:
         """See ``TaskStore.clock``."""
         return await self._run(self._table.clock, write=False)
 
-    async def add(self, task: StoredTask, *, most: int, most_of_owner: int) -> bool:
+    async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
         """See ``TaskStore.add``."""
-        return await self._run(partial(self._table.add, task=task, most=most, most_of_owner=most_of_owner))
+        await self._run(partial(self._table.add, task=task, entries=entries, room=room))
 
     async def get(self, id: str) -> StoredTask | None:
         """See ``TaskStore.get``."""
         return await self._run(partial(self._table.get, id=id), write=False)
 
-    async def write(self, task: StoredTask, entries: Mapping[str, bytes]) -> bool:
+    async def write(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
         """See ``TaskStore.write``."""
-        return await self._run(partial(self._table.write, task=task, entries=entries))
+        return await self._run(partial(self._table.write, task=task, entries=entries, room=room))
 
     async def journal(self, id: str) -> Mapping[str, bytes]:
         """See ``TaskStore.journal``."""

@@ -16,9 +16,9 @@ from antiphon.server.calls.journal import Entry, Journal
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.task_record import TaskRecord
 from antiphon.server.calls.task.task_states import HELD
-from antiphon.server.calls.task.task_store import StoredTask, TaskStore
+from antiphon.server.calls.task.task_store import StoredTask, TaskRoom, TasksFull, TaskStore
 
-__all__ = ["Change", "StoredTasks"]
+__all__ = ["Change", "OutOfRoom", "StoredTasks"]
 
 Change = Callable[[TaskRecord], "TaskRecord | None"]
 """Makes the next record of a task; ``None`` if there is nothing to change."""
@@ -26,9 +26,16 @@ Change = Callable[[TaskRecord], "TaskRecord | None"]
 _TRIES = 64
 """How often a change is made anew. Each failure means that another writer succeeded."""
 
+_CALL = "call"
+"""The entry with the params of the call. No place in a handler has this name."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(TaskRecord).decode
 _decode_entry = msgspec.msgpack.Decoder(Entry).decode
+
+
+class OutOfRoom(InvalidRequest):
+    """What was to be stored is more than is kept of tasks; nothing was."""
 
 
 class StoredTasks:
@@ -40,22 +47,18 @@ class StoredTasks:
         self._server = name.encode()
         self._patience = patience
 
-    async def add(self, record: TaskRecord, entries: Mapping[str, Entry], most: int, most_of_owner: int) -> TaskRecord:
-        """Store a new task.
+    async def add(self, record: TaskRecord, params: bytes, entries: Mapping[str, Entry], room: TaskRoom) -> TaskRecord:
+        """Store a new task, with the params of its call and what it has learnt already.
 
         Raises:
-            InvalidRequest: there are too many; the message says of whom.
+            OutOfRoom: there are too many, or they are too large; the message says which bound that is.
         """
         record = msgspec.structs.replace(record, version=1)
-        stored = self._packed(record)
-        if not await self.store.add(stored, most=most, most_of_owner=most_of_owner):
-            raise InvalidRequest(
-                f"Too many tasks: {most_of_owner} of one client and {most} together are kept; cancel some, or try "
-                "again when some have ended and their time to live is over"
-            )
-        if entries:
-            written = await self.change(record.id, lambda now: now, entries)
-            record = written or record
+        packed = self._packed_entries(record.id, {_CALL: Entry("step", b"", params), **entries})
+        try:
+            await self.store.add(self._packed(record), packed, room)
+        except TasksFull as error:
+            raise _out_of(error, room) from None
         return record
 
     async def get(self, id: str) -> TaskRecord | None:
@@ -63,13 +66,16 @@ class StoredTasks:
         stored = await self.store.get(id)
         return None if stored is None else self.unpacked(stored)
 
-    async def change(self, id: str, change: Change, entries: Mapping[str, Entry] | None = None) -> TaskRecord | None:
+    async def change(
+        self, id: str, change: Change, entries: Mapping[str, Entry] | None = None, room: TaskRoom | None = None
+    ) -> TaskRecord | None:
         """Change a task, and add to its journal; return what it is then, or ``None`` if it is gone.
 
         Raises:
+            OutOfRoom: it grows, and there is no ``room``.
             Whatever ``change`` raises; nothing was written then.
         """
-        packed = {place: self._sealed(_encode(entry), id + place) for place, entry in (entries or {}).items()}
+        packed = self._packed_entries(id, entries or {})
         for _ in range(_TRIES):
             before = await self.get(id)
             if before is None:
@@ -78,14 +84,26 @@ class StoredTasks:
             if after is None:
                 return before
             after = msgspec.structs.replace(after, version=before.version + 1)
-            if await self.store.write(self._packed(after), packed):
+            try:
+                is_written = await self.store.write(self._packed(after), packed, room)
+            except TasksFull as error:
+                assert room is not None
+                raise _out_of(error, room) from None
+            if is_written:
                 return after
         raise InvalidRequest("The task is changed by too many at once; try again")
 
     async def journal(self, id: str) -> Journal:
         """Return what a task has learnt."""
-        entries = await self.store.journal(id)
-        return Journal({place: _decode_entry(self._opened(packed, id + place)) for place, packed in entries.items()})
+        _, journal = await self.call(id)
+        return journal
+
+    async def call(self, id: str) -> tuple[bytes, Journal]:
+        """Return the params of a task's call, as JSON, and what it has learnt; both are empty once it has ended."""
+        packed = await self.store.journal(id)
+        entries = {place: _decode_entry(self._opened(data, id + place)) for place, data in packed.items()}
+        call = entries.pop(_CALL, None)
+        return b"" if call is None else call.value, Journal(entries)
 
     def unpacked(self, stored: StoredTask) -> TaskRecord:
         """Read a task of the store."""
@@ -106,8 +124,32 @@ class StoredTasks:
             data=self._sealed(_encode(record), record.id),
         )
 
+    def _packed_entries(self, id: str, entries: Mapping[str, Entry]) -> dict[str, bytes]:
+        return {place: self._sealed(_encode(entry), id + place) for place, entry in entries.items()}
+
     def _sealed(self, data: bytes, place: str) -> bytes:
         return data if self._seal is None else self._seal.seal_bytes(data, self._server + place.encode())
 
     def _opened(self, data: bytes, place: str) -> bytes:
         return data if self._seal is None else self._seal.open_bytes(data, self._server + place.encode())
+
+
+def _out_of(error: TasksFull, room: TaskRoom) -> OutOfRoom:
+    later = "cancel some, or try again when some have ended and their time to live is over"
+    match error.of:
+        case "tasks":
+            return OutOfRoom(
+                f"Too many tasks: {room.tasks_of_owner} of one client and {room.tasks} together are kept; {later}. The "
+                "server sets this by TaskOptions(most=)"
+            )
+        case "task":
+            return OutOfRoom(
+                f"The task is too large: {room.bytes_of_task} bytes of its arguments, questions, answers, steps and "
+                "result are kept; make it work with less, or return a link to what is large. The server sets this by "
+                "TaskOptions(task_bytes=)"
+            )
+        case "bytes":
+            return OutOfRoom(
+                f"The tasks are too large: {room.bytes_of_owner} bytes of one client and {room.bytes} together are "
+                f"kept; {later}. The server sets this by TaskOptions(most_bytes=)"
+            )

@@ -17,13 +17,14 @@ from typing import Any, Protocol
 from msgspec import Raw, Struct
 
 from antiphon.engine.connection import Connection
-from antiphon.errors import CallDiverged, CallTimeout, InternalError
+from antiphon.errors import CallDiverged, CallTimeout, InternalError, PeerError
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_session import ServerSession
 from antiphon.server.calls.call import Answer, Call, CallAbandoned, Handled, read_answer, read_given
 from antiphon.server.calls.journal import Entry, Journal, Place, digest_of
 from antiphon.server.calls.parked_call import UNSENDABLE
 from antiphon.server.calls.replayed_call import lane_of, recall
+from antiphon.server.calls.task.stored_tasks import OutOfRoom
 from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task_names import outside_lanes, run_in_lane, use_lanes
 from antiphon.server.core import Core
@@ -89,7 +90,7 @@ class TaskCall(Call):
     """A handler that runs for a task."""
 
     __slots__ = (
-        "_asked_here", "_diverged", "_given", "_is_dirty", "_keeper", "_message", "_pending", "_saved", "_saving",
+        "_asked_here", "_failure", "_given", "_is_dirty", "_keeper", "_message", "_pending", "_saved", "_saving",
         "_unsaved", "_waiting_for", "_why", "active", "began", "handled", "holds", "is_left",
         "journal", "record", "task",
     )  # fmt: skip
@@ -129,7 +130,8 @@ class TaskCall(Call):
         self._saved: asyncio.Future[None] | None = None
         """Done when everything up to now is stored."""
         self._saving: asyncio.Task[None] | None = None
-        self._diverged: CallDiverged | None = None
+        self._failure: CallDiverged | OutOfRoom | None = None
+        """What the task fails with, whatever the handler does from now on."""
         self._why: str | None = None
         """Why it was cancelled."""
 
@@ -147,9 +149,9 @@ class TaskCall(Call):
             outcome = self._encoded(await self.handled.body(self))
         except (asyncio.CancelledError, Exception) as error:
             problem = error
-        if self._diverged is not None:
-            log.error("%s: %s", self.handled.name, self._diverged)
-            outcome, problem = None, InternalError(f"CallDiverged: {self._diverged}")
+        if self._failure is not None:
+            log.error("%s: %s", self.handled.name, self._failure)
+            outcome, problem = None, _told(self._failure)
         self._why = self._why or "the call has ended"
         for pending in self._pending.values():
             pending.answer.cancel()
@@ -194,8 +196,8 @@ class TaskCall(Call):
         return all(pending.stored for pending in self._pending.values())
 
     def _check_lost(self) -> None:
-        if self._diverged is not None:
-            raise self._diverged
+        if self._failure is not None:
+            raise self._failure
         if self._why is not None:
             raise CallAbandoned(self._why)
 
@@ -235,7 +237,7 @@ class TaskCall(Call):
         try:
             known = self.journal.take(place)
         except CallDiverged as error:
-            self._diverge(error)
+            self._fail(error)
             raise
         given = self._given.pop(key, None) if known is None and key is not None else None
         if given is not None and (answer := read_given(given, spec)) is not None:
@@ -385,7 +387,7 @@ class TaskCall(Call):
             return True
         if asyncio.get_running_loop().time() - self.began >= _CATCH_UP:
             asked = ", ".join(pending.ask.place for pending in self._pending.values())
-            self._diverge(
+            self._fail(
                 CallDiverged(
                     f"Run again, the handler asks for {asked}, and within {_CATCH_UP:g} s it did not ask for what was "
                     f"answered before: {', '.join(missing)}"
@@ -393,8 +395,8 @@ class TaskCall(Call):
             )
         return False
 
-    def _diverge(self, error: CallDiverged) -> None:
-        self._diverged = error
+    def _fail(self, error: CallDiverged | OutOfRoom) -> None:
+        self._failure = error
         for pending in self._pending.values():
             if not pending.answer.done():
                 pending.answer.set_exception(error)
@@ -408,6 +410,12 @@ class TaskCall(Call):
         except (Overtaken, asyncio.CancelledError):
             self._saved = saved
             raise
+        except OutOfRoom as error:
+            self._fail(error)
+            if saved is not None and not saved.done():
+                saved.set_exception(error)
+                saved.exception()
+            return
         except Exception as error:
             # What was learnt must not be lost while the store is away; another process takes over if it is too long.
             log.warning("the task %s could not be stored: %s", self.handled.name, type(error).__name__)
@@ -419,6 +427,10 @@ class TaskCall(Call):
             pending.stored = True
         if saved is not None and not saved.done():
             saved.set_result(None)
+
+
+def _told(failure: CallDiverged | OutOfRoom) -> PeerError:
+    return InternalError(f"CallDiverged: {failure}") if isinstance(failure, CallDiverged) else failure
 
 
 def _both(first: asyncio.Future[None] | None, second: asyncio.Future[None] | None) -> asyncio.Future[None] | None:

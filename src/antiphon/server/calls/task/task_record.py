@@ -44,8 +44,6 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str | None = None
     """The principal that made the call."""
     state: TaskState = TaskState.RUNNING
-    params: bytes
-    """Params of the call as JSON."""
     revision: str
     capabilities: ClientCapabilities
     """What the client declared in the call: nothing else is asked of it."""

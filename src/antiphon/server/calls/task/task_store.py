@@ -9,11 +9,79 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-__all__ = ["MemoryTaskStore", "StoredTask", "TaskStore"]
+__all__ = ["MemoryTaskStore", "StoredTask", "TaskRoom", "TaskStore", "TasksFull", "bytes_of"]
+
+
+class TaskRoom(Struct, frozen=True, kw_only=True):
+    """How much of tasks is kept. Bytes are those of a task's ``data`` and of its entries with their places.
+
+    Args:
+        tasks: most tasks, ended ones included.
+        tasks_of_owner: most tasks of one owner.
+        bytes: most bytes of all tasks.
+        bytes_of_owner: most bytes of the tasks of one owner.
+        bytes_of_task: most bytes of one task.
+    """
+
+    tasks: int
+    tasks_of_owner: int
+    bytes: int
+    bytes_of_owner: int
+    bytes_of_task: int
+
+    def check_number(self, all_tasks: int, of_owner: int) -> None:
+        """Check that there is room for one more task.
+
+        Args:
+            all_tasks: how many there are.
+            of_owner: how many of them are the owner's.
+
+        Raises:
+            TasksFull: there is none.
+        """
+        if all_tasks >= self.tasks or of_owner >= self.tasks_of_owner:
+            raise TasksFull("tasks")
+
+    def check_bytes(self, all_tasks: int, of_owner: int, of_task: int) -> None:
+        """Check that tasks are not larger than they may be.
+
+        Args:
+            all_tasks: bytes of all tasks.
+            of_owner: bytes of the owner's.
+            of_task: bytes of the one that is written.
+
+        Raises:
+            TasksFull: they are.
+        """
+        if of_task > self.bytes_of_task:
+            raise TasksFull("task")
+        if all_tasks > self.bytes or of_owner > self.bytes_of_owner:
+            raise TasksFull("bytes")
+
+
+class TasksFull(Exception):
+    """What was to be stored is too much; nothing was.
+
+    Args:
+        of: "tasks" if there are too many, "task" if this one is too large, "bytes" if they are too large together.
+    """
+
+    def __init__(self, of: Literal["tasks", "task", "bytes"]) -> None:
+        super().__init__(of)
+        self.of: Literal["tasks", "task", "bytes"] = of
+
+
+def bytes_of(entries: Mapping[str, bytes]) -> int:
+    """Count the bytes of entries.
+
+    Args:
+        entries: what a task has learnt, by its places.
+    """
+    return sum(len(place) + len(value) for place, value in entries.items())
 
 
 class StoredTask(Struct, frozen=True, gc=False):
@@ -50,13 +118,16 @@ class TaskStore(Protocol):
         """Return the time by which leases and deadlines are counted, the same for all processes."""
         ...
 
-    async def add(self, task: StoredTask, *, most: int, most_of_owner: int) -> bool:
-        """Store a new task, and tell whether there was room.
+    async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
+        """Store a new task.
 
         Args:
             task: the task.
-            most: most tasks in the store, ended ones included.
-            most_of_owner: most tasks of the task's owner.
+            entries: what it has learnt already, by its places.
+            room: how much there may be with it.
+
+        Raises:
+            TasksFull: it is more.
         """
         ...
 
@@ -68,7 +139,7 @@ class TaskStore(Protocol):
         """
         ...
 
-    async def write(self, task: StoredTask, entries: Mapping[str, bytes]) -> bool:
+    async def write(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
         """Replace a task whose stored version is one less, add entries to its journal, and tell whether it was done.
 
         Entries that are there already stay as they are. The journal of a task that is over may be deleted.
@@ -76,6 +147,10 @@ class TaskStore(Protocol):
         Args:
             task: the task as it is from now on.
             entries: what it has learnt, by its places.
+            room: how much there may be if the task grows by this; no limit by default.
+
+        Raises:
+            TasksFull: it is more.
         """
         ...
 
@@ -94,10 +169,6 @@ class TaskStore(Protocol):
             at: the time.
             limit: most tasks to return.
         """
-        ...
-
-    async def next_due(self) -> float | None:
-        """Return when the next task is due; ``None`` if none will be."""
         ...
 
     async def renew(self, holder: str, until: float) -> None:
@@ -140,6 +211,11 @@ class MemoryTaskStore:
         self._tasks: dict[str, StoredTask] = {}
         self._journals: dict[str, dict[str, bytes]] = {}
         self._owned: Counter[str] = Counter()
+        """Numbers of tasks, by owner."""
+        self._sizes: dict[str, int] = {}
+        """Bytes, by task."""
+        self._bytes_owned: Counter[str] = Counter()
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -148,33 +224,54 @@ class MemoryTaskStore:
         """See ``TaskStore.clock``."""
         return self._clock()
 
-    async def add(self, task: StoredTask, *, most: int, most_of_owner: int) -> bool:
+    async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
         """See ``TaskStore.add``."""
-        if len(self._tasks) >= most or self._owned[task.owner] >= most_of_owner:
+        size = len(task.data) + bytes_of(entries)
+        try:
+            self._check(task, size, room, is_new=True)
+        except TasksFull:
             await self.sweep(self._clock())
-            if len(self._tasks) >= most or self._owned[task.owner] >= most_of_owner:
-                return False
+            self._check(task, size, room, is_new=True)
         self._tasks[task.id] = task
+        self._journals[task.id] = dict(entries)
         self._owned[task.owner] += 1
-        return True
+        self._resize(task, size)
+
+    def _check(self, task: StoredTask, size: int, room: TaskRoom, *, is_new: bool) -> None:
+        if is_new:
+            room.check_number(len(self._tasks), self._owned[task.owner])
+        more = size - self._sizes.get(task.id, 0)
+        room.check_bytes(self._bytes + more, self._bytes_owned[task.owner] + more, size)
+
+    def _resize(self, task: StoredTask, size: int) -> None:
+        more = size - self._sizes.pop(task.id, 0)
+        self._bytes += more
+        self._bytes_owned[task.owner] += more
+        if size:
+            self._sizes[task.id] = size
 
     async def get(self, id: str) -> StoredTask | None:
         """See ``TaskStore.get``."""
         task = self._tasks.get(id)
         return task if task is not None and task.expires > self._clock() else None
 
-    async def write(self, task: StoredTask, entries: Mapping[str, bytes]) -> bool:
+    async def write(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
         """See ``TaskStore.write``."""
-        before = await self.get(task.id)
-        if before is None or before.version != task.version - 1:
+        before = self._tasks.get(task.id)
+        if before is None or before.version != task.version - 1 or before.expires <= self._clock():
             return False
+        journal = self._journals.get(task.id, {})
+        new = {} if task.is_over else {place: entry for place, entry in entries.items() if place not in journal}
+        learnt = self._sizes[task.id] - len(before.data)
+        size = len(task.data) + (0 if task.is_over else learnt + bytes_of(new))
+        if room is not None and size > self._sizes[task.id]:
+            self._check(task, size, room, is_new=False)
         self._tasks[task.id] = task
         if task.is_over:
             self._journals.pop(task.id, None)
-        elif entries:
-            journal = self._journals.setdefault(task.id, {})
-            for place, entry in entries.items():
-                journal.setdefault(place, entry)
+        elif new:
+            self._journals.setdefault(task.id, {}).update(new)
+        self._resize(task, size)
         return True
 
     async def journal(self, id: str) -> Mapping[str, bytes]:
@@ -185,10 +282,6 @@ class MemoryTaskStore:
         """See ``TaskStore.due``."""
         found = [task for task in self._tasks.values() if task.due is not None and task.due <= at < task.expires]
         return sorted(found, key=lambda task: task.due or 0.0)[:limit]
-
-    async def next_due(self) -> float | None:
-        """See ``TaskStore.next_due``."""
-        return min((task.due for task in self._tasks.values() if task.due is not None), default=None)
 
     async def renew(self, holder: str, until: float) -> None:
         """See ``TaskStore.renew``."""
@@ -208,6 +301,7 @@ class MemoryTaskStore:
         for id in [id for id, task in self._tasks.items() if task.expires <= at]:
             gone = self._tasks.pop(id)
             self._journals.pop(id, None)
+            self._resize(gone, 0)
             self._owned[gone.owner] -= 1
             if not self._owned[gone.owner]:
-                del self._owned[gone.owner]
+                del self._owned[gone.owner], self._bytes_owned[gone.owner]

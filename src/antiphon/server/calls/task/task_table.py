@@ -19,6 +19,7 @@ from sqlalchemy import (
     Row,
     Table,
     Text,
+    case,
     func,
     insert,
     literal,
@@ -31,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from antiphon.server.calls.task.task_store import StoredTask
+from antiphon.server.calls.task.task_store import StoredTask, TaskRoom, bytes_of
 
 __all__ = ["add", "clock", "due", "get", "held", "journal", "make", "renew", "sweep", "write"]
 
@@ -51,11 +52,17 @@ _tasks = Table(
     Column("expires", Double, nullable=False),
     Column("is_over", Boolean, nullable=False),
     Column("data", LargeBinary, nullable=False),
+    Column("learnt", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
     Index("server_tasks_by_due", "due"),
     Index("server_tasks_by_end", "expires"),
     Index("server_tasks_by_holder", "holder"),
-    Index("server_tasks_by_owner", "owner"),
+    # Everything that is counted when a task grows.
+    Index("server_tasks_by_owner", "owner", "expires", "size"),
 )
+"""``learnt``: bytes of the entries; ``size``: bytes in all."""
+
+_stored = [_tasks.c[name] for name in StoredTask.__struct_fields__]
 
 _entries = Table(
     "server_task_entries",
@@ -78,35 +85,62 @@ def clock(connection: Connection) -> float:
     return connection.execute(select(_now(connection))).scalar_one()
 
 
-def add(connection: Connection, task: StoredTask, most: int, most_of_owner: int) -> bool:
-    """Store a new task if there is room; tell whether it was stored."""
-    counted = select(func.count()).select_from(_tasks).where(_tasks.c.expires > _now(connection))
-    if connection.execute(counted).scalar_one() >= most:
-        return False
-    if connection.execute(counted.where(_tasks.c.owner == task.owner)).scalar_one() >= most_of_owner:
-        return False
-    connection.execute(insert(_tasks).values(_members(task)))
-    return True
+def add(connection: Connection, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
+    """Store a new task if there is room."""
+    learnt = bytes_of(entries)
+    size = len(task.data) + learnt
+    number, of_owner, held, held_by_owner = _counted(connection, task.owner)
+    room.check_number(number, of_owner)
+    room.check_bytes(held + size, held_by_owner + size, size)
+    connection.execute(insert(_tasks).values(**_members(task), learnt=learnt, size=size))
+    if entries:
+        connection.execute(insert(_entries).values(_rows(task, entries)))
+
+
+def _counted(connection: Connection, owner: str) -> tuple[int, int, int, int]:
+    """Count all tasks and those of an owner, and the bytes of both."""
+    size, is_theirs = _tasks.c.size, _tasks.c.owner == owner
+    columns = (func.count(), func.sum(case((is_theirs, 1))), func.sum(size), func.sum(case((is_theirs, size))))
+    row = connection.execute(select(*columns).where(_tasks.c.expires > _now(connection))).one()
+    return int(row[0]), int(row[1] or 0), int(row[2] or 0), int(row[3] or 0)
 
 
 def get(connection: Connection, id: str) -> StoredTask | None:
     """Return a task whose time is not over."""
-    found = connection.execute(select(_tasks).where(_tasks.c.id == id, _tasks.c.expires > _now(connection))).first()
+    found = connection.execute(select(*_stored).where(_tasks.c.id == id, _tasks.c.expires > _now(connection))).first()
     return None if found is None else _task(found)
 
 
-def write(connection: Connection, task: StoredTask, entries: Mapping[str, bytes]) -> bool:
-    """Replace a task if its version is one less; tell whether it was."""
+def write(connection: Connection, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
+    """Replace a task if its version is one less, and there is room; tell whether it was."""
     before = (_tasks.c.id == task.id) & (_tasks.c.version == task.version - 1)
-    if connection.execute(update(_tasks).where(before).values(_members(task))).rowcount != 1:
+    row = connection.execute(select(_tasks.c.learnt, _tasks.c.size).where(before)).first()
+    if row is None:
+        return False
+    learnt = 0 if task.is_over else row.learnt
+    new: Mapping[str, bytes] = {}
+    if entries and not task.is_over:
+        known = select(_entries.c.place).where(_entries.c.task == task.id, _entries.c.place.in_(entries))
+        there = set(connection.execute(known).scalars())
+        new = {place: value for place, value in entries.items() if place not in there}
+        learnt += bytes_of(new)
+    size = len(task.data) + learnt
+    if room is not None and size > row.size:
+        _, _, held, held_by_owner = _counted(connection, task.owner)
+        room.check_bytes(held + size - row.size, held_by_owner + size - row.size, size)
+    values = {**_members(task), "learnt": learnt, "size": size}
+    if connection.execute(update(_tasks).where(before).values(values)).rowcount != 1:
         return False
     if task.is_over:
         connection.execute(deletion(_entries).where(_entries.c.task == task.id))
-    elif entries:
+    elif new:
         dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-        rows = [{"task": task.id, "place": place, "value": value} for place, value in entries.items()]
-        connection.execute(dialect.insert(_entries).values(rows).on_conflict_do_nothing())
+        connection.execute(dialect.insert(_entries).values(_rows(task, new)).on_conflict_do_nothing())
     return True
+
+
+def _rows(task: StoredTask, entries: Mapping[str, bytes]) -> list[dict[str, object]]:
+    return [{"task": task.id, "place": place, "value": value} for place, value in entries.items()]
 
 
 def journal(connection: Connection, id: str) -> Mapping[str, bytes]:
@@ -117,7 +151,7 @@ def journal(connection: Connection, id: str) -> Mapping[str, bytes]:
 
 def due(connection: Connection, at: float, limit: int) -> Sequence[StoredTask]:
     """Return tasks that are due."""
-    found = select(_tasks).where(_tasks.c.due <= at, _tasks.c.expires > at).order_by(_tasks.c.due).limit(limit)
+    found = select(*_stored).where(_tasks.c.due <= at, _tasks.c.expires > at).order_by(_tasks.c.due).limit(limit)
     return [_task(row) for row in connection.execute(found)]
 
 

@@ -1,0 +1,72 @@
+"""What a server may be told about its tasks: where they are kept, and their bounds."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import ConfigError
+from antiphon.server.calls.task.task_store import TaskRoom, TaskStore
+
+__all__ = ["DEFAULT_TASKS", "TaskOptions"]
+
+_SHARE = 4
+"""An authenticated client may have a quarter of all tasks, and of their bytes."""
+
+
+class TaskOptions(Struct, frozen=True, kw_only=True):
+    """Where tasks are kept, how long, how many, and how large.
+
+    Args:
+        store: where they are kept; by default in memory, until the process ends. One that outlives the process needs
+            ``Server(keys=...)``.
+        ttl: seconds after its creation for which a task is kept. Time in which people are asked is added.
+        keep: seconds for which a result is kept at least.
+        patience: most seconds that are added for people.
+        poll_every: seconds that clients are told to wait between two looks.
+        most: most tasks that are kept, of which an authenticated client may have a quarter.
+        most_bytes: most bytes of all tasks, of which an authenticated client may have a quarter.
+        task_bytes: most bytes of one task: its arguments, questions, answers, steps and result.
+        lease: seconds after which another process takes over from one that died.
+        unload_after: seconds that a handler may wait for answers before it is unloaded, and run again over what it has
+            learnt when an answer comes; ``None`` keeps it in memory. By default 60 with a store that outlives the
+            process, and ``None`` without.
+
+    Raises:
+        ConfigError: a number is not above 0.
+    """
+
+    store: TaskStore | None = None
+    ttl: float = 86_400.0
+    keep: float = 3_600.0
+    patience: float = 7 * 86_400.0
+    poll_every: float = 1.0
+    most: int = 10_000
+    most_bytes: int = 256 * 1024 * 1024
+    task_bytes: int = 32 * 1024 * 1024
+    lease: float = 30.0
+    unload_after: float | msgspec.UnsetType | None = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, float | int) and value <= 0:
+                raise ConfigError(f"TaskOptions: {name} must be above 0, not {value!r}")
+
+    def room(self, principal: str | None) -> TaskRoom:
+        """Return how much may be kept.
+
+        Args:
+            principal: the owner of what is to be kept; ``None`` may have all of it.
+        """
+        share = _SHARE if principal is not None else 1
+        return TaskRoom(
+            tasks=self.most,
+            tasks_of_owner=max(1, self.most // share),
+            bytes=self.most_bytes,
+            bytes_of_owner=self.most_bytes // share,
+            bytes_of_task=self.task_bytes,
+        )
+
+
+DEFAULT_TASKS = TaskOptions()

@@ -1,0 +1,79 @@
+"""What both kinds of stores count, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.server import MemoryTaskStore, SqlTaskStore, StoredTask, TaskStore
+from antiphon.server.calls.task.task_store import TaskRoom, TasksFull
+
+ROOM = TaskRoom(tasks=10, tasks_of_owner=3, bytes=1_000, bytes_of_owner=600, bytes_of_task=500)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[TaskStore]:
+    """A store of each kind."""
+    if request.param == "memory":
+        yield MemoryTaskStore()
+        return
+    async with SqlTaskStore(tmp_path / "tasks.db") as opened:
+        yield opened
+
+
+def task(id: str, size: int, owner: str = "alice", **members: Any) -> StoredTask:
+    """Make a task whose data have a size."""
+    made = StoredTask(id, 1, owner, "", None, 1e12, is_over=False, data=b"d" * size)
+    return msgspec.structs.replace(made, **members)
+
+
+async def reason(attempt: Any) -> str:
+    """Return what there is no room for."""
+    with pytest.raises(TasksFull) as caught:
+        await attempt
+    return caught.value.of
+
+
+async def test_numbers_and_bytes_are_bounded(store: TaskStore) -> None:
+    """Of one task, of one owner, and of all together; what is refused leaves nothing behind."""
+    assert await reason(store.add(task("a", 300), {"p": b"v" * 200}, ROOM)) == "task"
+    assert await store.get("a") is None
+    await store.add(task("a", 200), {"p": b"v" * 99}, ROOM)
+    await store.add(task("b", 300), {}, ROOM)
+    assert await reason(store.add(task("c", 1), {}, ROOM)) == "bytes"
+    await store.add(task("c", 400, "bob"), {}, ROOM)
+    assert await reason(store.add(task("d", 1, "carol"), {}, ROOM)) == "bytes"
+    few = msgspec.structs.replace(ROOM, bytes=10_000, bytes_of_owner=10_000)
+    await store.add(task("d", 1), {}, few)
+    assert await reason(store.add(task("e", 1), {}, few)) == "tasks"
+
+
+async def test_a_task_that_grows_is_counted_and_one_that_ends_makes_room(store: TaskStore) -> None:
+    """Entries count once, however often they are written; without a room given nothing is refused."""
+    await store.add(task("a", 100), {"p": b"v" * 99}, ROOM)
+    for version in (2, 3):
+        assert await store.write(task("a", 100, version=version), {"p": b"?" * 999, "q": b"v" * 99}, ROOM)
+    more = task("a", 100, version=4)
+    assert await reason(store.write(more, {"r": b"v" * 200}, ROOM)) == "task"
+    assert await store.journal("a") == {"p": b"v" * 99, "q": b"v" * 99}
+    found = await store.get("a")
+    assert found is not None
+    assert found.version == 3
+    await store.add(task("b", 300), {}, ROOM)
+    assert await reason(store.write(more, {"r": b"v"}, ROOM)) == "bytes"
+    assert await store.write(more, {"r": b"v"})
+    assert await store.write(task("a", 100, version=5, is_over=True), {}, ROOM)
+    assert await store.journal("a") == {}
+    await store.add(task("c", 200), {}, ROOM)
+
+
+async def test_what_has_expired_does_not_count(store: TaskStore) -> None:
+    """Whether it was deleted already or not."""
+    await store.add(task("a", 500, expires=1.0), {}, ROOM)
+    await store.add(task("b", 500), {}, ROOM)
+    await store.sweep(1e11)
+    assert await reason(store.add(task("c", 500), {}, ROOM)) == "bytes"
