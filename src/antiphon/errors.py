@@ -24,6 +24,7 @@
     │   └── RemoteProtocolError       by the peer: what it sent cannot be used
     ├── ConnectionClosed              the channel ended; for a child process with its exit code and stderr tail
     ├── CallTimeout (TimeoutError)    the deadline of a call passed
+    ├── TaskCancelled                 the task that a call became was cancelled
     ├── ToolError                     raised by a tool: its text becomes a result with ``isError``
     ├── SamplingFailed                an answer came that cannot be used (wrong shape, too many steps)
     ├── ResultInvalid                 a tool's structured content does not fit its output schema

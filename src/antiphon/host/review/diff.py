@@ -5,7 +5,6 @@ Pure. Owns a form of text in which nothing is invisible or lost, and the compari
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from bisect import bisect_left
@@ -128,6 +127,9 @@ def _line_with_line(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
     """Compare a short section; report a long one as removed and added."""
     matches = [(len(old), len(new), 0)]
     if len(old) <= _SHORT and len(new) <= _SHORT:
+        # Imported here, so that a host that shows nobody anything does not load it.
+        import difflib
+
         matches = list(difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks())
     a = b = 0
     for at_a, at_b, size in matches:
