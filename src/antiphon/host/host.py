@@ -126,6 +126,7 @@ class Host:
         seconds = _undo(undo, asked_here=web or reviewer == "terminal")
         self._page = _page(reviewer, self.store, notify, seconds, wanted=web)
         self.reviewer = self._page or _reviewer(reviewer, seconds)
+        self._informed = self.reviewer if isinstance(self.reviewer, Informed) else None
         self.grants = Grants(self.store)
         self.audit = Audit(self.store, content=keep_content)
         self._desk = Desk(
@@ -283,8 +284,9 @@ class Host:
         Returns:
             An awaitable if there is something to record, else ``None``.
         """
-        if isinstance(self.reviewer, Informed):
-            self.reviewer.handed_over(origin, why)
+        # Found out when the host was made: the check looks at each member of a class, and every call comes here.
+        if self._informed is not None:
+            self._informed.handed_over(origin, why)
         return self._desk.released.record(self.audit, self.store, origin, why)
 
     async def aclose(self) -> None:
