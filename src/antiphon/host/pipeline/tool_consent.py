@@ -43,7 +43,9 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
     desk = case.desk
     shown = await _shown(case, params)
     verdict = case.verdict(params, redefined=shown.is_changed)
-    case.note("policy", verdict.effect, digest(params), content=await case.content(params))
+    # One hash for all records of the call: the params cannot change.
+    hashed = digest(params)
+    case.note("policy", verdict.effect, hashed, content=await case.content(params))
     if shown.is_changed:
         # Beside the effect, because a default that allows everything allows a changed definition, too.
         case.note("policy", "redefined", shown.digest)
@@ -56,7 +58,7 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
             await _reviewed(case, params, entered, shown)
     finally:
         desk.gate.leave(entered)
-    case.note("answered", "confirmed", digest(params))
+    case.note("answered", "confirmed", hashed)
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
