@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from functools import lru_cache
 from typing import TypeVar
 
 from antiphon.errors import AntiphonError, InvalidParams, Rejected
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 _NAME, _TARGET = 128, 512
 """Most characters of a tool's name and of a server's address in a record."""
+
+_SEEN = 256
+"""Most names and addresses whose masked form is kept, each of at most ``_TARGET`` characters."""
 
 WITHDRAWAL = 1.0
 """Seconds that a withdrawn ask waits until this is saved."""
@@ -132,8 +136,16 @@ def place_of(error: InvalidParams) -> str:
 def _whose(case: Case) -> Facts:
     """Return who asked, in words for people, because an identity is only a hash."""
     origin = case.origin
-    named = mask(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
-    return Facts(server=mask(origin.target)[:_TARGET], tool=named)
+    named = _masked(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
+    return Facts(server=_masked(origin.target)[:_TARGET], tool=named)
+
+
+def _masked(text: str) -> str:
+    """Mask a name or an address. The same few come with every call; a long text is not kept for the next one."""
+    return _mask_again(text) if len(text) <= _TARGET else mask(text)
+
+
+_mask_again = lru_cache(_SEEN)(mask)
 
 
 async def _left(case: Case) -> None:
