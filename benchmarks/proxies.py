@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import platform
 import statistics
@@ -26,6 +27,7 @@ from tempfile import TemporaryDirectory
 import uvloop
 
 from antiphon import Client
+from benchmarks.gateway_start import SERVER as TOOLS_ONLY
 from benchmarks.processes import cpu_of, family
 
 HERE = Path(__file__).parent
@@ -34,18 +36,19 @@ WIDTH = 16
 """Calls at once, where throughput is measured."""
 GROWTH = (1, 20, 200)
 """Servers behind the gateway; one of them is called."""
+IDLE = [sys.executable, "-S", "-c", TOOLS_ONLY, "1"]
+"""The others: they only list a tool, and are started in milliseconds, so that 200 of them fit on a small machine."""
 
 GATEWAY = """
-import sys
-from pathlib import Path
+import json, sys
 from antiphon.gateway import Gateway
 from antiphon.host import Host, Limits, Policy, Scripted, open_store
 
-count, place, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+count, place, idle, command = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]
 options = dict(policy=Policy(default="allow"), limits=Limits(per_minute=None, concurrent=None), reviewer=None)
 if place != "memory":
     options["store"] = open_store(place)
-servers = {f"s{number}": command for number in range(count)}
+servers = {f"s{number}": idle if number else command for number in range(count)}
 Gateway(servers, Host(Scripted([]), **options), max_processes=1000).run()
 """
 FASTMCP = """
@@ -120,11 +123,14 @@ def row(name: str, found: list[Figures], direct: list[Figures]) -> str:
 
 async def run(options: argparse.Namespace, folder: Path) -> None:
     """Measure everything, and print the page."""
-    gateway = [sys.executable, "-c", GATEWAY]
+
+    def gateway(count: int, place: str) -> list[str]:
+        return [sys.executable, "-c", GATEWAY, str(count), place, json.dumps(IDLE), *SERVER]
+
     commands: dict[str, tuple[list[str], str]] = {
         "directly": (SERVER, "echo"),
-        "Antiphon, records in memory": ([*gateway, "1", "memory", *SERVER], "s0__echo"),
-        "Antiphon, records in a file": ([*gateway, "1", f"sqlite:///{folder}/host.db", *SERVER], "s0__echo"),
+        "Antiphon, records in memory": (gateway(1, "memory"), "s0__echo"),
+        "Antiphon, records in a file": (gateway(1, f"sqlite:///{folder}/host.db"), "s0__echo"),
     }
     if options.fastmcp:
         commands["FastMCP"] = ([options.fastmcp, "-c", FASTMCP, *SERVER], "echo")
@@ -142,13 +148,13 @@ async def run(options: argparse.Namespace, folder: Path) -> None:
         print(row(name, values, found["directly"]), flush=True)
     print(f"\n## With more servers behind it\n\n{head}")
     async with AsyncExitStack() as stack:
-        clients = {"1": (await stack.enter_async_context(Client([*gateway, "1", "memory", *SERVER])), "s0__echo")}
+        clients = {"1": (await stack.enter_async_context(Client(gateway(1, "memory"))), "s0__echo")}
         for count in options.growth:
-            client = Client([*gateway, str(count), "memory", *SERVER], timeout=300)
+            client = Client(gateway(count, "memory"), timeout=300)
             clients[str(count)] = (await stack.enter_async_context(client), "s0__echo")
         found = await in_turns(clients, options.rounds, options.seconds)()
     for name, values in found.items():
-        print(row(f"{name} servers", values, found["1"]), flush=True)
+        print(row("1 server" if name == "1" else f"{name} servers", values, found["1"]), flush=True)
 
 
 def main() -> None:
