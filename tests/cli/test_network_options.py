@@ -77,6 +77,13 @@ def test_what_was_given_is_named(monkeypatch: pytest.MonkeyPatch):
         ("::1", True),
         ("0.0.0.0", False),
         ("::", False),
+        ("::ffff:0.0.0.0", False),
+        ("::ffff:192.0.2.1", False),
+        ("0", False),
+        ("127.1", False),
+        ("*", False),
+        ("localhost.example.com", False),
+        ("unix", False),
         ("example.com", False),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from antiphon.host.checks.redact import mask
 from antiphon.host.pipeline.flow import Flow
 
 
@@ -37,6 +40,24 @@ def test_flow_ends_where_the_bound_of_the_request_does():
     for _ in range(100):
         flow.add("word " * 4)
     assert len("".join(pieces)) <= 64
+
+
+@pytest.mark.parametrize("piece", [500, 10**6])
+def test_secret_in_long_data_without_blanks_is_masked(piece: int):
+    """As in JSON without blanks, which is data as a whole, and may hold a key anywhere."""
+    pieces: list[str] = []
+    flow = Flow(pieces.append, 10**6)
+    flow.begin(None)
+    key = "AKIA" + "Q3EGRIXZ7DJWPL2M"
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    data = f'{{"key":"{key}","rows":[{"1234567," * 3_500}0],"token":"{token}","more":[{"1234567," * 6_000}0]}}'
+    for at in range(0, len(data), piece):
+        flow.add(data[at : at + piece])
+    flowed = "".join(pieces)
+    assert len(flowed) > 40_000
+    assert key not in flowed
+    assert token not in flowed
+    assert mask(data).startswith(flowed)
 
 
 def test_long_data_without_blanks_passes_as_it_is():

@@ -19,6 +19,8 @@ _CONTEXT = 128
 """Characters before the cut that are examined again, since the name of a password may stand before it."""
 _LONGEST = 32 * 1024
 """Characters that are held back at most; no known kind of secret is longer."""
+_KEPT = 4_096
+"""Of these, the last ones that go on being held back: a token without blanks may have begun there."""
 # A key of several lines can be masked only when its end has arrived: until then all of it is held back.
 _OPEN_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LENGTH = 21_000
@@ -45,11 +47,12 @@ class Unfinished:
         found = find_secrets(window)
         cut = self._cut(window, found)
         self._show(_masked(window, begin, cut, found))
+        if len(window) - cut > _LONGEST:
+            # No secret is this long: it is data that nobody reads. But a secret may be in it.
+            far = _beside(found, cut, len(window) - _KEPT)
+            self._skip(_masked(window, cut, far, found))
+            cut = far
         self._before, self._waiting = window[:cut][-_CONTEXT:], window[cut:]
-        if len(self._waiting) > _LONGEST:
-            # No secret is this long: it is data that nobody reads.
-            self._skip(self._waiting[:-_CONTEXT])
-            self._waiting = self._waiting[-_CONTEXT:]
 
     def _cut(self, window: str, found: list[Finding]) -> int:
         """Return where to cut: before the last word, and never inside a possible secret."""
@@ -67,13 +70,21 @@ class Unfinished:
         return max(begin, cut)
 
     def _skip(self, text: str) -> None:
-        """Pass over text that is longer than any secret."""
+        """Pass over text that is longer than any secret. ``text``: with what looks like a secret in it masked."""
         self._show("\u2026")
 
     def _show(self, text: str) -> None:
         shown = self.text + text
         self.omitted += max(0, len(shown) - MAX_SHOWN)
         self.text = shown[-MAX_SHOWN:]
+
+
+def _beside(found: list[Finding], begin: int, at: int) -> int:
+    """Return a position after ``begin`` and near ``at`` that is not inside a possible secret."""
+    for _, start, stop in found:
+        if start < at < stop:
+            return start if start > begin else stop
+    return at
 
 
 def _masked(window: str, begin: int, cut: int, found: list[Finding]) -> str:

@@ -89,5 +89,5 @@ class _Passing(Unfinished):
         self._sink(text)
 
     def _skip(self, text: str) -> None:
-        # Longer than any secret, so it may pass as it is.
+        # Longer than any secret, so it may pass; the secrets in it are masked.
         self._sink(text)
