@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from antiphon.host.checks.redact import find_secrets, mask
+from antiphon.host.checks import unfinished
+from antiphon.host.checks.redact import Finding, find_secrets, mask
 from antiphon.host.checks.unfinished import MAX_SHOWN, Unfinished
 from tests.host.checks.secret_corpus import SECRETS
 
@@ -79,8 +80,24 @@ def test_data_without_an_end_is_not_held_for_ever():
     """No secret is as long as that, and no memory of ours either."""
     growing = Unfinished()
     # With the last of these it is too much once more.
-    for _ in range(207):
+    for _ in range(222):
         growing.add("A" * 1_000)
-    growing.add(" and then some words that follow it")
+    growing.add(" and then some words that follow it" * 20)
     assert "\u2026" in growing.text
     assert growing.text.endswith(" and then some ")
+
+
+def test_small_pieces_cost_no_more_than_large_ones(monkeypatch: pytest.MonkeyPatch):
+    """A model writes a few characters at a time; without blanks, all of them would be examined again with each."""
+    examined = 0
+
+    def counted(text: str) -> list[Finding]:
+        nonlocal examined
+        examined += len(text)
+        return find_secrets(text)
+
+    monkeypatch.setattr(unfinished, "find_secrets", counted)
+    growing = Unfinished()
+    for _ in range(5_000):
+        growing.add("1234567")
+    assert examined < 50 * 5_000 * 7

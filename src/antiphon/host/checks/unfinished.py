@@ -21,6 +21,8 @@ _LONGEST = 32 * 1024
 """Characters that are held back at most; no known kind of secret is longer."""
 _KEPT = 4_096
 """Of these, the last ones that go on being held back: a token without blanks may have begun there."""
+_SOON = 1_024
+"""Characters up to which what is held back is examined with each piece; more of it, when it has grown by an eighth."""
 # A key of several lines can be masked only when its end has arrived: until then all of it is held back.
 _OPEN_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LENGTH = 21_000
@@ -35,14 +37,23 @@ class Unfinished:
         self._before: str = ""
         """What was shown last, unmasked."""
         self._waiting: str = ""
+        self._unread = 0
+        """Characters at the end of what waits that were not examined yet."""
         self.text: str = ""
         """What may be shown: the last ``MAX_SHOWN`` characters, masked."""
         self.omitted = 0
         """Number of characters before ``text`` that are no longer shown."""
 
     def add(self, text: str) -> None:
-        """Add text, and show what can no longer become a secret. The work per character is bounded."""
+        """Add text, and show what can no longer become a secret.
+
+        The work per character is bounded, however small the pieces are.
+        """
         self._waiting += text
+        self._unread += len(text)
+        if self._unread < (len(self._waiting) - _SOON) // 8:
+            return
+        self._unread = 0
         window, begin = self._before + self._waiting, len(self._before)
         found = find_secrets(window)
         cut = self._cut(window, found)
