@@ -94,7 +94,9 @@ class Gate:
         recent.append(self._clock())
         self._of_call[admitted.call] = self._of_call.get(admitted.call, 0) + 1
         self._of_call.move_to_end(admitted.call)
-        self._open.update((admitted.server, admitted.call))
+        # One by one: ``Counter.update`` first finds out what it was given, which takes longer.
+        for key in (admitted.server, admitted.call):
+            self._open[key] += 1
         _forget(self._recent)
         _forget(self._of_call)
         return admitted
@@ -110,7 +112,8 @@ class Gate:
 
     def leave(self, admitted: Pass) -> None:
         """Note that an ask has ended."""
-        self._open.subtract((admitted.server, admitted.call))
+        for key in (admitted.server, admitted.call):
+            self._open[key] -= 1
         self._tidy(admitted)
 
     def begin_review(self, admitted: Pass) -> None:
