@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import tracemalloc
+from collections.abc import Mapping
 
 import pytest
 
 from antiphon import Context, Server
 from antiphon.server import MemoryTaskStore, TaskOptions
+from antiphon.server.calls.request_state import Seal
+from antiphon.server.calls.task.stored_tasks import StoredTasks
+from antiphon.server.calls.task.task_record import TaskRecord
+from antiphon.server.calls.task.task_states import TaskState
+from antiphon.sql.patience import StoreStalled
+from antiphon.wire.common import ClientCapabilities
 from tests.support.tasking import Tasking, tasking
 
 PARKED = 10_000
 WARM = 100
 """Tasks that are parked before anything is measured, so that what is made once does not count."""
 BYTES = 2_048
+
+
+KEY = b"k" * 32
 
 
 async def asking(ctx: Context) -> str:
@@ -58,3 +69,67 @@ async def test_ten_thousand_parked_tasks_cost_next_to_nothing() -> None:
         assert timers <= 1
         refused = await client.error("tools/call", name="tool", arguments={})
         assert refused["message"].startswith(f"Too many tasks: {PARKED} of one client and {PARKED} together are kept")
+
+
+class Shared(MemoryTaskStore):
+    """Outlives servers, as a database does, and does not answer once when it is told so."""
+
+    shared = True
+    stalls = False
+
+    async def journal(self, id: str) -> Mapping[str, bytes]:
+        if self.stalls:
+            self.stalls = False
+            raise StoreStalled("the store did not answer")
+        return await super().journal(id)
+
+
+def over(store: Shared) -> Server:
+    """Make a server of tasks over a store, as one process after another would."""
+    server = Server("shop", keys=[KEY], tasks=TaskOptions(store=store, unload_after=None))
+    server.tool(name="tool", task="required")(asking)
+    return server
+
+
+async def leave(store: Shared, id: str, params: bytes, key: bytes = KEY) -> None:
+    """Leave a task in a store that nobody holds."""
+    record = TaskRecord(
+        id=id, state=TaskState.READY, revision="2026-07-28", capabilities=ClientCapabilities(), created=time.time(),
+        updated=time.time(), ttl=1_000.0,
+    )  # fmt: skip
+    await StoredTasks(store, Seal([key]), "shop", 0.0).add(record, params, {}, TaskOptions().room(None))
+
+
+async def test_a_task_that_was_taken_while_the_store_stalled_goes_on() -> None:
+    """The process holds it and does not run it: it lets go of it, instead of renewing its lease for ever."""
+    store = Shared()
+    async with tasking(over(store)) as client:
+        handle = await client.start("tool")
+        await client.until(handle, "input_required")
+    store.stalls = True
+    async with tasking(over(store)) as client:
+        # Another one is there, so that leases are renewed.
+        await client.start("tool")
+        await client.answer(handle, "yes")
+        assert not store.stalls
+        assert await client.text(handle) == "yes"
+
+
+async def test_a_task_whose_call_cannot_be_read_fails() -> None:
+    """By accident or by another version: it has an end, and is not tried again for ever."""
+    store = Shared()
+    await leave(store, "broken", b'{"name": 7}')
+    async with tasking(over(store)) as client:
+        assert (await client.until("broken", "over"))["error"] == {"code": -32603, "message": "Internal error"}
+
+
+async def test_tasks_sealed_with_other_keys_do_not_keep_others_from_running() -> None:
+    """However many there are, and although they are due for longer."""
+    store = Shared()
+    for number in range(40):
+        await leave(store, f"foreign {number}", b"{}", key=b"?" * 32)
+    await leave(store, "ours", b'{"name": "tool", "arguments": {}}')
+    async with tasking(over(store)) as client:
+        ended = await client.until("ours", "over")
+        # It was found: its call was of another version of the tool.
+        assert ended["error"]["message"].startswith("CallDiverged: the code of 'tool' has changed")

@@ -13,7 +13,9 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import Context
 from typing import Any
 
@@ -22,7 +24,6 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import InternalError, InvalidParams, MissingCapability, PeerError
-from antiphon.protocol.caller import Caller
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import Offer
@@ -31,6 +32,7 @@ from antiphon.server.calls.call import Handled, read_answer
 from antiphon.server.calls.journal import Entry, Journal
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.nowhere import absent_peer
+from antiphon.server.calls.task.stored_call import call_params, stored_request
 from antiphon.server.calls.task.stored_tasks import Change, OutOfRoom, StoredTasks
 from antiphon.server.calls.task.task_call import Overtaken, TaskCall
 from antiphon.server.calls.task.task_options import TaskOptions
@@ -38,11 +40,10 @@ from antiphon.server.calls.task.task_record import TaskAsk, TaskRecord
 from antiphon.server.calls.task.task_states import HELD, TaskEvent, TaskState
 from antiphon.server.calls.task.task_store import MemoryTaskStore, TaskRoom
 from antiphon.server.core import Core
-from antiphon.wire.common import ClientCapabilities, EmptyResult, Wire
-from antiphon.wire.envelope import decode, encode
+from antiphon.wire.common import ClientCapabilities, EmptyResult
+from antiphon.wire.envelope import encode
 from antiphon.wire.failure import cause_of, to_wire
 from antiphon.wire.methods import METHODS
-from antiphon.wire.revisions import revision
 from antiphon.wire.task import TASK, TASKS, CreateTaskResult, GetTaskResult, TaskParams, UpdateTaskParams
 
 __all__ = ["ServedTasks", "check_declared"]
@@ -92,6 +93,8 @@ class ServedTasks:
         """This process, as the holder of tasks."""
         self.calls: dict[str, TaskCall] = {}
         """Handlers in memory, by task."""
+        self.busy: Counter[str] = Counter()
+        """Tasks whose handler is about to start, or has ended and says so."""
         self.store = options.store if options.store is not None else MemoryTaskStore()
         self.stored = StoredTasks(self.store, seal, core.name, options.patience)
         self.wake: Callable[[], None] | None = None
@@ -140,7 +143,7 @@ class ServedTasks:
         Raises:
             InvalidRequest: there are too many tasks, or they are too large.
         """
-        now, params = await self.clock(), _call_params(request)
+        now, params = await self.clock(), call_params(request)
         record = TaskRecord(
             id=secrets.token_urlsafe(24),
             owner=peer.principal,
@@ -157,8 +160,9 @@ class ServedTasks:
             lease=self.lease(),
         )
         entries = dict(journal.entries) if journal is not None else {}
-        record = await self.stored.add(record, params, entries, self.options.room(record.owner))
-        self._run(record, _stored_request(record, params), Journal(entries), handled)
+        with self._at_work(record.id):
+            record = await self.stored.add(record, params, entries, self.options.room(record.owner))
+            self._run(record, stored_request(record, params), Journal(entries), handled)
         told = self._seen(record)
         return CreateTaskResult(
             task_id=told.task_id,
@@ -183,6 +187,10 @@ class ServedTasks:
 
         Nothing happens if another process was faster, or its end is all that is left to write.
         """
+        with self._at_work(record.id):
+            await self._run_again(record)
+
+    async def _run_again(self, record: TaskRecord) -> None:
         left = self.calls.get(record.id)
         if left is not None:
             # Our own lease has ended: the store was away for too long.
@@ -198,10 +206,15 @@ class ServedTasks:
             # Its end was written meanwhile.
             return
         try:
-            request = _stored_request(taken, params)
+            request = stored_request(taken, params)
             handled = self._find(request, absent_peer(self._offer(), taken.owner))
         except PeerError as error:
             await self._fail(taken, error)
+            return
+        except Exception:
+            # What cannot be read now cannot be read by the next process either.
+            log.exception("the call of a task cannot be run again")
+            await self._fail(taken, InternalError("Internal error"))
             return
         code = self.core.code_version.encode() if self.core.code_version is not None else handled.code()
         if code != taken.code:
@@ -284,10 +297,13 @@ class ServedTasks:
     async def ended(self, call: TaskCall, outcome: Raw | None, error: BaseException | None) -> None:
         """Write the end of a handler, unless it was unloaded or the task has gone on elsewhere."""
         task_id = call.record.id
-        if self.calls.get(task_id) is call:
-            del self.calls[task_id]
-        if call.is_left:
-            return
+        with self._at_work(task_id):
+            if self.calls.get(task_id) is call:
+                del self.calls[task_id]
+            if not call.is_left:
+                await self._say_end(call, outcome, error)
+
+    async def _say_end(self, call: TaskCall, outcome: Raw | None, error: BaseException | None) -> None:
         event, data, message = TaskEvent.RETURN, bytes(outcome or b""), call.message
         if outcome is None:
             if isinstance(error, asyncio.CancelledError):
@@ -443,6 +459,26 @@ class ServedTasks:
         if record is not None and record.state is TaskState.PARKED:
             call.leave("it waited for longer than its grace")
 
+    @contextmanager
+    def _at_work(self, id: str) -> Generator[None]:
+        self.busy[id] += 1
+        try:
+            yield
+        finally:
+            self.busy[id] -= 1
+            if not self.busy[id]:
+                del self.busy[id]
+
+    async def let_go(self, id: str) -> None:
+        """Release a task that this process holds and does not run: the store failed between the two."""
+
+        def change(record: TaskRecord) -> TaskRecord | None:
+            is_ours = record.holder == self.me and record.state in HELD
+            is_needed = id not in self.calls and id not in self.busy
+            return record.moved(TaskEvent.RELEASE, self.now()) if is_ours and is_needed else None
+
+        await self._change(id, change)
+
     # --- the end of the server ----------------------------------------------------------------------------------
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:
@@ -492,26 +528,3 @@ def _cancelled(record: TaskRecord, now: float) -> TaskRecord | None:
 
 def _unknown() -> InvalidParams:
     return InvalidParams("Unknown task: there is none with this id, or its time is over")
-
-
-def _call_params(request: Request) -> bytes:
-    """Return the params of a call without what belongs to its rounds."""
-    members: dict[str, Raw] = decode(request.raw, dict[str, Raw])
-    if "requestState" in members:
-        members.pop("requestState")
-        members.pop("inputResponses", None)
-    return encode(members)
-
-
-def _stored_request(record: TaskRecord, stored: bytes) -> Request:
-    """Return the request that a task was made by. ``stored``: its params."""
-    agreed, method = revision(record.revision), METHODS["tools/call"]
-    if agreed is None:
-        raise InternalError(f"The revision {record.revision} is not spoken any more")
-    params: Wire = decode(Raw(stored), method.params)
-    meta = getattr(params, "meta", None)
-    request = Request(record.id, method, params, Raw(stored), agreed, meta, record.capabilities)
-    if record.scopes:
-        # They were demanded when the call was made; a hierarchy of scopes is not kept.
-        request.caller = Caller(record.owner or "", frozenset(record.scopes), covers=lambda _granted, _required: True)
-    return request

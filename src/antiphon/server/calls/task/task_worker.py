@@ -38,6 +38,8 @@ class TaskWorker:
         self._renewed = self._swept = 0.0
         self._seen: dict[str, int] = {}
         """Versions of tasks that somebody listens to, as they were told."""
+        self._foreign: set[str] = set()
+        """Tasks that cannot be opened."""
 
     def start(self) -> None:
         """Begin to look after the tasks."""
@@ -75,12 +77,15 @@ class TaskWorker:
             await self._compare()
         else:
             await self._drop_expired()
-        for stored in await tasks.store.due(now, _AT_ONCE):
-            await self._take(stored)
+        # Those that cannot be opened stay due, and must not keep others from being found.
+        for stored in await tasks.store.due(now, _AT_ONCE + len(self._foreign)):
+            if stored.id not in self._foreign:
+                await self._take(stored)
         if tasks.unload_after is not None:
             await self._unload(tasks.unload_after)
         if now - self._swept >= _SWEEP:
             self._swept = now
+            self._foreign.clear()
             await tasks.store.sweep(now)
 
     async def _renew(self, now: float) -> None:
@@ -99,6 +104,8 @@ class TaskWorker:
             for id, call in calls.items():
                 if held.get(id) != call.record.version:
                     await tasks.look(id)
+            for id in held.keys() - calls.keys() - tasks.busy.keys():
+                await tasks.let_go(id)
         for id in tasks.listened() - calls.keys():
             stored = await tasks.store.get(id)
             if stored is not None and self._seen.get(id) != stored.version:
@@ -116,6 +123,7 @@ class TaskWorker:
         try:
             record = self._tasks.stored.unpacked(stored)
         except PeerError:
+            self._foreign.add(stored.id)
             log.warning("a task in the store was sealed with other keys, or is another server's; it is left there")
             return
         await self._tasks.run_again(record)
