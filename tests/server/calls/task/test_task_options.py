@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from antiphon import Context, Server
-from antiphon.server import MemoryTaskStore, SqlTaskStore, TaskOptions
+from antiphon.server import MemoryTaskStore, SqlTaskStore, StoredTask, TaskOptions
 from tests.support.raw_client import said
 from tests.support.tasking import Tasking, tasking
 
@@ -94,3 +94,38 @@ async def test_one_client_may_fill_a_quarter(folder: Path | None) -> None:
         assert error["code"] == -32600
         assert error["message"].startswith("The tasks are too large: 10000 bytes of one client and 40000 together")
         assert "TaskOptions(most_bytes=)" in error["message"]
+
+
+async def test_a_status_message_is_cut(folder: Path | None) -> None:
+    """It is stored and told with every change, and may quote what a client has sent."""
+
+    async def tool(text: str, ctx: Context) -> str:
+        await ctx.progress(1, 2, f"working on {text}")
+        return (await ctx.sample("?")).text
+
+    async with bounded(tool, folder) as client:
+        handle = await client.start("tool", {"text": "z" * 20_000})
+        message = (await client.until(handle, "input_required"))["statusMessage"]
+        assert message.startswith("working on zzz")
+        assert message.endswith("z…")
+        assert len(message) == 1_000
+
+
+class Checked(MemoryTaskStore):
+    """Takes only ids as the interface promises them."""
+
+    async def get(self, id: str) -> StoredTask | None:
+        assert id.isascii()
+        assert id.isprintable()
+        assert len(id) < 100
+        return await super().get(id)
+
+
+async def test_ids_that_no_task_has_never_reach_the_store() -> None:
+    """A database may refuse them with an error of its own, as PostgreSQL does a NUL."""
+    server = Server("small", tasks=TaskOptions(store=Checked()))
+    server.tool(name="tool", task="required")(lambda: "x")
+    async with tasking(server) as client:
+        for id in ("\0", "é", "x" * 1_000_000, ""):
+            error = await client.error("tasks/get", taskId=id)
+            assert (error["code"], error["message"][:12]) == (-32602, "Unknown task")

@@ -29,6 +29,9 @@ _TRIES = 64
 _CALL = "call"
 """The entry with the params of the call. No place in a handler has this name."""
 
+_MAX_ID = 100
+"""Ids are shorter. What clients name may be anything."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(TaskRecord).decode
 _decode_entry = msgspec.msgpack.Decoder(Entry).decode
@@ -63,6 +66,8 @@ class StoredTasks:
 
     async def get(self, id: str) -> TaskRecord | None:
         """Return a task; ``None`` if there is none (any more)."""
+        if not (id.isascii() and id.isprintable() and len(id) < _MAX_ID):
+            return None
         stored = await self.store.get(id)
         return None if stored is None else self.unpacked(stored)
 

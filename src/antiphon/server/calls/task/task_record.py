@@ -19,6 +19,9 @@ from antiphon.wire.task import GetTaskResult, TaskStatus
 
 __all__ = ["TaskAsk", "TaskRecord"]
 
+_MAX_MESSAGE = 1_000
+"""Most characters of a status message: it is written and told with every change."""
+
 
 class TaskAsk(Struct, frozen=True, array_like=True):
     """An open ask of a task."""
@@ -123,14 +126,14 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the record at its end, to be kept for at least ``keep`` seconds from now on."""
         record = self.moved(event, now)
         ttl = max(record.ttl, now - record.created - record.waited + keep)
-        return structs.replace(record, outcome=outcome, message=message, ttl=ttl)
+        return structs.replace(record, outcome=outcome, message=_cut(message), ttl=ttl)
 
     def asking(
         self, keep: Collection[str], new: Sequence[TaskAsk], asked: int, message: str | None, now: float
     ) -> TaskRecord:
         """Return the record with those of its open asks whose keys are in ``keep``, and with new ones."""
         asks = (*(ask for ask in self.asks if ask.key in keep), *new)
-        record = structs.replace(self, asked=max(asked, self.asked), message=message, updated=now)
+        record = structs.replace(self, asked=max(asked, self.asked), message=_cut(message), updated=now)
         return _with_asks(record, asks, now)
 
     def answered(self, keys: Collection[str], now: float) -> TaskRecord:
@@ -168,6 +171,10 @@ def _with_asks(record: TaskRecord, asks: tuple[TaskAsk, ...], now: float) -> Tas
 
 def _requests(asks: Sequence[TaskAsk]) -> dict[str, InputRequest]:
     return {ask.key: InputRequest(method=ask.method, params=Raw(ask.params)) for ask in asks}
+
+
+def _cut(message: str | None) -> str | None:
+    return message if message is None or len(message) <= _MAX_MESSAGE else f"{message[: _MAX_MESSAGE - 1]}…"
 
 
 def _iso(when: float) -> str:
