@@ -77,3 +77,13 @@ async def test_what_has_expired_does_not_count(store: TaskStore) -> None:
     await store.add(task("b", 500), {}, ROOM)
     await store.sweep(1e11)
     assert await reason(store.add(task("c", 500), {}, ROOM)) == "bytes"
+
+
+async def test_many_entries_are_written_at_once(store: TaskStore) -> None:
+    """More than a statement has parameters, as of a handler that takes all its steps at the same moment."""
+    wide = TaskRoom(tasks=10, tasks_of_owner=3, bytes=10**9, bytes_of_owner=10**9, bytes_of_task=10**9)
+    entries = {f"step {number}": b"v" for number in range(90_000)}
+    await store.add(task("a", 1), entries, wide)
+    await store.add(task("b", 1), {}, wide)
+    assert await store.write(task("b", 1, version=2), entries, wide)
+    assert await store.journal("b") == await store.journal("a") == entries

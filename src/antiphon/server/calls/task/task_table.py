@@ -39,6 +39,9 @@ __all__ = ["add", "clock", "due", "get", "held", "journal", "make", "renew", "sw
 _LOCK = 0x7461736B
 """Any number that nothing else uses: "task". SQLite needs no lock, since it has one writer."""
 
+_AT_ONCE = 1_000
+"""Places in one statement, which may have some 32,000 parameters."""
+
 _metadata = MetaData()
 
 _tasks = Table(
@@ -94,7 +97,7 @@ def add(connection: Connection, task: StoredTask, entries: Mapping[str, bytes], 
     room.check_bytes(held + size, held_by_owner + size, size)
     connection.execute(insert(_tasks).values(**_members(task), learnt=learnt, size=size))
     if entries:
-        connection.execute(insert(_entries).values(_rows(task, entries)))
+        connection.execute(insert(_entries), _rows(task, entries))
 
 
 def _counted(connection: Connection, owner: str) -> tuple[int, int, int, int]:
@@ -120,8 +123,7 @@ def write(connection: Connection, task: StoredTask, entries: Mapping[str, bytes]
     learnt = 0 if task.is_over else row.learnt
     new: Mapping[str, bytes] = {}
     if entries and not task.is_over:
-        known = select(_entries.c.place).where(_entries.c.task == task.id, _entries.c.place.in_(entries))
-        there = set(connection.execute(known).scalars())
+        there = _known(connection, task.id, list(entries))
         new = {place: value for place, value in entries.items() if place not in there}
         learnt += bytes_of(new)
     size = len(task.data) + learnt
@@ -135,8 +137,17 @@ def write(connection: Connection, task: StoredTask, entries: Mapping[str, bytes]
         connection.execute(deletion(_entries).where(_entries.c.task == task.id))
     elif new:
         dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-        connection.execute(dialect.insert(_entries).values(_rows(task, new)).on_conflict_do_nothing())
+        connection.execute(dialect.insert(_entries).on_conflict_do_nothing(), _rows(task, new))
     return True
+
+
+def _known(connection: Connection, id: str, places: list[str]) -> set[str]:
+    """Return which of some entries a task has."""
+    there: set[str] = set()
+    for start in range(0, len(places), _AT_ONCE):
+        some = _entries.c.place.in_(places[start : start + _AT_ONCE])
+        there.update(connection.execute(select(_entries.c.place).where(_entries.c.task == id, some)).scalars())
+    return there
 
 
 def _rows(task: StoredTask, entries: Mapping[str, bytes]) -> list[dict[str, object]]:
