@@ -49,16 +49,19 @@ async def test_the_request_is_reached_before_the_queue(chromium: Browser):
 
 
 async def test_the_first_link_leads_to_the_request(chromium: Browser):
-    """Past head and navigation; on a view without a request, to its content."""
+    """Past head and navigation, without a new look at the server; on a view without a request, to its content."""
     async with desk() as page, visit(chromium, page) as seen:
         question, _ = await page.asked()
         await seen.page.goto(f"{page.running.origin}/review/{question.id}")
         await seen.page.wait_for_selector("body[data-ready]")
+        asked_again: list[str] = []
+        seen.page.on("request", lambda request: asked_again.append(request.url) if "/review/" in request.url else None)
         await seen.key("Tab")
         assert await seen.page.evaluate("document.activeElement.textContent") == "Skip to the request"
         await seen.key("Enter")
         await seen.key("Tab")
         assert await seen.page.evaluate(FOCUSED) == "detail"
+        assert asked_again == []
         await seen.page.goto(f"{page.running.origin}/grants")
         await seen.page.wait_for_selector("body[data-ready]")
         await seen.key("Tab")

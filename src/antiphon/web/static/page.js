@@ -4,7 +4,7 @@ import { outcomes, preview, send } from "./decisions.js";
 import { draft } from "./drafts.js";
 import "./keys.js";
 import { follow } from "./live.js";
-import { edit, go, shown } from "./navigation.js";
+import { back, edit, go, shown } from "./navigation.js";
 import { lost } from "./places.js";
 import { refresh, resift, siftSoon } from "./refresh.js";
 import { fields, plain, save } from "./session.js";
@@ -70,7 +70,7 @@ document.addEventListener("input", (event) => {
   event.target.removeAttribute?.("aria-invalid");
 });
 
-addEventListener("popstate", () => go(location.pathname + location.search, { push: false }));
+addEventListener("popstate", back);
 shown();
 follow(async () => {
   outcomes();
