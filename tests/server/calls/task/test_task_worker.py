@@ -7,11 +7,12 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from antiphon import Context, Server
-from antiphon.server import MemoryTaskStore, TaskOptions
+from antiphon.server import CallNext, MemoryTaskStore, ServerRequest, TaskOptions
 from antiphon.server.calls.request_state import Seal
 from antiphon.server.calls.task.stored_tasks import StoredTasks
 from antiphon.server.calls.task.task_record import TaskRecord
@@ -91,11 +92,11 @@ def over(store: Shared) -> Server:
     return server
 
 
-async def leave(store: Shared, id: str, params: bytes, key: bytes = KEY) -> None:
+async def leave(store: Shared, id: str, params: bytes, key: bytes = KEY, **facts: Any) -> None:
     """Leave a task in a store that nobody holds."""
     record = TaskRecord(
         id=id, state=TaskState.READY, revision="2026-07-28", capabilities=ClientCapabilities(), created=time.time(),
-        updated=time.time(), ttl=1_000.0,
+        updated=time.time(), ttl=1_000.0, **facts,
     )  # fmt: skip
     await StoredTasks(store, Seal([key]), "shop", 0.0).add(record, params, {}, TaskOptions().room(None))
 
@@ -133,3 +134,38 @@ async def test_tasks_sealed_with_other_keys_do_not_keep_others_from_running() ->
         ended = await client.until("ours", "over")
         # It was found: its call was of another version of the tool.
         assert ended["error"]["message"].startswith("CallDiverged: the code of 'tool' has changed")
+
+
+FACTS: dict[str, dict[str, Any]] = {
+    "a token without it": {"has_token": True, "scopes": ("read",)},
+    "a token without any scope": {"has_token": True},
+    "no token, over a network": {},
+    "a token with it": {"has_token": True, "scopes": ("admin", "read")},
+    "a token with a broader one": {"has_token": True, "scopes": ("all",), "implied": ("admin",)},
+    "a local program": {"is_local": True},
+}
+
+
+@pytest.mark.parametrize("who", FACTS)
+async def test_scopes_are_demanded_where_a_task_goes_on(who: str) -> None:
+    """A middleware may choose another tool than the call named; what that needs is checked in each process."""
+    store = Shared()
+    server = Server("shop", keys=[KEY], code_version="1", tasks=TaskOptions(store=store, unload_after=None))
+    server.tool(name="open", task="required")(asking)
+
+    @server.tool(task="required", scopes=["admin"])
+    async def closed() -> str:
+        """Do what few may."""
+        return "done"
+
+    @server.middleware
+    async def renames(request: ServerRequest, call_next: CallNext) -> Any:
+        if request.method == "tools/call":
+            request = request.replace(name="closed")
+        return await call_next(request)
+
+    await leave(store, "left", b'{"name": "open", "arguments": {}}', code=b"1", **FACTS[who])
+    async with tasking(server) as client:
+        ended = await client.until("left", "over")
+    may = who in ("a token with it", "a token with a broader one", "a local program")
+    assert (ended["status"], "scope" in str(ended)) == (("completed", False) if may else ("failed", True)), ended

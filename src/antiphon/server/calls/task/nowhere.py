@@ -9,6 +9,7 @@ from antiphon.engine.connection import Connection
 from antiphon.errors import ConnectionClosed
 from antiphon.protocol.server_offer import Offer
 from antiphon.protocol.server_session import ServerSession
+from antiphon.server.calls.task.task_record import TaskRecord
 
 __all__ = ["absent_peer"]
 
@@ -31,11 +32,12 @@ class _Nowhere:
         return ConnectionClosed("The client of a task is not connected to it")
 
 
-def absent_peer(offer: Offer, principal: str | None) -> Connection[ServerSession]:
+def absent_peer(offer: Offer, record: TaskRecord) -> Connection[ServerSession]:
     """Make the connection of a task's handler: it knows who the client is, and reaches nobody.
 
-    What its call needs was demanded when the client made it, so nothing is demanded again.
+    A handler may meet further demands, such as those of the tool that a middleware chooses: they are checked as if the
+    client were there.
     """
     peer = Connection(_Nowhere(), ServerSession(offer), {})
-    peer.principal, peer.is_local = principal, True
+    peer.principal, peer.is_local = record.owner, record.is_local
     return peer

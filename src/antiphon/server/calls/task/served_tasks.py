@@ -24,6 +24,7 @@ from msgspec import Raw
 
 from antiphon.engine.connection import Connection
 from antiphon.errors import InternalError, InvalidParams, MissingCapability, PeerError
+from antiphon.protocol.caller import Caller
 from antiphon.protocol.capabilities import extends
 from antiphon.protocol.events import Request
 from antiphon.protocol.server_offer import Offer
@@ -143,13 +144,16 @@ class ServedTasks:
         Raises:
             InvalidRequest: there are too many tasks, or they are too large.
         """
-        now, params = await self.clock(), call_params(request)
+        now, params, caller = await self.clock(), call_params(request), request.caller
         record = TaskRecord(
             id=secrets.token_urlsafe(24),
             owner=peer.principal,
             revision=request.revision.name,
             capabilities=request.capabilities or ClientCapabilities(),
-            scopes=tuple(sorted(request.caller.scopes)) if request.caller is not None else (),
+            scopes=tuple(sorted(caller.scopes)) if caller is not None else (),
+            implied=self._implied(caller) if caller is not None else (),
+            has_token=caller is not None,
+            is_local=peer.is_local,
             code=self.core.code_version.encode() if self.core.code_version is not None else handled.code(),
             created=now,
             updated=now,
@@ -174,8 +178,19 @@ class ServedTasks:
             result_type=TASK,
         )
 
+    def _implied(self, caller: Caller) -> tuple[str, ...]:
+        """Return the scopes that features here require and that broader ones of a token include."""
+        here = self.core.features
+        required = {
+            scope
+            for features in (here.tools, here.prompts, here.resources, here.templates)
+            for feature in features
+            for scope in feature.scopes
+        }
+        return tuple(sorted(scope for scope in required - caller.scopes if caller.has((scope,))))
+
     def _run(self, record: TaskRecord, request: Request, journal: Journal, handled: Handled) -> None:
-        call = TaskCall(self, absent_peer(self._offer(), record.owner), request, handled, record, journal)
+        call = TaskCall(self, absent_peer(self._offer(), record), request, handled, record, journal)
         self.calls[record.id] = call
         call.start()
         if self.wake is not None and len(self.calls) == 1:
@@ -207,7 +222,7 @@ class ServedTasks:
             return
         try:
             request = stored_request(taken, params)
-            handled = self._find(request, absent_peer(self._offer(), taken.owner))
+            handled = self._find(request, absent_peer(self._offer(), taken))
         except PeerError as error:
             await self._fail(taken, error)
             return

@@ -33,7 +33,9 @@ def stored_request(record: TaskRecord, stored: bytes) -> Request:
     params: Wire = decode(Raw(stored), method.params)
     meta = getattr(params, "meta", None)
     request = Request(record.id, method, params, Raw(stored), agreed, meta, record.capabilities)
-    if record.scopes:
-        # They were demanded when the call was made; a hierarchy of scopes is not kept.
-        request.caller = Caller(record.owner or "", frozenset(record.scopes), covers=lambda _granted, _required: True)
+    if record.has_token:
+        implied = frozenset(record.implied)
+        request.caller = Caller(
+            record.owner or "", frozenset(record.scopes), covers=lambda _, required: required in implied
+        )
     return request

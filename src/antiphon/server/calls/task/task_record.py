@@ -52,6 +52,12 @@ class TaskRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the client declared in the call: nothing else is asked of it."""
     scopes: tuple[str, ...] = ()
     """Scopes of the token with which it was made; the token itself is not kept."""
+    implied: tuple[str, ...] = ()
+    """Further scopes that features of the server require and that these include."""
+    has_token: bool = False
+    """Whether a token was verified."""
+    is_local: bool = False
+    """Whether it was made by a local program, of which no token is asked."""
     code: bytes = b""
     """Digest of the handler's code."""
     created: float
