@@ -27,9 +27,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Give programs that the tests start a state folder of their own."""
+    """Give the tests, and programs that they start, a state folder of their own and no keyring."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        # The library chooses once in a process: without this, one that a test defined, wherever it was asked first.
+        patch.setitem(os.environ, "PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
         yield
 
 

@@ -27,7 +27,6 @@ from tests.support.authority import protected
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A user without logins, whose browser signs in at once."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     monkeypatch.setenv("DISPLAY", ":0")
     for name in ("SSH_CONNECTION", "SSH_TTY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
@@ -162,7 +161,6 @@ async def test_over_ssh_the_address_is_pasted(tmp_path: Path):
             *("call", resource.url, "echo"),
             SSH_CONNECTION="here",
             XDG_STATE_HOME=str(tmp_path),
-            PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
         )
         await asyncio.to_thread(child.expect, r"(http://127.0.0.1:\d+/authorize\?\S+)")
         address = child.match[1]
@@ -193,7 +191,6 @@ async def test_with_a_browser_the_call_goes_on_by_itself(tmp_path: Path):
                 *("call", resource.url, "echo"),
                 BROWSER=str(browser),
                 XDG_STATE_HOME=str(tmp_path),
-                PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
             )
             await asyncio.to_thread(child.expect, "done")
             assert await asyncio.to_thread(ended, child) == 0
@@ -211,7 +208,6 @@ async def test_while_another_process_signs_in_a_command_waits_and_says_so(tmp_pa
             *("call", resource.url, "echo"),
             BROWSER=str(browser_in(tmp_path)),
             XDG_STATE_HOME=str(tmp_path / "state"),
-            PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring",
         )
         await asyncio.to_thread(child.expect, f"another process is signing in to {resource.url}: waiting for it")
         assert resource.authority.seen("/authorize") == []

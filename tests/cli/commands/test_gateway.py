@@ -121,7 +121,7 @@ async def on_a_network(
     settings = folder / "gateway.toml"
     settings.write_text(f"[auth]\nissuers = ['{issuer.url}']\naudience = 'ours'\nurl = '{url}'\n")
     command = [*COMMAND, "gateway", "--config", str(file), "--config", str(settings), f"--{kind}", place, *options]
-    env = environment(XDG_STATE_HOME=str(folder), PYTHON_KEYRING_BACKEND="keyring.backends.fail.Keyring")
+    env = environment(XDG_STATE_HOME=str(folder))
     process = await asyncio.create_subprocess_exec(
         *command, "--yes", "--provider", "echo", cwd=folder, env=env, stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
@@ -165,7 +165,6 @@ async def test_on_a_network_only_those_are_served_who_have_signed_in(kind: str, 
 async def test_over_http_each_client_has_logins_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The user's own, and that of another client, are lent to nobody; what fails without one says how to make it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     async with Issuer().open() as issuer, protected() as resource:
         for principal in (None, f"{issuer.url} sub:ann"):
             signs_in = OAuth(store=usual_logins(principal), open_page=Person())
