@@ -16,7 +16,7 @@ from antiphon.protocol.capabilities import servable
 from antiphon.protocol.events import Request
 from antiphon.wire.common import PROTOCOL_VERSION, SERVER_INFO, Implementation, Meta, Result, Wire
 from antiphon.wire.envelope import encode, prepend
-from antiphon.wire.lifecycle import DiscoverResult, ServerCapabilities
+from antiphon.wire.lifecycle import DiscoverResult, ListChangedCapability, ResourcesCapability, ServerCapabilities
 from antiphon.wire.revisions import REVISIONS, Revision
 from antiphon.wire.rounds import InputRequiredResult
 
@@ -88,7 +88,17 @@ _DISCOVER_TTL_MS = 3_600_000
 class Offer:
     """What a server offers; immutable. When a server gets new features, a new one is made."""
 
-    __slots__ = ("capabilities", "info", "instructions", "modern", "newest_legacy", "results", "revisions", "servable")
+    __slots__ = (
+        "_sessionless",
+        "capabilities",
+        "info",
+        "instructions",
+        "modern",
+        "newest_legacy",
+        "results",
+        "revisions",
+        "servable",
+    )
 
     def __init__(
         self,
@@ -109,6 +119,21 @@ class Offer:
         self.servable = {one.name: servable(capabilities, one) for one in newest_first}
         """The methods of the requests that are served, for each revision."""
         self.results = ModernResults(info)
+        self._sessionless: Offer | None = None
+
+    @property
+    def sessionless(self) -> Offer:
+        """What is offered to legacy clients without sessions: all but notices of changes."""
+        if self._sessionless is None:
+            has = self.capabilities
+            narrowed = structs.replace(
+                has,
+                tools=has.tools and ListChangedCapability(),
+                prompts=has.prompts and ListChangedCapability(),
+                resources=has.resources and ResourcesCapability(),
+            )
+            self._sessionless = Offer(self.info, narrowed, self.instructions, tuple(self.revisions.values()))
+        return self._sessionless
 
     def widened(self, newer: Offer) -> Offer:
         """Return what a client of this offer may rely on after a newer one was made.
@@ -128,9 +153,14 @@ class Offer:
             UnsupportedVersion: this server speaks no revision with a handshake. 2026-07-28 basic/versioning: a modern
                 server names the versions it supports in its error to ``initialize``.
         """
-        if self.newest_legacy is None:
+        chosen = self.assumed(requested)
+        if chosen is None:
             raise UnsupportedVersion("This server speaks no revision with a handshake", data=self._supported(requested))
-        found = self.revisions.get(requested)
+        return chosen
+
+    def assumed(self, name: str) -> Revision | None:
+        """Return the legacy revision of this name, or else the newest we speak; ``None`` if we speak none."""
+        found = self.revisions.get(name)
         return found if found is not None and not found.modern else self.newest_legacy
 
     def modern_revision(self, requested: object) -> Revision:

@@ -40,9 +40,10 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.methods import METHODS, MethodSpec, Side
 from antiphon.wire.revisions import Revision
 
-__all__ = ["ServerSession"]
+__all__ = ["NO_SESSIONS", "ServerSession"]
 
 _REQUESTS = {name: row for name, row in METHODS.items() if row.kind == "request"}
+NO_SESSIONS = "this server keeps no sessions (stateless=True), so it can ask nothing of clients up to 2025-11-25"
 _NO_REVISION = f"Invalid params: _meta must have {PROTOCOL_VERSION}"
 
 
@@ -60,18 +61,25 @@ P = TypeVar("P", Wire, "Wire | None")
 
 
 class ServerSession(Session):
-    """The rules for one client. See ``Session`` for how to use it."""
+    """The rules for one client. See ``Session`` for how to use it.
+
+    ``assumed``: a legacy revision, for requests of clients whose handshake nobody remembers. Each is served by itself:
+    ``initialize`` is answered at any time, and nothing is known of what the client can do, so nothing is asked of it.
+    """
 
     side: ClassVar[Side] = "server"
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, assumed: Revision | None = None) -> None:
         super().__init__()
-        self.phase = Phase.NEW
+        self.phase = Phase.NEW if assumed is None else Phase.READY
+        self.revision = assumed
+        self.is_kept = assumed is None
+        """Whether anything is remembered from one legacy request to the next."""
         self.client: InitializeRequestParams | None = None
         """What a legacy client declared in the handshake."""
         self.log_level: LoggingLevel | None = None
         """The level a legacy client has set; ``None`` sends messages of all levels."""
-        self._offer = offer
+        self._offer = offer if self.is_kept else offer.sessionless
         self._has_modern_client = False
 
     def offer(self, newer: Offer) -> None:
@@ -79,7 +87,7 @@ class ServerSession(Session):
 
         What was declared before stays declared even if nothing of it is left, because the client may rely on it.
         """
-        self._offer = self._offer.widened(newer)
+        self._offer = self._offer.widened(newer if self.is_kept else newer.sessionless)
 
     # --- requests -----------------------------------------------------------------------------------------------
 
@@ -141,12 +149,13 @@ class ServerSession(Session):
 
     def _initialize(self, id: RequestId, params: RequestParams) -> Event:
         following = TRANSITIONS.get((self.phase, "initialize"))
-        if following is None:
+        if following is None and self.is_kept:
             raise InvalidRequest("Already initialized")
         if not isinstance(params, InitializeRequestParams):
             raise InvalidParams("Invalid params of initialize")
         agreed = self._offer.legacy_revision(params.protocol_version)
-        self.phase, self.client, self.revision = following, params, agreed
+        if following is not None:
+            self.phase, self.client, self.revision = following, params, agreed
         result = InitializeResult(
             protocol_version=agreed.name,
             capabilities=self._offer.capabilities,
@@ -273,6 +282,8 @@ class ServerSession(Session):
             MissingCapability: see ``check_ask``.
         """
         agreed = self.revision if request is None else request.revision
+        if not self.is_kept:
+            raise LocalProtocolError(f"{spec.name} cannot be sent: {NO_SESSIONS}")
         # 2025-11-25 basic/lifecycle: before "initialized" a server sends no requests but pings.
         is_early = self.phase is Phase.NEW or (self.phase is Phase.ANSWERED and spec.name != "ping")
         if agreed is None or (is_early and not agreed.modern):

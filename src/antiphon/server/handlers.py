@@ -441,7 +441,8 @@ class Handlers:
     def set_level(self, request: Request, peer: Peer) -> EmptyResult:
         """Serve ``logging/setLevel``."""
         params: SetLevelRequestParams = request.params
-        peer.session.log_level = params.level
+        if peer.session.is_kept:
+            peer.session.log_level = params.level
         return EmptyResult()
 
 

@@ -71,6 +71,9 @@ class HttpOptions(TypedDict, total=False):
     """Checks the access tokens of an authorization server (OAuth), and tells clients where to get them."""
     keep_alive: float
     """Seconds of silence on a stream after which a comment is sent; 15 by default."""
+    stateless: bool
+    """Keep no sessions for clients up to 2025-11-25, so that each of their requests may reach any process: for
+    servers that ask nothing of such clients, and notify them of nothing. False by default."""
     json_only: bool
     """Answer with JSON instead of streams: a handler can then send nothing to the client and ask nothing during a
     call."""
@@ -242,8 +245,8 @@ def _streamable(service: Service, options: dict[str, Any]) -> HttpApp:
 
     mirrored = _Mirrored(service)
 
-    def connect(channel: Channel, principal: str | None, headers: Mapping[str, str], _modern: bool) -> Peer:
-        return service.connect(channel, principal=principal, headers=headers)
+    def connect(channel: Channel, principal: str | None, headers: Mapping[str, str], assumed: str | None) -> Peer:
+        return service.connect(channel, principal=principal, headers=headers, assumed=assumed)
 
     return http_app(connect, parameters=mirrored.of, **options)
 

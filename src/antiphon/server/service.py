@@ -280,13 +280,16 @@ class Service:
         principal: str | None = None,
         headers: Mapping[str, str] | None = None,
         caller: Caller | None = None,
+        assumed: str | None = None,
     ) -> Connection[ServerSession]:
         """Open a connection to one client; the caller starts, awaits and closes it, inside ``serving``.
 
         ``principal``: who the client has proven to be; ``headers``: those of the transport's request, if it has any;
-        ``caller``: what the token says with which it was opened, where one stands for all its messages.
+        ``caller``: what the token says with which it was opened, where one stands for all its messages; ``assumed``:
+        name of the legacy revision of its messages, where no session is kept.
         """
-        session = ServerSession(self._offer())
+        offer = self._offer()
+        session = ServerSession(offer, None if assumed is None else offer.assumed(assumed))
         told = watch(channel, over=None if headers is None else "tcp", knows=self.core.has)
         peer = Connection(channel, session, told.serving(self._handlers) if told else self._handlers, grace=_GRACE)
         if told is not None:

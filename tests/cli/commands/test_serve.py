@@ -133,6 +133,8 @@ async def test_a_server_is_served_over_a_network(option: str, url: str, revision
         (["--http", "127.0.0.1:99999"], "is no address"),
         (["--http", "127.0.0.1:1", "--ws", "127.0.0.1:2"], "choose one of --http, --sse and --ws"),
         (["--http", "0.0.0.0:8000"], "allowed_hosts"),
+        (["--stateless"], "--stateless: for a network only"),
+        (["--ws", "127.0.0.1:0", "--stateless"], "websocket: "),
     ],
 )
 def test_an_address_that_cannot_be_served_is_named(arguments: list[str], message: str, cli: Cli):

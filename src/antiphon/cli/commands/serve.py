@@ -21,6 +21,7 @@ from antiphon.cli.network_options import (
     Http,
     Issuers,
     Listening,
+    Place,
     PublicUrl,
     Scopes,
     Sse,
@@ -32,6 +33,7 @@ from antiphon.cli.network_options import (
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
+from antiphon.server.network import ServeOptions
 
 __all__ = ["command", "find_server", "load"]
 
@@ -47,6 +49,16 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config", metavar="FILE", help="Read from [auth] of this antiphon.toml who may connect.", show_default=False
+    ),
+]
+
+Stateless = Annotated[
+    bool,
+    typer.Option(
+        "--stateless",
+        help="Keep no sessions for clients of the older revisions, so that any process can serve any request. "
+        "Only for servers that ask nothing of such clients; with --http.",
+        show_default=False,
     ),
 ]
 
@@ -67,6 +79,7 @@ def command(
     public_url: PublicUrl = None,
     scope: Scopes = None,
     config: ConfigFile = None,
+    stateless: Stateless = False,
 ) -> int:
     """Serve the server that a Python file defines.
 
@@ -93,15 +106,22 @@ def command(
     place = listening.place
     if place is not None:
         options = listening.options(load_config(os.environ, file=config).auth if config is not None else None)
-        print(f"Serving {server.name!r} at {place.url(options)}. Ctrl-C ends it.", file=sys.stderr)
-        server.run(place.kind, host=place.host, port=place.port, **options)
-        return 0
-    given = ", ".join(filter(None, (listening.given, "--config" if config is not None else "")))
+        if stateless:
+            options["stateless"] = True
+        return _serve_at(place, server, options)
+    others = ("--config" if config is not None else "", "--stateless" if stateless else "")
+    given = ", ".join(filter(None, (listening.given, *others)))
     if given:
         raise ConfigError(f"{given}: for a network only; add --http, --sse or --ws")
     if sys.stdin.isatty():
         print(f"Serving {server.name!r} over stdio: a client is awaited. Ctrl-C ends it.", file=sys.stderr)
     server.run()
+    return 0
+
+
+def _serve_at(place: Place, server: Server, options: ServeOptions) -> int:
+    print(f"Serving {server.name!r} at {place.url(options)}. Ctrl-C ends it.", file=sys.stderr)
+    server.run(place.kind, host=place.host, port=place.port, **options)
     return 0
 
 

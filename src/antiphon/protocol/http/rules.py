@@ -25,6 +25,7 @@ __all__ = [
     "Refusal",
     "accepts",
     "accepts_events",
+    "assumed",
     "check_id",
     "check_legacy",
     "check_media",
@@ -48,6 +49,7 @@ LAST_EVENT_ID = b"last-event-id"
 
 _LEGACY = frozenset(each.name.encode() for each in LEGACY)
 _NEWEST_LEGACY = LEGACY[-1].name
+_ASSUMED = next(each.name for each in LEGACY if each.batches)
 _NO_NULL_IDS = frozenset(each.name.encode() for each in REVISIONS if not each.null_id)
 
 # 2026-07-28 basic/transports/streamable-http: 404 for an unknown method, 400 for wrong headers, version, capabilities
@@ -86,6 +88,14 @@ def status_of(code: int | None, *, modern: bool) -> int:
 def has_null_ids(headers: Headers) -> bool:
     """Tell whether an error for a message without a readable id carries ``"id": null``, as before 2025-11-25."""
     return headers.get(PROTOCOL_VERSION_HEADER) not in _NO_NULL_IDS
+
+
+def assumed(headers: Headers) -> str:
+    """Return the name of the legacy revision of a message that belongs to no session."""
+    # 2025-11-25 basic/transports: "if the server does not receive an MCP-Protocol-Version header, and has no other way
+    # to identify the version ... the server SHOULD assume protocol version 2025-03-26".
+    named = headers.get(PROTOCOL_VERSION_HEADER)
+    return _ASSUMED if named not in _LEGACY else named.decode()
 
 
 def takes_batches(name: str | None) -> bool:

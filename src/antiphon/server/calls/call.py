@@ -31,7 +31,7 @@ from antiphon.errors import (
     SamplingUnavailable,
 )
 from antiphon.protocol.events import Request
-from antiphon.protocol.server_session import ServerSession
+from antiphon.protocol.server_session import NO_SESSIONS, ServerSession
 from antiphon.server.calls.tool_timeouts import CLOCK, standing_still
 from antiphon.server.core import Core
 from antiphon.server.limits import PROGRESS_RATE, Bucket
@@ -163,6 +163,8 @@ class Call:
         except MissingCapability as error:
             kind = _UNAVAILABLE.get(method, MissingCapability)
             text = f"The client does not offer {_named(error.data)}, which {method} needs"
+            if not session.is_kept:
+                text = f"{method}: {NO_SESSIONS}"
             raise kind(text, data=error.data) from None
         notice = session.deprecation(spec, facts.revision)
         if notice is not None:

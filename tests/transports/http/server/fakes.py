@@ -28,11 +28,13 @@ def frame(**members: Any) -> bytes:
 class FakePeer:
     """Serves ``tools/call`` by the name of the tool."""
 
-    def __init__(self, channel: Channel, principal: str | None, headers: Mapping[str, str], modern: bool) -> None:
+    def __init__(
+        self, channel: Channel, principal: str | None, headers: Mapping[str, str], assumed: str | None
+    ) -> None:
         self.channel = channel
         self.principal = principal
         self.headers = headers
-        self.modern = modern
+        self.assumed = assumed
         self.is_over = False
         self.taken: list[Envelope] = []
         self.withdrawn: list[Any] = []
@@ -154,8 +156,10 @@ class Bench:
         self.waiting = asyncio.Event()
         self.app: HttpApp = http_app(self.connect, **options)
 
-    def connect(self, channel: Channel, principal: str | None, headers: Mapping[str, str], modern: bool) -> FakePeer:
-        peer = FakePeer(channel, principal, headers, modern)
+    def connect(
+        self, channel: Channel, principal: str | None, headers: Mapping[str, str], assumed: str | None
+    ) -> FakePeer:
+        peer = FakePeer(channel, principal, headers, assumed)
         peer.began = self.waiting.set
         self.peers.append(peer)
         return peer

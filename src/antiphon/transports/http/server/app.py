@@ -9,6 +9,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
 
+from msgspec import Raw
+
 from antiphon.channel import MAX_FRAME
 from antiphon.errors import InvalidRequest, ParseError, PeerError
 from antiphon.protocol.http import rules
@@ -46,7 +48,6 @@ log = logging.getLogger(__name__)
 
 _UNAVAILABLE = "The server is closing or has too much to do"
 _METHODS = b"GET, POST, DELETE"
-_ALLOW = (b"allow", _METHODS)
 _NO_SESSION = Refusal(404, InvalidRequest("Session not found"))
 _NEEDS_SESSION = Refusal(400, InvalidRequest("Mcp-Session-Id is required"))
 _UNKNOWN_EVENT = Refusal(400, InvalidRequest("Last-Event-ID names nothing that can be resumed"))
@@ -73,6 +74,7 @@ def http_app(
     parameters: Parameters | None = None,
     keep_alive: float = 15.0,
     patience: float = 5.0,
+    stateless: bool = False,
     json_only: bool = False,
 ) -> HttpApp:
     """Make the ASGI application of a server.
@@ -89,6 +91,7 @@ def http_app(
         max_open=max_open,
         keep_alive=keep_alive,
         patience=patience,
+        stateless=stateless,
         json_only=json_only,
     )
     guard = Guard(allowed_hosts, allowed_origins)
@@ -120,6 +123,7 @@ class HttpApp:
         self._store = store
         self._sessions = Sessions(settings.max_sessions, settings.idle_timeout)
         self._stateless = Stateless(connect, settings)
+        self._allow = (b"allow", b"POST" if settings.stateless else _METHODS)
         self._open = 0
         self._draining = False
         """Whether new requests are refused; answers to asks of running calls are still accepted."""
@@ -223,9 +227,10 @@ class HttpApp:
 
     async def _other(self, http: Http) -> None:
         method: str = http.scope["method"]
-        if method not in {"GET", "DELETE"} or names_modern(http.headers):
-            # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed."
-            await refuse(http, Refusal(405, InvalidRequest("Method not allowed")), None, _ALLOW)
+        if method not in {"GET", "DELETE"} or self._settings.stateless or names_modern(http.headers):
+            # 2026-07-28: "HTTP GET or DELETE to the MCP endpoint: respond with 405 Method Not Allowed." 2025-11-25: a
+            # server that offers no stream at GET, and one that lets no client end its session, answer so, too.
+            await refuse(http, Refusal(405, InvalidRequest("Method not allowed")), None, self._allow)
         else:
             await self._get_or_delete(http, method)
 
@@ -286,8 +291,8 @@ class HttpApp:
             return refuse(http, refusal, rules.id_of(envelope))
         if self._draining and rules.is_request(envelope):
             return unavailable(http, _UNAVAILABLE)
-        if envelope.method == "initialize" and rules.SESSION_ID not in http.headers:
-            return self._open_session(http, envelope)
+        if self._settings.stateless or (envelope.method == "initialize" and rules.SESSION_ID not in http.headers):
+            return self._post_outside_sessions(http, envelope)
         session = self._session(http)
         if session is None:
             return refuse(http, _without_session(http), rules.id_of(envelope))
@@ -296,6 +301,11 @@ class HttpApp:
             return session.serve(http, envelope) if is_free else refuse(http, _ID_IN_USE, rules.id_of(envelope))
         wait = session.take(envelope)
         return send_empty(http, 202) if wait is None else self._accept_after(http, wait)
+
+    def _post_outside_sessions(self, http: Http, envelope: Envelope) -> Awaitable[None]:
+        if self._settings.stateless:
+            return self._stateless.serve(http, envelope, None, rules.assumed(http.headers))
+        return self._open_session(http, envelope)
 
     async def _accept_after(self, http: Http, wait: Awaitable[None]) -> None:
         await wait
@@ -335,14 +345,27 @@ class HttpApp:
             batch = split_batch(body)
         except PeerError:
             batch = None
-        session = self._session(http)
-        if batch is None:
-            reply = salvage_reply(body)
-            waits = session.take(reply) if reply is not None and session is not None else None
-            if waits is not None:
-                await waits
-            await refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
+        if batch is not None:
+            await self._post_in_session(http, batch)
             return
+        session, reply = self._session(http), salvage_reply(body)
+        waits = session.take(reply) if reply is not None and session is not None else None
+        if waits is not None:
+            await waits
+        await refuse(http, Refusal(400, error), recover_id(body) if reply is None else None)
+
+    async def _post_in_session(self, http: Http, batch: Sequence[Raw]) -> None:
+        """Serve a batch in its session; where none are kept, it has one to itself."""
+        if not self._settings.stateless:
+            await self._check_batch(http, self._session(http), batch)
+            return
+        session = Session(self._connect, http, self._settings, self._store, rules.assumed(http.headers))
+        try:
+            await self._check_batch(http, session, batch)
+        finally:
+            await end(session)
+
+    async def _check_batch(self, http: Http, session: Session | None, batch: Sequence[Raw]) -> None:
         if session is None:
             # 2025-03-26 basic/lifecycle: "The initialize request MUST NOT be part of a JSON-RPC batch"
             await refuse(http, _without_session(http))
@@ -374,7 +397,8 @@ class HttpApp:
             else:
                 refused.append(refusal.body(rules.id_of(envelope), null_id=True))
         await serve_batch(http, self._settings, session, messages, refused)
-        self._sessions.touch(session)
+        if not self._settings.stateless:
+            self._sessions.touch(session)
 
 
 def _without_session(http: Http) -> Refusal:

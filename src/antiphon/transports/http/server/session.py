@@ -70,11 +70,13 @@ class Session:
         "used",
     )
 
-    def __init__(self, connect: Connect, http: Http, settings: Settings, store: EventStore) -> None:
+    def __init__(
+        self, connect: Connect, http: Http, settings: Settings, store: EventStore, assumed: str | None = None
+    ) -> None:
         # "The session ID SHOULD be globally unique and cryptographically secure", of visible ASCII.
         self.id = secrets.token_hex(16).encode()
         self.principal = http.principal
-        self.revision: str | None = None
+        self.revision: str | None = assumed
         """The agreed revision; ``None`` before the handshake."""
         self.used = 0.0
         """When it was last used, by the loop's clock."""
@@ -91,7 +93,7 @@ class Session:
         self._ended: list[Stream] = []
         """Streams that are complete, the oldest first."""
         self._standing: Stream | None = None
-        self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), False)
+        self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), assumed)
 
     @property
     def session_id(self) -> str:

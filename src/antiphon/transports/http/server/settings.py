@@ -25,5 +25,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Seconds of silence on a stream after which a comment is sent. Proxies time out after 30 s or more."""
     patience: float = 5.0
     """Seconds a request may take before its response begins as a stream, so that it can be kept alive."""
+    stateless: bool = False
+    """Keep no sessions: a legacy message is served by itself, wherever it comes, and nothing is asked of its client."""
     json_only: bool = False
     """Answer requests with JSON only: a handler can then neither notify nor ask the client during a call."""

@@ -1,7 +1,8 @@
-"""Modern requests: each contains all its context, so any idle peer can serve it.
+"""Requests that stand alone, so that any idle peer can serve them: all modern ones, and legacy ones without sessions.
 
 2026-07-28 basic/transports/streamable-http. A peer that has answered with JSON holds no state of that request and
-serves the next one; all others are dropped. Closing a stream cancels its request.
+serves the next one; all others are dropped. Closing a stream cancels its request: of a modern one because the revision
+says so, of a legacy one because nobody could receive its reply, or cancel it in any other way.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import ClassVar
 
 from antiphon.channel import Channel, Frame, Oversized, Peer
 from antiphon.errors import ConnectionClosed
+from antiphon.protocol.http.rules import status_of
 from antiphon.transports.http.server.asgi import Http, RequestHeaders, send_empty
 from antiphon.transports.http.server.entrance import expiry
 from antiphon.transports.http.server.exchange import Exchange
@@ -20,8 +22,8 @@ from antiphon.wire.envelope import Envelope, RequestId
 
 __all__ = ["Connect", "Stateless"]
 
-Connect = Callable[[Channel, "str | None", Mapping[str, str], bool], Peer]
-"""Makes a peer from a channel, the principal, the headers, and whether it is modern."""
+Connect = Callable[[Channel, "str | None", Mapping[str, str], "str | None"], Peer]
+"""Makes a peer from a channel, the principal, the headers, and the legacy revision of messages that stand alone."""
 
 _POOL = 64
 
@@ -29,12 +31,13 @@ _POOL = 64
 class _Line:
     """The channel of a pooled peer; it leads to the exchange that is being served."""
 
-    __slots__ = ("exchange", "peer", "principal")
+    __slots__ = ("exchange", "owner", "peer")
 
-    def __init__(self, connect: Connect, http: Http) -> None:
-        self.exchange: _ModernExchange | None = None
-        self.principal = http.principal
-        self.peer: Peer = connect(self, self.principal, RequestHeaders(http.headers), True)
+    def __init__(self, connect: Connect, http: Http, revision: str | None) -> None:
+        self.exchange: _SingleExchange | None = None
+        self.owner = http.principal, revision
+        """Whose requests its peer serves, and at which legacy revision, if at one."""
+        self.peer: Peer = connect(self, http.principal, RequestHeaders(http.headers), revision)
 
     async def receive(self) -> Sequence[bytes | Oversized]:
         """Return an empty sequence: every message is passed in directly."""
@@ -55,7 +58,7 @@ class _Line:
         return ConnectionClosed("The request has ended")
 
 
-class _ModernExchange(Exchange, eq=False, kw_only=True):
+class _SingleExchange(Exchange, eq=False, kw_only=True):
     modern: ClassVar[bool] = True
     id: RequestId
     _peer: Peer
@@ -74,8 +77,13 @@ class _ModernExchange(Exchange, eq=False, kw_only=True):
         self.end()
 
 
+class _LegacySingleExchange(_SingleExchange, eq=False, kw_only=True):
+    def _status_of(self, code: int | None) -> int:
+        return status_of(code, modern=False)
+
+
 class Stateless:
-    """Serves modern messages."""
+    """Serves messages that stand alone."""
 
     def __init__(self, connect: Connect, settings: Settings) -> None:
         self._connect = connect
@@ -84,18 +92,22 @@ class Stateless:
         self._busy: set[_Line] = set()
         self._closed = False
 
-    async def serve(self, http: Http, envelope: Envelope, params: RequestParams | None) -> None:
-        """Serve one message that was checked, and respond. ``params`` as in ``channel.Peer``."""
-        line = self._take(http)
+    async def serve(
+        self, http: Http, envelope: Envelope, params: RequestParams | None, revision: str | None = None
+    ) -> None:
+        """Serve one message that was checked, and respond.
+
+        ``params`` as in ``channel.Peer``; ``revision``: the legacy one that is assumed, if it is no modern message.
+        """
+        line = self._take(http, revision)
         if not isinstance(envelope.id, RequestId):
             if (wait := line.peer.tell(envelope)) is not None:
                 await wait
             await self._keep(line)
             await send_empty(http, 202)
             return
-        exchange = line.exchange = _ModernExchange(
-            http, self._settings, id=envelope.id, _peer=line.peer, _method=envelope.method
-        )
+        kind = _SingleExchange if revision is None else _LegacySingleExchange
+        exchange = line.exchange = kind(http, self._settings, id=envelope.id, _peer=line.peer, _method=envelope.method)
         self._busy.add(line)
         timer = None if http.caller is None or not exchange.must_stream() else expiry(http.caller, exchange.expire)
         try:
@@ -138,15 +150,15 @@ class Stateless:
             if line.exchange is not None:
                 line.exchange.end(503)
 
-    def _take(self, http: Http) -> _Line:
+    def _take(self, http: Http, revision: str | None) -> _Line:
         """Return the idle peer of this principal that was used last, or make one."""
-        idle, principal = self._idle, http.principal
-        if idle and idle[-1].principal == principal:
+        idle, owner = self._idle, (http.principal, revision)
+        if idle and idle[-1].owner == owner:
             line = idle.pop()
         else:
-            line = next((each for each in reversed(idle) if each.principal == principal), None)
+            line = next((each for each in reversed(idle) if each.owner == owner), None)
             if line is None:
-                return _Line(self._connect, http)
+                return _Line(self._connect, http, revision)
             idle.remove(line)
         line.peer.headers = RequestHeaders(http.headers)
         return line
