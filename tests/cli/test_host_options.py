@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from antiphon.cli.host_options import Answering, _taken, choose_host, configuration
+from antiphon.cli.options import Answers
 from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host import Audit, open_store
@@ -28,7 +29,7 @@ PARAMS = CreateMessageRequestParams(
 def answering(**options: Any) -> tuple[Answering, io.StringIO]:
     """Make an answerer, and the stream it tells on."""
     stream = io.StringIO()
-    return Answering(choose_host(**{"yes": False, "deny": False, **options}), Teller(stream)), stream
+    return Answering(choose_host(Answers(**options)), Teller(stream)), stream
 
 
 def form(**properties: object) -> ElicitRequestParams:
@@ -86,7 +87,7 @@ async def test_yes_sends_a_form_whose_defaults_suffice():
 def test_yes_and_deny_contradict_each_other():
     """Whoever types both means neither."""
     with pytest.raises(ConfigError, match="contradict"):
-        choose_host(yes=True, deny=True)
+        choose_host(Answers(yes=True, deny=True))
 
 
 def write(text: str) -> Path:
@@ -106,25 +107,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_configured_model_can_be_named():
     """And no other answers in its place."""
     config = write("[models.a]\nprovider='echo'\nmodel='echo'\n[models.b]\nprovider='openai'\nmodel='gpt-5-mini'")
-    host = choose_host(yes=True, deny=False, model="b", config=config)
+    host = choose_host(Answers(yes=True, model="b"), config=config)
     assert host.provider.name == "b"
     with pytest.raises(ConfigError, match="no model 'c'; there are: a, b"):
-        choose_host(yes=True, deny=False, model="c", config=config)
+        choose_host(Answers(yes=True, model="c"), config=config)
 
 
 @pytest.mark.usefixtures("folder")
 def test_whoever_is_refused_needs_no_configuration():
     """A list of tools works with a broken file."""
     Path("antiphon.toml").write_text("nonsense", encoding="utf-8")
-    assert choose_host(yes=False, deny=True).provider.name == "echo"
+    assert choose_host(Answers(deny=True)).provider.name == "echo"
     with pytest.raises(ConfigError, match="not TOML"):
-        choose_host(yes=False, deny=False)
+        choose_host(Answers())
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_key_in_the_environment_chooses():
     """Where nothing is configured."""
-    host = choose_host(yes=True, deny=False, environ={"OPENAI_API_KEY": "key"})
+    host = choose_host(Answers(yes=True), environ={"OPENAI_API_KEY": "key"})
     assert host.provider.name == "gpt-5-mini"
 
 
@@ -137,17 +138,17 @@ def test_a_store_without_a_terminal_keeps_the_questions(monkeypatch: pytest.Monk
     """So that whoever looks into it decides; at a terminal they are asked there, unless the store is wanted."""
     where = str(tmp_path / "host.db")
     monkeypatch.setattr("antiphon.host.terminal.reviewer.find_terminal", lambda: None)
-    assert isinstance(choose_host(yes=False, deny=False, store=where).reviewer, Queue)
-    assert not isinstance(choose_host(yes=False, deny=False).reviewer, Queue)
+    assert isinstance(choose_host(Answers(store=where)).reviewer, Queue)
+    assert not isinstance(choose_host(Answers()).reviewer, Queue)
     monkeypatch.setattr("antiphon.host.terminal.reviewer.find_terminal", lambda: "terminal")
-    assert not isinstance(choose_host(yes=False, deny=False, store=where).reviewer, Queue)
-    assert isinstance(choose_host(yes=False, deny=False, store=where, review="queue").reviewer, Queue)
+    assert not isinstance(choose_host(Answers(store=where)).reviewer, Queue)
+    assert isinstance(choose_host(Answers(store=where, review="queue")).reviewer, Queue)
 
 
 def test_a_queue_needs_a_store():
     """One in memory would be seen by nobody."""
     with pytest.raises(ConfigError, match="--review queue needs a store"):
-        choose_host(yes=False, deny=False, review="queue")
+        choose_host(Answers(review="queue"))
 
 
 @pytest.mark.usefixtures("folder")
@@ -155,7 +156,7 @@ async def test_the_configured_store_is_opened_and_closed(tmp_path: Path):
     """It outlives the host: the same answer is in the audit of the next one."""
     config = write("[defaults]\nstore = 'host.db'\n")
     for number in (1, 2):
-        host = choose_host(yes=True, deny=False, config=config)
+        host = choose_host(Answers(yes=True), config=config)
         await host(PARAMS, ORIGIN)
         recorded = [entry.record.step for entry in await host.store.entries()]
         assert recorded.count("answered") == number
@@ -165,9 +166,9 @@ async def test_the_configured_store_is_opened_and_closed(tmp_path: Path):
 
 async def test_yes_confirms_no_call_of_a_tool(tmp_path: Path):
     """Nobody is there to see it."""
-    host = choose_host(yes=True, deny=False)
+    host = choose_host(Answers(yes=True))
     assert await host.confirm(CallToolRequestParams.of("f"), ORIGIN)  # allowed by policy, not by the stand-in
-    denied = choose_host(yes=False, deny=True)
+    denied = choose_host(Answers(deny=True))
     with pytest.raises(Rejected):
         await denied.confirm(CallToolRequestParams.of("f"), ORIGIN)
 

@@ -17,6 +17,14 @@ def test_commands_share_their_options(name: str, cli: Cli):
         assert option in printed
 
 
+@pytest.mark.parametrize("words", ["call", "read", "prompt", "tasks follow", "gateway", "model-api"])
+def test_whatever_a_server_asks_in_is_answered_by_the_same_options(words: str, cli: Cli):
+    """Reading a resource asks as a tool does."""
+    printed = cli(*words.split(), "--help").out
+    for option in ("--yes", "--deny", "--provider", "--model", "--store", "--review"):
+        assert option in printed
+
+
 def test_the_help_names_the_revisions(cli: Cli):
     """All there are."""
     printed = cli("tools", "--help").out
@@ -25,18 +33,18 @@ def test_the_help_names_the_revisions(cli: Cli):
 
 def test_headers_are_read_as_they_are_sent():
     """The value may have colons, and spaces around it do not count."""
-    assert Reach(target="x", header=["A:b", "Authorization: Bearer x:y "]).headers == {
+    assert Reach(header=["A:b", "Authorization: Bearer x:y "]).headers == {
         "A": "b",
         "Authorization": "Bearer x:y",
     }
-    assert Reach(target="x").headers is None
+    assert Reach().headers is None
 
 
 @pytest.mark.parametrize("text", ["secret", "a b: c", ": x", "A: b\r\nC: d"])
 def test_what_is_no_header_is_refused_and_not_repeated(text: str):
     """It may be a token that was typed in the wrong place."""
     with pytest.raises(ConfigError, match="written 'NAME: VALUE'") as error:
-        _ = Reach(target="x", header=[text]).headers
+        _ = Reach(header=[text]).headers
     assert "secret" not in str(error.value)
 
 

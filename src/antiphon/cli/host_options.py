@@ -12,7 +12,7 @@ from typing import cast
 
 import msgspec
 
-from antiphon.cli.options import ReviewAt
+from antiphon.cli.options import Answers, ReviewAt
 from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Rejected
 from antiphon.host.budget import dollars
@@ -58,14 +58,9 @@ class Defaults:
 
 
 def choose_host(
+    answers: Answers,
     *,
-    yes: bool,
-    deny: bool,
-    provider: str | None = None,
-    model: str | None = None,
     config: Path | None = None,
-    store: str | None = None,
-    review: ReviewAt | None = None,
     soon: bool = False,
     model_api: bool = False,
     environ: Mapping[str, str] = os.environ,
@@ -84,25 +79,25 @@ def choose_host(
     Raises:
         ConfigError: both were wanted, there is no such provider or model, or the configuration cannot be read.
     """
-    if yes and deny:
+    if answers.yes and answers.deny:
         raise ConfigError("--yes and --deny contradict each other")
-    if deny:
+    if answers.deny:
         if config is not None:
             # Checks that a file which was named exists and can be read.
             configuration(config, environ)
         # Nothing will be asked of this host, whatever is configured.
         return Configured(Config(), environ, provider=named("echo"), review="refuse", model_api=model_api)
     configured = configuration(config, environ)
-    completes = _provider(configured, provider, model, environ)
-    place = store or configured.store
+    completes = _provider(configured, answers.provider, answers.model, environ)
+    place = answers.store or configured.store
     opened = open_store(place) if place is not None else None
     kept = opened or usual_store(soon=soon)
     return Configured(
         configured,
         environ,
         provider=completes,
-        reviewer=Defaults() if yes else _reviewer(opened, kept, review, configured),
-        review="never" if yes else None,
+        reviewer=Defaults() if answers.yes else _reviewer(opened, kept, answers.review, configured),
+        review="never" if answers.yes else None,
         store=kept,
         closes_store=True,
         model_api=model_api,

@@ -22,123 +22,13 @@ from antiphon.server.network import ServeOptions
 if TYPE_CHECKING:
     from antiphon.auth.server.resource_server import ResourceServer
 
-__all__ = [
-    "AllowHost",
-    "AllowOrigin",
-    "Audience",
-    "Http",
-    "Issuers",
-    "Listening",
-    "Place",
-    "PublicUrl",
-    "Scopes",
-    "Sse",
-    "TlsCert",
-    "TlsKey",
-    "Token",
-    "Ws",
-]
+__all__ = ["Listening", "Place"]
 
 _PASSWORD = "ANTIPHON_TLS_PASSWORD"
 _TOKEN = "ANTIPHON_TOKEN"
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine, which a proxy in front may use as well."""
-
-Http = Annotated[
-    str | None, typer.Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.", show_default=False)
-]
-Sse = Annotated[
-    str | None,
-    typer.Option(
-        "--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse.", show_default=False
-    ),
-]
-Ws = Annotated[
-    str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
-]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-host",
-        metavar="NAME",
-        help="A host name that clients may use to reach the server; may be repeated. Default: the "
-        "names of this machine.",
-        show_default=False,
-    ),
-]
-AllowOrigin = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-origin",
-        metavar="ORIGIN",
-        help="The origin of a web page that may call the server, such as https://app.example; may be "
-        "repeated. Default: pages of this machine.",
-        show_default=False,
-    ),
-]
-TlsCert = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).", show_default=False
-    ),
-]
-TlsKey = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-key",
-        metavar="FILE",
-        help="The certificate's private key (a PEM file); if it has a password, that is read from "
-        "ANTIPHON_TLS_PASSWORD.",
-        show_default=False,
-    ),
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        "--token",
-        metavar="TOKEN",
-        envvar=_TOKEN,
-        help="Let in only clients that send this token ('Authorization: Bearer TOKEN'). Better set "
-        "ANTIPHON_TOKEN, which does not show in the list of processes.",
-        show_default=False,
-        show_envvar=False,
-    ),
-]
-Issuers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--issuer",
-        metavar="URL",
-        help="Let in only clients with an access token of this authorization server (OAuth); may be "
-        "repeated. More settings are in [auth] of antiphon.toml.",
-        show_default=False,
-    ),
-]
-Audience = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--audience",
-        metavar="NAME",
-        help="The audience (aud) that a token must have; may be repeated. Default: the public URL.",
-        show_default=False,
-    ),
-]
-PublicUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--public-url",
-        metavar="URL",
-        help="The URL under which clients reach the server, such as https://host/mcp.",
-        show_default=False,
-    ),
-]
-Scopes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated.", show_default=False
-    ),
-]
 
 
 _PLACES = {"http": "http", "sse": "sse", "ws": "websocket"}
@@ -173,20 +63,103 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class Listening(Struct, frozen=True, kw_only=True):
-    """The options of a command that serves on a network, as given."""
+    """The options of a command that serves on a network, as given: an option set."""
 
-    http: str | None = None
-    sse: str | None = None
-    ws: str | None = None
-    allow_host: list[str] | None = None
-    allow_origin: list[str] | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    token: str | None = None
-    issuer: list[str] | None = None
-    audience: list[str] | None = None
-    public_url: str | None = None
-    scope: list[str] | None = None
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP at /mcp.", show_default=False),
+    ] = None
+    sse: Annotated[
+        str | None,
+        typer.Option(
+            "--sse", metavar="HOST:PORT", help="Serve HTTP+SSE (the oldest HTTP transport) at /sse.", show_default=False
+        ),
+    ] = None
+    ws: Annotated[
+        str | None, typer.Option("--ws", metavar="HOST:PORT", help="Serve WebSocket at /ws.", show_default=False)
+    ] = None
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A host name that clients may use to reach the server; may be repeated. Default: the "
+            "names of this machine.",
+            show_default=False,
+        ),
+    ] = None
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin",
+            metavar="ORIGIN",
+            help="The origin of a web page that may call the server, such as https://app.example; may be "
+            "repeated. Default: pages of this machine.",
+            show_default=False,
+        ),
+    ] = None
+    tls_cert: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (a PEM file).", show_default=False
+        ),
+    ] = None
+    tls_key: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-key",
+            metavar="FILE",
+            help="The certificate's private key (a PEM file); if it has a password, that is read from "
+            "ANTIPHON_TLS_PASSWORD.",
+            show_default=False,
+        ),
+    ] = None
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="TOKEN",
+            envvar=_TOKEN,
+            help="Let in only clients that send this token ('Authorization: Bearer TOKEN'). Better set "
+            "ANTIPHON_TOKEN, which does not show in the list of processes.",
+            show_default=False,
+            show_envvar=False,
+        ),
+    ] = None
+    issuer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--issuer",
+            metavar="URL",
+            help="Let in only clients with an access token of this authorization server (OAuth); may be "
+            "repeated. More settings are in [auth] of antiphon.toml.",
+            show_default=False,
+        ),
+    ] = None
+    audience: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--audience",
+            metavar="NAME",
+            help="The audience (aud) that a token must have; may be repeated. Default: the public URL.",
+            show_default=False,
+        ),
+    ] = None
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="The URL under which clients reach the server, such as https://host/mcp.",
+            show_default=False,
+        ),
+    ] = None
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope", metavar="SCOPE", help="A scope that every token must have; may be repeated.", show_default=False
+        ),
+    ] = None
 
     @property
     def given(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from antiphon.channel import Channel
 from antiphon.cli.config_files import read_config
 from antiphon.cli.failures import placed
 from antiphon.cli.host_options import Answering, choose_host
-from antiphon.cli.options import Reach
+from antiphon.cli.options import Answers, Reach
 from antiphon.cli.output.frames import LEGEND, line
 from antiphon.cli.output.progress import Teller
 from antiphon.cli.targets import address_of, resolve_target
@@ -52,27 +52,23 @@ def run(main: Coroutine[Any, Any, int | None]) -> int:
 
 @asynccontextmanager
 async def opened(
+    target: str,
     reach: Reach,
-    teller: Teller | None = None,
+    answers: Answers | None = None,
     *,
+    roots: Sequence[str] = (),
+    model_api: bool = False,
+    teller: Teller | None = None,
     seen: Callable[[Channel], object] | None = None,
 ) -> AsyncGenerator[Client]:
     """Connect to a server for as long as the context lasts; its process is ended with it, however that is left.
 
-    ``teller``: by default one that writes to standard error. ``seen``: called with each channel that is opened.
-    Whatever fails inside names the target.
+    ``answers``: without, what the server asks is refused, and its log messages are not wanted; it is declared that
+    asks are answered nevertheless, because lists depend on it. ``teller``: by default one that writes to standard
+    error. ``seen``: called with each channel that is opened. Whatever fails inside names the target.
     """
     told = teller or Teller(sys.stderr)
-    host = choose_host(
-        yes=reach.yes,
-        deny=reach.deny,
-        provider=reach.provider,
-        model=reach.model,
-        config=reach.config,
-        store=reach.store,
-        review=reach.review,
-        model_api=reach.model_api,
-    )
+    host = choose_host(answers or Answers(deny=True), config=reach.config, model_api=model_api)
     if isinstance(host.reviewer, Queue):
         told.say("what the server asks waits in the store: decide it with antiphon review", "yellow")
     answering = Answering(host, told)
@@ -80,28 +76,28 @@ async def opened(
     if servers is not None:
         # Also if the target is not looked up in it.
         read_config(servers)
-    target = resolve_target(reach.target, servers)
+    where = resolve_target(target, servers)
     client = Client(
-        target,
+        where,
         sampling=answering.sample,
         elicitation=answering.elicit,
-        roots=reach.roots or None,
+        roots=roots or None,
         headers=reach.headers,
-        auth=await _auth(target, reach.headers),
+        auth=await _auth(where, reach.headers),
         revision=reach.revision,
         timeout=reach.timeout,
-        log_level=reach.log_level,
+        log_level=None if answers is None else "info",
         on_log=lambda params: told.say(log_line(params), "cyan"),
         errlog=(lambda text: told.say(f"stderr: {text}", "dim")) if reach.verbose else None,
         wrap=_wrapper(told if reach.messages else None, seen),
     )
-    with placed(reach.target):
+    with placed(target):
         try:
             async with client:
                 yield client
         except ConnectionClosed as error:
             if error.exit_code == 0 and not error.stderr:
-                error.add_note(_SILENT if reach.target.endswith(".py") else _SILENT_COMMAND)
+                error.add_note(_SILENT if target.endswith(".py") else _SILENT_COMMAND)
             raise
         finally:
             told.clear()

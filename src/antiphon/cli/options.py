@@ -1,39 +1,44 @@
-"""Arguments and options that several commands share, so that they have the same names and explanations."""
+"""Arguments and options that several commands share, so that they have the same names and explanations.
+
+Those that belong together are one option set: a struct that a command takes as one parameter.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon import __version__
 from antiphon.errors import ConfigError
-from antiphon.wire.common import LoggingLevel
 from antiphon.wire.revisions import REVISIONS
 
 __all__ = [
+    "Answers",
     "Arguments",
     "Config",
-    "Deny",
+    "ConfigFile",
     "For",
-    "Headers",
     "Json",
     "Messages",
-    "ModelApi",
     "ModelName",
+    "PageAnswers",
     "Provider",
     "Reach",
     "Review",
     "ReviewAt",
     "RevisionName",
+    "StorePlace",
     "TargetText",
     "Texts",
-    "Timeout",
-    "Verbose",
     "Yes",
+    "option_sets",
     "root",
 ]
 
@@ -106,27 +111,23 @@ Review = Annotated[
         show_default=False,
     ),
 ]
-RevisionName = Annotated[
-    str, typer.Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
-]
-Timeout = Annotated[
-    float,
+StorePlace = Annotated[
+    str | None,
     typer.Option(
-        "--timeout", min=0.001, help="Most seconds for one call, not counting the time that you take to answer."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, one object on each line.")]
-Headers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--header",
-        "-H",
-        metavar="'NAME: VALUE'",
-        help="An HTTP header to send with every request to a URL, such as 'Authorization: Bearer ...';"
-        " may be repeated.",
+        "--store",
+        metavar="URL|PATH",
+        help="The store: a file, or postgresql://... By default the configured one.",
         show_default=False,
     ),
 ]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE.toml", help="Read this configuration file only.", show_default=False),
+]
+RevisionName = Annotated[
+    str, typer.Option("--revision", help=f'Protocol revision: "auto", or one of {_NAMES}.', metavar="NAME")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, one object on each line.")]
 For = Annotated[
     str | None,
     typer.Option(
@@ -137,7 +138,6 @@ For = Annotated[
         show_default=False,
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what the server writes to its standard error.")]
 Messages = Annotated[
     bool, typer.Option("--messages/--no-messages", help="Print every message that is sent or received.")
 ]
@@ -150,31 +150,35 @@ ModelApi = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve what the server asks without asking you.")]
-Deny = Annotated[bool, typer.Option("--deny", help="Refuse everything that the server asks, without asking you.")]
 
 
 class Reach(Struct, frozen=True, kw_only=True):
     """How a command connects to its server: the options that all such commands have."""
 
-    target: str
-    config: Path | None = None
-    header: list[str] | None = None
+    config: Config = None
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            "-H",
+            metavar="'NAME: VALUE'",
+            help="An HTTP header to send with every request to a URL, such as 'Authorization: Bearer ...';"
+            " may be repeated.",
+            show_default=False,
+        ),
+    ] = None
     """As typed: ``NAME: VALUE``."""
-    revision: str = "auto"
-    timeout: float = 60.0
-    verbose: bool = False
-    messages: bool = False
-    yes: bool = False
-    deny: bool = True
-    """By default asks are refused, since a list is no occasion for them; they are still declared, because lists depend
-    on it."""
-    provider: str | None = None
-    model: str | None = None
-    store: str | None = None
-    review: ReviewAt | None = None
-    model_api: bool = False
-    roots: list[str] = []
-    log_level: LoggingLevel | None = None
+    revision: RevisionName = "auto"
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", min=0.001, help="Most seconds for one call, not counting the time that you take to answer."
+        ),
+    ] = 60.0
+    messages: Messages = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show what the server writes to its standard error.")
+    ] = False
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -191,6 +195,60 @@ class Reach(Struct, frozen=True, kw_only=True):
                 raise ConfigError("--header is written 'NAME: VALUE', such as 'Authorization: Bearer ...'")
             found[name.strip()] = value.strip()
         return found or None
+
+
+class Answers(Struct, frozen=True, kw_only=True):
+    """Who answers what a server asks: the options of the commands during which it may ask."""
+
+    yes: Yes = False
+    deny: Annotated[
+        bool, typer.Option("--deny", help="Refuse everything that the server asks, without asking you.")
+    ] = False
+    provider: Provider = None
+    model: ModelName = None
+    store: StorePlace = None
+    review: Review = None
+
+
+class PageAnswers(Answers, frozen=True, kw_only=True):
+    """The same for a command whose terminal is somebody else's: by default a person is asked on the page."""
+
+    review: Annotated[
+        ReviewAt,
+        typer.Option(
+            "--review",
+            metavar="page|queue|terminal",
+            help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this "
+            "terminal (the gateway only with --http, --sse or --ws).",
+        ),
+    ] = "page"
+
+
+def option_sets(command: Callable[..., int]) -> Callable[..., int]:
+    """Let each member of a command's option sets be an option of its own, as typer knows them.
+
+    An option set is a struct whose members are annotated as the parameters of a command are. Their options are listed
+    where the set stands among the parameters.
+    """
+    parameters = inspect.signature(command, eval_str=True).parameters
+    sets = {name: one.annotation for name, one in parameters.items() if hasattr(one.annotation, "__struct_fields__")}
+    single = [[one] if name not in sets else _members(sets[name]) for name, one in parameters.items()]
+
+    @wraps(command)
+    def commanded(**given: Any) -> int:
+        made = {name: kind(**{each: given.pop(each) for each in kind.__struct_fields__}) for name, kind in sets.items()}
+        return command(**given, **made)
+
+    commanded.__dict__["__signature__"] = inspect.Signature([one for group in single for one in group])
+    return commanded
+
+
+def _members(kind: type[Struct]) -> list[inspect.Parameter]:
+    """Return the members of an option set as parameters of a command."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(one.name, keyword, default=one.default, annotation=one.type) for one in structs.fields(kind)
+    ]
 
 
 def root(

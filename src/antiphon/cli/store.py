@@ -1,6 +1,6 @@
 """The store that a command uses: its location, and the messages if it cannot be read.
 
-Owns the options.
+Owns the options that say where it is.
 """
 
 from __future__ import annotations
@@ -9,40 +9,37 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from msgspec import Struct
 
 from antiphon.cli.failures import Failed
+from antiphon.cli.options import ConfigFile, StorePlace
 from antiphon.errors import ConfigError
 from antiphon.host.config.settings import Config
 from antiphon.host.store import MemoryStore, Store, open_store
 from antiphon.host.store.base import StoreStalled
 
-__all__ = ["ConfigFile", "StorePlace", "configured", "configured_place", "opened_store"]
-
-StorePlace = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="URL|PATH",
-        help="The store: a file, or postgresql://... By default the configured one.",
-        show_default=False,
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE.toml", help="Read this configuration file only.", show_default=False),
-]
-
+__all__ = ["StoreOptions", "configured", "configured_place", "opened_store"]
 
 _WORDS = ("default", "memory")
 """Words that are no path; see ``open_store``."""
 
 
+class StoreOptions(Struct, frozen=True, kw_only=True):
+    """Which store a command works on: an option set."""
+
+    store: StorePlace = None
+    config: ConfigFile = None
+
+    @property
+    def settings(self) -> Config:
+        """What the configuration says."""
+        return configured(self.config)
+
+
 @asynccontextmanager
-async def opened_store(place: str | None, config: Path | None, *, make: bool = False) -> AsyncGenerator[Store]:
-    """Open the store at a place, by default the configured one, while the context lasts.
+async def opened_store(where: StoreOptions, *, make: bool = False) -> AsyncGenerator[Store]:
+    """Open the store that was named, by default the configured one, while the context lasts.
 
     ``make``: create a named file that is missing; otherwise that is an error.
 
@@ -50,9 +47,9 @@ async def opened_store(place: str | None, config: Path | None, *, make: bool = F
         ConfigError: there is no such store.
         Failed: it cannot be read.
     """
-    chosen = place or configured_place(config)
-    if place is not None and not make:
-        _check_there(place)
+    chosen = where.store or where.settings.store
+    if where.store is not None and not make:
+        _check_there(where.store)
     store = open_store(chosen)
     if isinstance(store, MemoryStore):
         raise ConfigError("a store in memory is seen by its own process only: configure a file, or give --store")

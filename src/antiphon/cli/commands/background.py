@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from antiphon.cli.commands.call import show
 from antiphon.cli.failures import FAILED
 from antiphon.cli.groups import ListGroup, group
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Deny, Headers, Json, ModelName, Provider, Reach, Review, Timeout, Verbose, Yes
+from antiphon.cli.options import Answers, Json, Reach, option_sets
 from antiphon.cli.output.formats import print_json, print_list
 from antiphon.cli.output.progress import Teller
 from antiphon.cli.started_tasks import find, forget, read_all
-from antiphon.cli.store import StorePlace
 from antiphon.client.task import TaskHandle
 from antiphon.errors import InvalidParams
 
@@ -50,9 +50,8 @@ def list_(*, as_json: Json = False) -> int:
 
 
 @commands.command("show")
-def show_(
-    id: TaskId, *, as_json: Json = False, header: Headers = None, timeout: Timeout = 60.0, verbose: Verbose = False
-) -> int:
+@option_sets
+def show_(id: TaskId, *, as_json: Json = False, reach: Reach) -> int:
     """Say what has become of a task."""
 
     async def look(handle: TaskHandle, _teller: Teller) -> int:
@@ -64,24 +63,12 @@ def show_(
                        as_json=False, nothing="")  # fmt: skip
         return 0
 
-    return run(_on(id, look, header=header, timeout=timeout, verbose=verbose))
+    return run(_on(id, look, reach))
 
 
 @commands.command()
-def follow(
-    id: TaskId,
-    *,
-    as_json: Json = False,
-    yes: Yes = False,
-    deny: Deny = False,
-    provider: Provider = None,
-    model: ModelName = None,
-    header: Headers = None,
-    store: StorePlace = None,
-    review: Review = None,
-    timeout: Timeout = 60.0,
-    verbose: Verbose = False,
-) -> int:
+@option_sets
+def follow(id: TaskId, *, as_json: Json = False, answers: Answers, reach: Reach) -> int:
     """Follow a task to its end and print its result.
 
     What it asks is answered as for antiphon call. The timeout is for each request, and not for the task. Exit code 1
@@ -98,16 +85,12 @@ def follow(
         forget(handle.id)
         return FAILED if result.is_error else 0
 
-    return run(
-        _on(
-            id, see, header=header, timeout=timeout, verbose=verbose, yes=yes, deny=deny, provider=provider,
-            model=model, store=store, review=review,
-        )
-    )  # fmt: skip
+    return run(_on(id, see, reach, answers))
 
 
 @commands.command()
-def cancel(id: TaskId, *, header: Headers = None, timeout: Timeout = 60.0, verbose: Verbose = False) -> int:
+@option_sets
+def cancel(id: TaskId, *, reach: Reach) -> int:
     """Ask the server to stop a task."""
 
     async def stop(handle: TaskHandle, _teller: Teller) -> int:
@@ -115,41 +98,20 @@ def cancel(id: TaskId, *, header: Headers = None, timeout: Timeout = 60.0, verbo
         forget(handle.id)
         return 0
 
-    return run(_on(id, stop, header=header, timeout=timeout, verbose=verbose))
+    return run(_on(id, stop, reach))
 
 
 async def _on(
     id: str,
     work: Callable[[TaskHandle, Teller], Awaitable[int]],
-    *,
-    header: list[str] | None,
-    timeout: float,
-    verbose: bool,
-    yes: bool = False,
-    deny: bool = False,
-    provider: str | None = None,
-    model: str | None = None,
-    store: str | None = None,
-    review: Review = None,
+    reach: Reach,
+    answers: Answers | None = None,
 ) -> int:
-    """Do something with a task, at its server."""
+    """Do something with a task, at its server, whose name is looked up where it was when the task was started."""
     task = find(id)
-    reach = Reach(
-        target=task.target,
-        config=None if task.config is None else Path(task.config),
-        header=header,
-        timeout=timeout,
-        verbose=verbose,
-        yes=yes,
-        deny=deny,
-        provider=provider,
-        model=model,
-        store=store,
-        review=review,
-        log_level="info",
-    )
+    config = reach.config or (None if task.config is None else Path(task.config))
     teller = Teller(sys.stderr)
-    async with opened(reach, teller) as client:
+    async with opened(task.target, structs.replace(reach, config=config), answers, teller=teller) as client:
         try:
             return await work(client.task(task.id, tool=task.tool), teller)
         except InvalidParams:

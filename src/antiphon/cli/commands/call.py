@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -15,30 +17,12 @@ from antiphon.cli.arguments import read_arguments, similar
 from antiphon.cli.commands.tools import signature
 from antiphon.cli.failures import FAILED, placed
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import (
-    Arguments,
-    Config,
-    Deny,
-    Headers,
-    Json,
-    Messages,
-    ModelApi,
-    ModelName,
-    Provider,
-    Reach,
-    Review,
-    RevisionName,
-    TargetText,
-    Timeout,
-    Verbose,
-    Yes,
-)
+from antiphon.cli.options import Answers, Arguments, Json, ModelApi, Reach, TargetText, option_sets
 from antiphon.cli.output.contents import text_of_blocks
 from antiphon.cli.output.files import Output, parts_of, save
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.cli.output.progress import Teller
 from antiphon.cli.started_tasks import StartedTask, note
-from antiphon.cli.store import StorePlace
 from antiphon.client.client import Client
 from antiphon.errors import ConfigError
 from antiphon.wire.envelope import encode
@@ -61,6 +45,7 @@ Roots = Annotated[
 ]
 
 
+@option_sets
 def command(
     target: TargetText,
     tool: ToolName,
@@ -69,20 +54,10 @@ def command(
     as_json: Json = False,
     output: Output = None,
     background: Background = False,
-    yes: Yes = False,
-    deny: Deny = False,
-    provider: Provider = None,
-    model: ModelName = None,
+    answers: Answers,
     roots: Roots = None,
-    config: Config = None,
-    header: Headers = None,
-    store: StorePlace = None,
-    review: Review = None,
     model_api: ModelApi = False,
-    revision: RevisionName = "auto",
-    timeout: Timeout = 60.0,
-    messages: Messages = False,
-    verbose: Verbose = False,
+    reach: Reach,
 ) -> int:
     """Call a tool of a server.
 
@@ -91,39 +66,34 @@ def command(
 
     Exit code 1 if the tool says that it failed.
     """
-    reach = Reach(
-        target=target,
-        config=config,
-        header=header,
-        revision=revision,
-        timeout=timeout,
-        verbose=verbose,
-        messages=messages,
-        yes=yes,
-        deny=deny,
-        provider=provider,
-        model=model,
-        store=store,
-        review=review,
-        model_api=model_api,
-        roots=[_absolute(path) for path in roots or ()],
-        log_level="info",
-    )
-    return run(_call(reach, tool, arguments or [], as_json=as_json, output=output, background=background))
+    folders = [_absolute(path) for path in roots or ()]
+    teller = Teller(sys.stderr)
+    opening = opened(target, reach, answers, roots=folders, model_api=model_api, teller=teller)
+    leave = partial(_left, target, reach.config, tool, as_json=as_json) if background else None
+    return run(_call(opening, teller, tool, arguments or [], as_json=as_json, output=output, leave=leave))
 
 
 async def _call(
-    reach: Reach, name: str, typed: list[str], *, as_json: bool, output: Path | None, background: bool
+    opening: AbstractAsyncContextManager[Client],
+    teller: Teller,
+    name: str,
+    typed: list[str],
+    *,
+    as_json: bool,
+    output: Path | None,
+    leave: Callable[[str], int] | None,
 ) -> int:
-    teller = Teller(sys.stderr)
-    async with opened(reach, teller) as client:
+    """Call the tool and print its result. ``leave``: what to do with the id of a task that is not waited for."""
+    async with opening as client:
         tool = await _find(client, name)
         with placed(name):
             arguments = read_arguments(typed, tool.input_schema)
             async with teller.waiting(name):
-                handle = await client.start_task(name, arguments, progress=teller.progress) if background else None
-                if handle is not None and handle.id:
-                    return _left(handle.id, reach, name, as_json=as_json)
+                handle = (
+                    await client.start_task(name, arguments, progress=teller.progress) if leave is not None else None
+                )
+                if leave is not None and handle is not None and handle.id:
+                    return leave(handle.id)
                 if handle is not None:
                     # The server has answered at once.
                     result = await handle.result()
@@ -162,16 +132,16 @@ def _absolute(root: str) -> str:
     return root if "://" in root else str(Path(root).absolute())
 
 
-def _left(id: str, reach: Reach, tool: str, *, as_json: bool) -> int:
+def _left(target: str, config: Path | None, tool: str, id: str, *, as_json: bool) -> int:
     """Remember a task that goes on, and print its id."""
-    is_path = "://" not in reach.target and Path(reach.target).exists()
+    is_path = "://" not in target and Path(target).exists()
     note(
         StartedTask(
             id=id,
-            target=str(Path(reach.target).absolute()) if is_path else reach.target,
+            target=str(Path(target).absolute()) if is_path else target,
             tool=tool,
             started=time.time(),
-            config=None if reach.config is None else str(reach.config.absolute()),
+            config=None if config is None else str(config.absolute()),
         )
     )
     if as_json:

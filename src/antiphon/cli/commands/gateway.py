@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Unpack
 
@@ -16,23 +16,8 @@ from msgspec import Struct, structs
 from antiphon.auth.client.oauth import Auth
 from antiphon.cli.host_options import choose_host, configuration
 from antiphon.cli.logins import auth_for, auth_of_client
-from antiphon.cli.network_options import (
-    AllowHost,
-    AllowOrigin,
-    Audience,
-    Http,
-    Issuers,
-    Listening,
-    Place,
-    PublicUrl,
-    Scopes,
-    Sse,
-    TlsCert,
-    TlsKey,
-    Token,
-    Ws,
-)
-from antiphon.cli.options import Deny, ModelApi, ModelName, Provider, ReviewAt, Yes
+from antiphon.cli.network_options import Listening, Place
+from antiphon.cli.options import ModelApi, PageAnswers, option_sets
 from antiphon.cli.watched_servers import WatchedServers
 from antiphon.client.connection.targets import Address, resolve
 from antiphon.errors import ConfigError
@@ -109,26 +94,6 @@ ElicitIn = Annotated[
         "Policy and audit are the same.",
     ),
 ]
-Review = Annotated[
-    ReviewAt,
-    typer.Option(
-        "--review",
-        metavar="page|queue|terminal",
-        help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this terminal "
-        "(with --http).",
-    ),
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="PLACE",
-        help="The store for reviews, grants, budgets and the audit: a file, or postgresql://... "
-        "Default: the configured one.",
-        show_default=False,
-    ),
-]
-
 StartWhen = Annotated[
     Start,
     typer.Option(
@@ -155,38 +120,23 @@ MaxProcesses = Annotated[
 ]
 
 
+@option_sets
 def command(
     *,
     config: Files = None,
     only: Only = None,
-    http: Http = None,
-    sse: Sse = None,
-    ws: Ws = None,
+    listening: Listening,
     names: Names = None,
     profile: ProfileName = None,
     search: Search = None,
     asks: Asks = "host",
     elicit_in: ElicitIn = "auto",
-    review: Review = "page",
-    yes: Yes = False,
-    deny: Deny = False,
-    provider: Provider = None,
-    model: ModelName = None,
+    answers: PageAnswers,
     model_api: ModelApi = False,
-    store: Store = None,
     start: StartWhen = "first-use",
     idle: Idle = IDLE_TIMEOUT,
     max_processes: MaxProcesses = MAX_PROCESSES,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the servers' standard error.")] = False,
-    allow_host: AllowHost = None,
-    allow_origin: AllowOrigin = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    token: Token = None,
-    issuer: Issuers = None,
-    audience: Audience = None,
-    public_url: PublicUrl = None,
-    scope: Scopes = None,
 ) -> int:
     """Serve all configured servers as one.
 
@@ -194,11 +144,7 @@ def command(
     the servers ask (sampling, elicitation) and every call of a tool is decided by a person, by the rules of
     antiphon.toml and by its budgets, whatever the host itself can do.
     """
-    listening = Listening(
-        http=http, sse=sse, ws=ws, allow_host=allow_host, allow_origin=allow_origin, tls_cert=tls_cert,
-        tls_key=tls_key, token=token, issuer=issuer, audience=audience, public_url=public_url, scope=scope,
-    )  # fmt: skip
-    if review == "terminal" and listening.place is None and not (yes or deny):
+    if answers.review == "terminal" and listening.place is None and not (answers.yes or answers.deny):
         raise ConfigError("over stdio the terminal is the protocol's: --review page or queue")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
     files, settings = _sorted(config or [])
@@ -206,8 +152,7 @@ def command(
     wanted = _wanted(settings, names, search)
     selected = wanted.profile(profile)
     servers = WatchedServers(files, only or [], selected.only or [])
-    chosen = partial(choose_host, yes=yes, deny=deny, provider=provider, model=model, store=store, review=review)
-    host = chosen(config=settings, soon=True, model_api=model_api or wanted.model_api)
+    host = choose_host(answers, config=settings, soon=True, model_api=model_api or wanted.model_api)
     running = _running(servers, listens, starts=start, idle_timeout=idle or None, max_processes=max_processes)
     gateway = _made(servers, host, wanted, selected, asks=asks, elicits_in=elicit_in, **running)
     return _serve(gateway, servers.targets, listens)

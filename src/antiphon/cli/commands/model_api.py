@@ -9,14 +9,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon.cli.host_options import choose_host
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Deny, ModelName, Provider, ReviewAt, Yes
+from antiphon.cli.options import ConfigFile, PageAnswers, option_sets
 from antiphon.errors import ConfigError
 from antiphon.host.configured_host import Configured
 from antiphon.identity import launch_of
@@ -35,43 +34,17 @@ Name = Annotated[
     str | None,
     typer.Option("--as", metavar="NAME", help="The program's name in reviews.", show_default=False),
 ]
-Settings = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Read this configuration file (.toml) only.", show_default=False),
-]
-Review = Annotated[
-    ReviewAt,
-    typer.Option(
-        "--review",
-        metavar="page|queue|terminal",
-        help="Ask on a page in the browser, leave questions in the store for antiphon review, or ask at this terminal.",
-    ),
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="PLACE",
-        help="The store for reviews, grants, budgets and the audit: a file, or postgresql://... "
-        "Default: the configured one.",
-        show_default=False,
-    ),
-]
 _GRACE = 2.0
 """Seconds that the program has to end when it is told to."""
 
 
+@option_sets
 def command(
     line: Line,
     *,
     name: Name = None,
-    review: Review = "page",
-    yes: Yes = False,
-    deny: Deny = False,
-    provider: Provider = None,
-    model: ModelName = None,
-    config: Settings = None,
-    store: Store = None,
+    answers: PageAnswers,
+    config: ConfigFile = None,
 ) -> int:
     """Have a program's calls to OpenAI or Anthropic decided here.
 
@@ -81,17 +54,7 @@ def command(
 
     The exit code is that of the program.
     """
-    host = choose_host(
-        yes=yes,
-        deny=deny,
-        provider=provider,
-        model=model,
-        config=config,
-        store=store,
-        review=review,
-        soon=True,
-        model_api=True,
-    )
+    host = choose_host(answers, config=config, soon=True, model_api=True)
     return run(_run(host, line, name))
 
 

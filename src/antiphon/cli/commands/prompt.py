@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated
 
 import typer
 
 from antiphon.cli.arguments import read_texts, similar
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import (
-    Config,
-    Deny,
-    Headers,
-    Json,
-    Messages,
-    Reach,
-    RevisionName,
-    TargetText,
-    Texts,
-    Timeout,
-    Verbose,
-    Yes,
-)
+from antiphon.cli.options import Answers, Json, Reach, TargetText, Texts, option_sets
 from antiphon.cli.output.contents import text_of_block
 from antiphon.cli.output.formats import print_json, print_text
 from antiphon.client.client import Client
@@ -31,39 +19,24 @@ from antiphon.wire.prompts import GetPromptResult
 __all__ = ["command"]
 
 
+@option_sets
 def command(
     target: TargetText,
     name: Annotated[str, typer.Argument(metavar="PROMPT", show_default=False)],
     arguments: Texts = None,
     *,
     as_json: Json = False,
-    yes: Yes = False,
-    deny: Deny = False,
-    config: Config = None,
-    header: Headers = None,
-    revision: RevisionName = "auto",
-    timeout: Timeout = 60.0,
-    messages: Messages = False,
-    verbose: Verbose = False,
+    answers: Answers,
+    reach: Reach,
 ) -> int:
     """Print a prompt of a server, filled in."""
-    reach = Reach(
-        target=target,
-        config=config,
-        header=header,
-        revision=revision,
-        timeout=timeout,
-        verbose=verbose,
-        messages=messages,
-        yes=yes,
-        deny=deny,
-        log_level="info",
-    )
-    return run(_prompt(reach, name, read_texts(arguments or ()), as_json=as_json))
+    return run(_prompt(opened(target, reach, answers), name, read_texts(arguments or ()), as_json=as_json))
 
 
-async def _prompt(reach: Reach, name: str, arguments: dict[str, str], *, as_json: bool) -> None:
-    async with opened(reach) as client:
+async def _prompt(
+    opening: AbstractAsyncContextManager[Client], name: str, arguments: dict[str, str], *, as_json: bool
+) -> None:
+    async with opening as client:
         try:
             result = await client.get_prompt(name, arguments)
         except PeerError:

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.options import Json, Reach, TargetText, option_sets
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.prompts import Prompt
 
 __all__ = ["command"]
 
 
+@option_sets
 def command(
     target: TargetText,
     *,
     as_json: Json = False,
-    config: Config = None,
-    header: Headers = None,
-    revision: RevisionName = "auto",
-    timeout: Timeout = 60.0,
-    messages: Messages = False,
-    verbose: Verbose = False,
+    reach: Reach,
 ) -> int:
     """List the prompts of a server."""
-    reach = Reach(
-        target=target,
-        config=config,
-        header=header,
-        revision=revision,
-        timeout=timeout,
-        verbose=verbose,
-        messages=messages,
-    )
-    return run(_prompts(reach, as_json=as_json))
+    return run(_prompts(target, reach, as_json=as_json))
 
 
-async def _prompts(reach: Reach, *, as_json: bool) -> None:
-    async with opened(reach) as client:
+async def _prompts(target: str, reach: Reach, *, as_json: bool) -> None:
+    async with opened(target, reach) as client:
         prompts = [prompt async for prompt in client.prompts()]
     print_list(
         prompts,

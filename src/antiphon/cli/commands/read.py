@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import difflib
 import sys
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import (
-    Config,
-    Deny,
-    Headers,
-    Json,
-    Messages,
-    Reach,
-    RevisionName,
-    TargetText,
-    Timeout,
-    Verbose,
-    Yes,
-)
+from antiphon.cli.options import Answers, Json, Reach, TargetText, option_sets
 from antiphon.cli.output.contents import contents_text
 from antiphon.cli.output.files import Output, data_of, part_of, save
 from antiphon.cli.output.formats import is_terminal, print_json, print_text
@@ -34,42 +22,25 @@ from antiphon.wire.content import ResourceContents
 __all__ = ["command"]
 
 
+@option_sets
 def command(
     target: TargetText,
     uri: Annotated[str, typer.Argument(metavar="URI", show_default=False)],
     *,
     output: Output = None,
     as_json: Json = False,
-    yes: Yes = False,
-    deny: Deny = False,
-    config: Config = None,
-    header: Headers = None,
-    revision: RevisionName = "auto",
-    timeout: Timeout = 60.0,
-    messages: Messages = False,
-    verbose: Verbose = False,
+    answers: Answers,
+    reach: Reach,
 ) -> int:
     """Read a resource of a server.
 
     Text is printed; binary data goes into a pipe or a file.
     """
-    reach = Reach(
-        target=target,
-        config=config,
-        header=header,
-        revision=revision,
-        timeout=timeout,
-        verbose=verbose,
-        messages=messages,
-        yes=yes,
-        deny=deny,
-        log_level="info",
-    )
-    return run(_read(reach, uri, output, as_json=as_json))
+    return run(_read(opened(target, reach, answers), uri, output, as_json=as_json))
 
 
-async def _read(reach: Reach, uri: str, output: Path | None, *, as_json: bool) -> None:
-    async with opened(reach) as client:
+async def _read(opening: AbstractAsyncContextManager[Client], uri: str, output: Path | None, *, as_json: bool) -> None:
+    async with opening as client:
         try:
             result = await client.read_resource(uri)
         except PeerError as error:

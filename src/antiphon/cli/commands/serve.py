@@ -14,22 +14,8 @@ from typing import Annotated
 import typer
 
 from antiphon.cli.failures import Failed
-from antiphon.cli.network_options import (
-    AllowHost,
-    AllowOrigin,
-    Audience,
-    Http,
-    Issuers,
-    Listening,
-    Place,
-    PublicUrl,
-    Scopes,
-    Sse,
-    TlsCert,
-    TlsKey,
-    Token,
-    Ws,
-)
+from antiphon.cli.network_options import Listening, Place
+from antiphon.cli.options import option_sets
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.host.config import load_config
 from antiphon.server.app import Server
@@ -63,21 +49,11 @@ Stateless = Annotated[
 ]
 
 
+@option_sets
 def command(
     file: File,
     *,
-    http: Http = None,
-    sse: Sse = None,
-    ws: Ws = None,
-    allow_host: AllowHost = None,
-    allow_origin: AllowOrigin = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    token: Token = None,
-    issuer: Issuers = None,
-    audience: Audience = None,
-    public_url: PublicUrl = None,
-    scope: Scopes = None,
+    listening: Listening,
     config: ConfigFile = None,
     stateless: Stateless = False,
 ) -> int:
@@ -85,20 +61,6 @@ def command(
 
     Over stdio, until the client disconnects; or, with --http, --sse or --ws, over a network until Ctrl-C.
     """
-    listening = Listening(
-        http=http,
-        sse=sse,
-        ws=ws,
-        allow_host=allow_host,
-        allow_origin=allow_origin,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        token=token,
-        issuer=issuer,
-        audience=audience,
-        public_url=public_url,
-        scope=scope,
-    )
     path, name = _split(file)
     # Standard output belongs to the protocol, so what the file prints while loading goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):

@@ -6,39 +6,26 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from antiphon.cli.open_client import opened, run
-from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, TargetText, Timeout, Verbose
+from antiphon.cli.options import Json, Reach, TargetText, option_sets
 from antiphon.cli.output.formats import first_line, print_list
 from antiphon.wire.tools import Tool
 
 __all__ = ["command", "signature"]
 
 
+@option_sets
 def command(
     target: TargetText,
     *,
     as_json: Json = False,
-    config: Config = None,
-    header: Headers = None,
-    revision: RevisionName = "auto",
-    timeout: Timeout = 60.0,
-    messages: Messages = False,
-    verbose: Verbose = False,
+    reach: Reach,
 ) -> int:
     """List the tools of a server."""
-    reach = Reach(
-        target=target,
-        config=config,
-        header=header,
-        revision=revision,
-        timeout=timeout,
-        verbose=verbose,
-        messages=messages,
-    )
-    return run(_tools(reach, as_json=as_json))
+    return run(_tools(target, reach, as_json=as_json))
 
 
-async def _tools(reach: Reach, *, as_json: bool) -> None:
-    async with opened(reach) as client:
+async def _tools(target: str, reach: Reach, *, as_json: bool) -> None:
+    async with opened(target, reach) as client:
         tools = [tool async for tool in client.tools()]
     print_list(
         tools,

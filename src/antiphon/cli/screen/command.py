@@ -9,14 +9,14 @@ import getpass
 import os
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from antiphon.cli.failures import Failed
 from antiphon.cli.open_client import run
-from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
+from antiphon.cli.options import option_sets
+from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 
 __all__ = ["screen"]
@@ -37,13 +37,13 @@ By = Annotated[
 ]
 
 
+@option_sets
 def screen(
     *,
     language: Language = None,
     no_bell: NoBell = False,
     by: By = None,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Review on the whole terminal, live, by single keys.
 
@@ -51,16 +51,16 @@ def screen(
     """
     check_terminal()
     check_installed()
-    return run(_shown(language, by or user(), store, config, bell=not no_bell))
+    return run(_shown(language, by or user(), where, bell=not no_bell))
 
 
-async def _shown(language: str | None, by: str, store: str | None, config: Path | None, *, bell: bool) -> None:
+async def _shown(language: str | None, by: str, where: StoreOptions, *, bell: bool) -> None:
     from antiphon.cli.screen.program import ReviewApp
     from antiphon.cli.screen.stage import Setting
     from antiphon.host.review.texts import terminal_language
 
-    async with opened_store(store, config, make=True) as opened:
-        settings = configured(config)
+    async with opened_store(where, make=True) as opened:
+        settings = where.settings
         setting = Setting(
             store=opened,
             by=by,

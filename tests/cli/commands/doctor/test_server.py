@@ -19,7 +19,7 @@ def tool(name: str = "t", description: str | None = "Does it.", schema: dict | N
 async def findings(target: str, **options: str) -> dict[str, Finding]:
     """Examine a server; return what is found by its subject."""
     found: list[Finding] = []
-    await examine(Reach(target=target, **options), found.append)
+    await examine(target, Reach(**options), found.append)
     return {finding.subject: finding for finding in found}
 
 

@@ -5,7 +5,6 @@ Owns the options and what they stand for.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -19,13 +18,12 @@ from antiphon.cli.commands.audit.list import Wanted, list_records, show_records
 from antiphon.cli.commands.audit.spend import By, spend
 from antiphon.cli.commands.audit.verify import read_head, tell, verify_file, verify_store
 from antiphon.cli.groups import ListGroup, group
-from antiphon.cli.host_options import configuration
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Json
+from antiphon.cli.options import Json, option_sets
 from antiphon.cli.output.formats import write_line
 from antiphon.cli.quantities import past
 from antiphon.cli.servers import identities_of, names_of
-from antiphon.cli.store import ConfigFile, StorePlace, opened_store
+from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.store.chain import Step
 
@@ -58,6 +56,7 @@ Server = Annotated[
 
 
 @commands.command("list")
+@option_sets
 def list_(
     *,
     since: Since = None,
@@ -80,8 +79,7 @@ def list_(
         int, typer.Option("--limit", "-n", min=0, metavar="N", help="How many of the latest records; 0 means all.")
     ] = 50,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """List the latest records, the newest last; the usual command."""
     wanted = Wanted(
@@ -93,13 +91,14 @@ def list_(
     )
 
     async def listed() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             await list_records(opened, wanted, limit, as_json=as_json)
 
     return run(listed())
 
 
 @commands.command()
+@option_sets
 def show(
     record: Annotated[
         int,
@@ -109,19 +108,19 @@ def show(
     ],
     *,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Show every step of the ask that a record belongs to."""
 
     async def shown() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             await show_records(opened, record, as_json=as_json)
 
     return run(shown())
 
 
 @commands.command()
+@option_sets
 def verify(
     file: Annotated[
         Path | None,
@@ -149,8 +148,7 @@ def verify(
         ),
     ] = None,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Check that the record is whole, and print its head.
 
@@ -164,13 +162,14 @@ def verify(
         return _exit(tell(verify_file(file, heads), as_json=as_json))
 
     async def verified() -> int:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             return tell(await verify_store(opened, heads), as_json=as_json)
 
     return run(verified())
 
 
 @commands.command("anchor")
+@option_sets
 def anchor_(
     file: Annotated[
         Path | None,
@@ -187,8 +186,7 @@ def anchor_(
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Write the head to the system's log.")] = False,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Note the head of the record outside the store.
 
@@ -199,13 +197,14 @@ def anchor_(
         raise ConfigError("say where: a FILE, --webhook or --log")
 
     async def noted() -> int:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             return await anchor(opened, file, webhook, log=log, as_json=as_json)
 
     return run(noted())
 
 
 @commands.command("export")
+@option_sets
 def export_(
     *,
     form: Annotated[
@@ -221,13 +220,12 @@ def export_(
             show_default=False,
         ),
     ] = None,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Write all records, for other programs."""
 
     async def exported() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             count = await export(opened, form, output)
         if output is not None and str(output) != "-":
             write_line(f"{count} records in {output}", sys.stderr)
@@ -236,6 +234,7 @@ def export_(
 
 
 @commands.command("spend")
+@option_sets
 def spend_(
     *,
     by: Annotated[
@@ -246,17 +245,16 @@ def spend_(
     ] = "day",
     since: Since = None,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Show what was spent, as a table and bars. Days are whole, in UTC.
 
     With --json, a line for each day, server and model, money in nano-dollars as well.
     """
-    names = names_of(configuration(config, os.environ))
+    names = names_of(where.settings)
 
     async def spent() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             await spend(opened, by, past(since, time.time()), names, as_json=as_json)
 
     return run(spent())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
+from msgspec import structs
 
 from antiphon.cli.bell import ringing
 from antiphon.cli.commands.demo.demonstration import Demo
@@ -23,7 +24,7 @@ from antiphon.cli.commands.demo.server import MOST_PRODUCTS
 from antiphon.cli.commands.review.web import Browse, Port
 from antiphon.cli.host_options import choose_host
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
+from antiphon.cli.options import Answers, Config, Json, Messages, ModelName, Provider, Review, RevisionName, Yes
 from antiphon.cli.store import configured_place
 from antiphon.errors import ConfigError
 from antiphon.host.checks.redact import mask
@@ -86,16 +87,10 @@ def command(
     if web and (yes or review is not None):
         raise ConfigError("--web asks in the browser: leave --yes and --review out")
     opener = page_opener() if web else None
-    host = choose_host(
-        yes=yes,
-        deny=False,
-        provider=provider,
-        model=model,
-        config=config,
-        review="queue" if web else review,
-        soon=True,
-        store=(configured_place(config) or "default") if web else None,
-    )
+    answers = Answers(yes=yes, provider=provider, model=model, review=review)
+    if web:
+        answers = structs.replace(answers, review="queue", store=configured_place(config) or "default")
+    host = choose_host(answers, config=config, soon=True)
     if not yes and (host.reviewer is None or not host.reviewer.available):
         raise ConfigError("there is no terminal to ask you at; --yes approves without asking")
     if store is not None:

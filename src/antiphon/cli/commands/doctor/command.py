@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ from antiphon.cli.commands.doctor.local import Finding, local_findings
 from antiphon.cli.commands.doctor.server import examine, login_finding
 from antiphon.cli.failures import FAILED, exit_code, explain
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Config, Headers, Json, Messages, Reach, RevisionName, Timeout, Verbose
+from antiphon.cli.options import Json, Reach, option_sets
 from antiphon.cli.output.formats import print_json
 from antiphon.cli.output.progress import Teller
 from antiphon.errors import ConfigError, Unauthorized
@@ -32,6 +33,7 @@ _MARKS = {"ok": "ok  ", "note": "note", "odd": "odd ", "failed": "FAIL"}
 _STYLES = {"ok": "green", "note": "", "odd": "yellow", "failed": "bold red"}
 
 
+@option_sets
 def command(
     target: OptionalTarget = None,
     *,
@@ -39,12 +41,7 @@ def command(
         bool, typer.Option("--models", help="Also ask each configured model for one word, to see that it works.")
     ] = False,
     as_json: Json = False,
-    config: Config = None,
-    header: Headers = None,
-    revision: RevisionName = "auto",
-    timeout: Timeout = 60.0,
-    messages: Messages = False,
-    verbose: Verbose = False,
+    reach: Reach,
 ) -> int:
     """Check this installation, or a server.
 
@@ -54,22 +51,13 @@ def command(
     Exit code 1 if anything failed; what is only odd is not a failure.
     """
     if target is None:
-        return run(_local(as_json=as_json, config=config, models=models))
+        return run(_local(as_json=as_json, config=reach.config, models=models))
     if models:
         raise ConfigError("--models asks the models of this installation: leave the server out")
-    reach = Reach(
-        target=target,
-        config=config,
-        header=header,
-        revision=revision,
-        timeout=timeout,
-        verbose=verbose,
-        messages=messages,
-    )
-    return run(_server(reach, as_json=as_json))
+    return run(_server(target, reach, as_json=as_json))
 
 
-async def _local(*, as_json: bool, config: Config, models: bool) -> int:
+async def _local(*, as_json: bool, config: Path | None, models: bool) -> int:
     findings = await asyncio.to_thread(local_findings, config)
     if models:
         from antiphon.cli.commands.doctor.models import model_findings
@@ -80,16 +68,16 @@ async def _local(*, as_json: bool, config: Config, models: bool) -> int:
     return _show(findings, as_json=as_json)
 
 
-async def _server(reach: Reach, *, as_json: bool) -> int:
+async def _server(target: str, reach: Reach, *, as_json: bool) -> int:
     findings: list[Finding] = []
     try:
-        await examine(reach, findings.append)
+        await examine(target, reach, findings.append)
     except Exception as error:
         if exit_code(error) != FAILED:
             raise
         findings.append(Finding("failed", "connection", explain(error)))
         if isinstance(error.__cause__, Unauthorized):
-            findings.append(await login_finding(reach))
+            findings.append(await login_finding(target, reach))
     return _show(findings, as_json=as_json)
 
 

@@ -35,11 +35,11 @@ _LONG = 4_000
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-async def examine(reach: Reach, report: Callable[[Finding], object]) -> None:
+async def examine(target: str, reach: Reach, report: Callable[[Finding], object]) -> None:
     """Connect to a server and report findings one by one; errors are raised."""
     channels: list[Channel] = []
     began = time.perf_counter()
-    async with opened(reach, seen=channels.append) as client:
+    async with opened(target, reach, seen=channels.append) as client:
         report(Finding("ok", "connection", f"open after {time.perf_counter() - began:.2f} s"))
         for finding in _identity(client):
             report(finding)
@@ -53,9 +53,9 @@ async def examine(reach: Reach, report: Callable[[Finding], object]) -> None:
             report(Finding("odd", "start", "it ended when asked for its revisions, and had to be started again"))
 
 
-async def login_finding(reach: Reach) -> Finding:
+async def login_finding(target: str, reach: Reach) -> Finding:
     """Say what a server requires from clients that sign in, by its and its authorization server's metadata."""
-    address = address_of(resolve_target(reach.target, reach.config))
+    address = address_of(resolve_target(target, reach.config))
     if address is None:
         return Finding("note", "login", "a server that is started here gets its secrets by its environment")
     from antiphon.cli.logins import wanted_by

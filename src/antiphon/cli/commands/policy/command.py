@@ -18,10 +18,10 @@ from antiphon.cli.commands.policy.show import effective, show
 from antiphon.cli.groups import ListGroup, ShowGroup, group
 from antiphon.cli.host_options import configuration
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Json
+from antiphon.cli.options import ConfigFile, Json, option_sets
 from antiphon.cli.request_file import read_ask
 from antiphon.cli.servers import identities_of, names_of, origin_at
-from antiphon.cli.store import ConfigFile, StorePlace, opened_store
+from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.host.store import Store
 
 __all__ = ["commands"]
@@ -85,13 +85,15 @@ def explain(
 
 
 @grants.command("list")
-def list_given(*, as_json: Json = False, store: StorePlace = None, config: ConfigFile = None) -> int:
+@option_sets
+def list_given(*, as_json: Json = False, where: StoreOptions) -> int:
     """List your grants and their use; the usual command."""
-    names = names_of(configuration(config, os.environ))
-    return _with_store(store, config, lambda opened: list_grants(opened, names, as_json=as_json))
+    names = names_of(where.settings)
+    return _with_store(where, lambda opened: list_grants(opened, names, as_json=as_json))
 
 
 @grants.command("revoke")
+@option_sets
 def revoke_(
     ids: Annotated[
         list[str],
@@ -100,20 +102,21 @@ def revoke_(
         ),
     ],
     *,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Revoke grants: you are asked again at the next request."""
-    return _with_store(store, config, lambda opened: revoke(opened, ids))
+    return _with_store(where, lambda opened: revoke(opened, ids))
 
 
 @blocks.command("list")
-def list_blocked(*, as_json: Json = False, store: StorePlace = None, config: ConfigFile = None) -> int:
+@option_sets
+def list_blocked(*, as_json: Json = False, where: StoreOptions) -> int:
     """List the servers you blocked; the usual command."""
-    return _with_store(store, config, lambda opened: list_blocks(opened, as_json=as_json))
+    return _with_store(where, lambda opened: list_blocks(opened, as_json=as_json))
 
 
 @blocks.command("lift")
+@option_sets
 def lift_(
     server: Annotated[
         str,
@@ -124,16 +127,15 @@ def lift_(
         ),
     ],
     *,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Let a server ask again."""
-    return _with_store(store, config, lambda opened: lift(opened, server))
+    return _with_store(where, lambda opened: lift(opened, server))
 
 
-def _with_store(store: str | None, config: Path | None, work: Callable[[Store], Coroutine[Any, Any, None]]) -> int:
+def _with_store(where: StoreOptions, work: Callable[[Store], Coroutine[Any, Any, None]]) -> int:
     async def done() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             await work(opened)
 
     return run(done())

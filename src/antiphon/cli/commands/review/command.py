@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -24,11 +23,11 @@ from antiphon.cli.commands.review.web import web
 from antiphon.cli.failures import Failed
 from antiphon.cli.groups import ReviewGroup, group
 from antiphon.cli.open_client import run
-from antiphon.cli.options import Json
+from antiphon.cli.options import Json, option_sets
 from antiphon.cli.output.formats import print_json, write_line
 from antiphon.cli.quantities import money, until
 from antiphon.cli.screen.command import screen
-from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
+from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.errors import ConfigError
 from antiphon.host.checks.visible import inert_line
 from antiphon.host.review.question import Question
@@ -98,12 +97,12 @@ Model = Annotated[
 
 
 @commands.command("list")
+@option_sets
 def list_(
     *,
     follow: Annotated[bool, typer.Option("--watch", "-w", help="Go on listing new requests, until Ctrl-C.")] = False,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """List what waits, by calls; the usual command.
 
@@ -112,15 +111,16 @@ def list_(
     """
 
     async def listed() -> None:
-        bell = follow and configured(config).notify.bell
-        async with opened_store(store, config, make=follow) as opened, ringing(opened, wanted=bell):
+        bell = follow and where.settings.notify.bell
+        async with opened_store(where, make=follow) as opened, ringing(opened, wanted=bell):
             await (watch if follow else list_pending)(opened, as_json=as_json)
 
     return run(listed())
 
 
 @commands.command()
-def show(id: Id, *, as_json: Json = False, store: StorePlace = None, config: ConfigFile = None) -> int:
+@option_sets
+def show(id: Id, *, as_json: Json = False, where: StoreOptions) -> int:
     """Show exactly what will be sent, and all there is to know.
 
     What the host changed in it, risks, tools, the model with its scores, costs, what is left, and for how long it
@@ -128,7 +128,7 @@ def show(id: Id, *, as_json: Json = False, store: StorePlace = None, config: Con
     """
 
     async def shown() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             question = await find(opened, id)
         if as_json:
             print_json(question)
@@ -140,6 +140,7 @@ def show(id: Id, *, as_json: Json = False, store: StorePlace = None, config: Con
 
 
 @commands.command()
+@option_sets
 def approve(
     ids: Ids,
     *,
@@ -175,8 +176,7 @@ def approve(
     ] = False,
     by: By = None,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Approve requests, and answers that wait to be sent.
 
@@ -191,12 +191,13 @@ def approve(
     if unbounded and bounds.named:
         raise ConfigError("--unbounded is without --uses, --up-to and --until")
     terms = UNBOUNDED if unbounded else bounds if bounds.named else None
-    told = Told(by=by, as_json=as_json, store=store, config=config)
+    told = Told(by=by, as_json=as_json, where=where)
     word = "approved" if scope == "once" else f"approved, and its like (--scope {scope})"
     return _decided(ids, lambda question: approval(question, scope, terms, model), word, told, verb="approve")
 
 
 @commands.command()
+@option_sets
 def deny(
     ids: Ids,
     *,
@@ -215,8 +216,7 @@ def deny(
     ] = "once",
     by: By = None,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Refuse requests.
 
@@ -225,30 +225,31 @@ def deny(
     """
     if tell and not reason:
         raise ConfigError("--tell says the reason to the server: give one with --reason")
-    told = Told(by=by, as_json=as_json, store=store, config=config)
+    told = Told(by=by, as_json=as_json, where=where)
     word = "denied" if reach == "once" else f"denied (--reach {reach})"
     return _decided(ids, lambda question: denial(question, reason, reach, tell=tell), word, told)
 
 
 @commands.command()
+@option_sets
 def regenerate(
     ids: Ids,
     *,
     model: Model = None,
     by: By = None,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Ask the model for another answer, before one is sent.
 
     Exit code 1 if one was decided before, or nobody waits for it any more.
     """
-    told = Told(by=by, as_json=as_json, store=store, config=config)
+    told = Told(by=by, as_json=as_json, where=where)
     return _decided(ids, lambda question: Regenerate(model=model), "to be answered once more", told, verb="regenerate")
 
 
 @commands.command()
+@option_sets
 def edit(
     id: Id,
     *,
@@ -256,8 +257,7 @@ def edit(
     model: Model = None,
     by: By = None,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Change a request in your editor, and send the changed one.
 
@@ -265,7 +265,7 @@ def edit(
     """
 
     async def done() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             decider = Decider(opened, by=by, as_json=as_json)
             [question] = await decider.find([id])
             item = question.item
@@ -279,6 +279,7 @@ def edit(
 
 
 @commands.command()
+@option_sets
 def answer(
     id: Id,
     words: Annotated[
@@ -298,8 +299,7 @@ def answer(
     ] = False,
     by: By = None,
     as_json: Json = False,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Answer yourself: nothing is sent to a model.
 
@@ -309,7 +309,7 @@ def answer(
     text = read_answer(words or [])
 
     async def done() -> None:
-        async with opened_store(store, config) as opened:
+        async with opened_store(where) as opened:
             decider = Decider(opened, by=by, as_json=as_json)
             [question] = await decider.find([id])
             if text or defaults:
@@ -330,8 +330,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
     by: str | None
     as_json: bool
-    store: str | None
-    config: Path | None
+    where: StoreOptions
 
 
 def _decided(
@@ -345,7 +344,7 @@ def _decided(
     """Decide. ``verb`` names an action that allows something, which is shown first; a refusal is not."""
 
     async def done() -> None:
-        async with opened_store(told.store, told.config) as opened:
+        async with opened_store(told.where) as opened:
             decider = Decider(opened, by=told.by, as_json=told.as_json)
             questions = await decider.find(ids)
             decisions = [decision(question) for question in questions]

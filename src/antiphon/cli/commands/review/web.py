@@ -12,7 +12,8 @@ import typer
 
 from antiphon.cli.bell import ringing
 from antiphon.cli.open_client import run
-from antiphon.cli.store import ConfigFile, StorePlace, configured, opened_store
+from antiphon.cli.options import option_sets
+from antiphon.cli.store import StoreOptions, opened_store
 from antiphon.host.review_page import page_opener
 
 __all__ = ["Browse", "Port", "web"]
@@ -21,6 +22,7 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the
 Browse = Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, where there is one.")]
 
 
+@option_sets
 def web(
     *,
     port: Port = 0,
@@ -29,8 +31,7 @@ def web(
         bool, typer.Option("--remote", help="Allow a --host that others can reach. Nothing is encrypted.")
     ] = False,
     browse: Browse = True,
-    store: StorePlace = None,
-    config: ConfigFile = None,
+    where: StoreOptions,
 ) -> int:
     """Decide in the browser; also: antiphon review --web.
 
@@ -38,11 +39,11 @@ def web(
     can reach it. Over SSH, forward the port: ssh -L 8700:127.0.0.1:8700, with --port 8700 here.
     """
     opened_page = page_opener()
-    settings = configured(config)
+    settings = where.settings
 
     async def served() -> None:
         async with (
-            opened_store(store, config, make=True) as opened,
+            opened_store(where, make=True) as opened,
             opened_page(opened, host=host, port=port, config=settings, remote=remote, browse=browse),
             ringing(opened, wanted=settings.notify.bell),
         ):
