@@ -75,6 +75,7 @@ from antiphon.wire.lossless import Received
 from antiphon.wire.origin import (
     Origin,
     OriginCall,
+    OriginTask,
     Round,
 )
 from antiphon.wire.prompts import (
@@ -185,6 +186,7 @@ __all__ = [
     "NotificationParams",
     "Origin",
     "OriginCall",
+    "OriginTask",
     "PaginatedParams",
     "PaginatedResult",
     "ProgressNotificationParams",

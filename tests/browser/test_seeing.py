@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import struct
+import time
 
 import pytest
 from playwright.async_api import Browser
 
 from antiphon.wire.content import AudioContent, TextContent
+from antiphon.wire.origin import OriginTask
 from antiphon.wire.sampling import SamplingMessage
 from tests.browser.pictures import picture
+from tests.browser.test_reach import faults
 from tests.browser.visits import visit
-from tests.host.asks import says
+from tests.host.asks import origin, says
 from tests.web.pages import desk
 
 pytestmark = pytest.mark.browser
@@ -81,6 +84,19 @@ async def test_a_hidden_page_notifies_without_a_word_of_the_request(chromium: Br
         await page.asked(text="SECRET")
         await seen.page.wait_for_selector("#count >> text=2")
         assert await seen.page.evaluate("notices") == [["Antiphon", "A server asks for something."]]
+
+
+async def test_the_task_that_asks_is_seen_on_a_narrow_screen(chromium: Browser):
+    """Its age and what it has cost, beside who asks; nothing is pushed out of sight by what the server says of it."""
+    async with desk() as page:
+        task = OriginTask(name="t", ask="a", started=time.time() - 10_810, says="x" * 200)
+        question, _ = await page.asked(who=origin(task=task))
+        async with visit(chromium, page, viewport={"width": 320, "height": 640}) as seen:
+            await seen.page.wait_for_selector("body[data-ready] [data-row]")
+            await seen.open(question.id)
+            await seen.page.wait_for_selector("#detail .task >> text=task, started 3 h ago · its first ask")
+            assert await seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert await faults(seen.page) == []
 
 
 @pytest.mark.parametrize(("width", "shown"), [(1280, True), (600, False)])

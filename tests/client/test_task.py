@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,10 @@ import pytest
 
 from antiphon import Client, Context, RoundLimits, Server, ToolError
 from antiphon.errors import CallTimeout, InternalError, InvalidParams, Rejected, RemoteProtocolError, TaskCancelled
+from antiphon.host import Host, MemoryStore, Price, Scripted
+from antiphon.host.models.choice import Chosen
 from antiphon.server import SqlTaskStore, TaskOptions
+from tests.host.asks import Person, approve
 
 OPTIONS = TaskOptions(poll_every=0.05)
 
@@ -26,6 +31,15 @@ def working(**options: Any) -> Server:
         first, second = await asyncio.gather(ctx.sample(f"{topic} 1"), ctx.sample(f"{topic} 2"))
         await ctx.progress(2, 2, "writing")
         return first.text + second.text
+
+    @server.tool(task="required")
+    async def steps(ctx: Context) -> str:
+        """Ask three times, one after the other."""
+        said: list[str] = []
+        for number in (1, 2, 3):
+            await ctx.progress(number, 3, f"step {number}")
+            said.append((await ctx.sample(f"step {number}")).text)
+        return " ".join(said)
 
     @server.tool(task="allowed")
     async def fail(kind: str) -> str:
@@ -82,6 +96,33 @@ async def test_a_task_is_picked_up_in_another_process(tmp_path: Path) -> None:
         assert (await client.task(id, tool="write").result()).text == "[1 write][2 write]"
         with pytest.raises(InvalidParams, match="Unknown task"):
             await client.task("x" * 32).result()
+
+
+async def test_a_host_hears_of_the_task_that_asks_in_every_process_that_follows_it(tmp_path: Path) -> None:
+    """How old it is, how often it has asked and what it has cost; the audit has no id, which would open the task."""
+    person = Person(approve)
+    store, began = MemoryStore(), time.time()
+    price = Price(input_per_token=1_000_000, output_per_token=1_000_000)
+    host = Host(Scripted(["ok"] * 9), reviewer=person, store=store, choose=lambda *_: Chosen(prices={None: price}))
+    async with SqlTaskStore(tmp_path / "tasks.db") as tasks, Client(working(store=tasks), sampling=host) as client:
+        handle = await client.start_task("steps", {})
+        async with contextlib.aclosing(aiter(handle)) as updates:
+            async for _ in updates:
+                if len(person.shown) == 2:
+                    break
+    async with SqlTaskStore(tmp_path / "tasks.db") as tasks, Client(working(store=tasks), sampling=host) as client:
+        assert (await client.task(handle.id, tool="steps").result()).text == "ok ok ok"
+    first, second, *_, last = [item.origin.task for item in person.shown]
+    assert [task and task.asks for task in (first, second, last)] == [0, 1, 2]
+    assert first.started is not None
+    assert began <= first.started <= time.time()
+    assert last.started is None
+    assert 0 < second.money <= last.money
+    assert {task.name for task in (first, second, last)} == {first.name}
+    assert second.says == "step 2"
+    kept = [entry.body for entry in await store.entries()]
+    assert any(f'"task":"{first.name}"' in body for body in kept)
+    assert not any(handle.id in body for body in kept)
 
 
 async def test_cancelling_a_task() -> None:

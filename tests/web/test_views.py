@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 
 from antiphon.host import Echo, Policy, Rule
 from antiphon.wire.content import AudioContent, ImageContent
+from antiphon.wire.origin import OriginTask
 from antiphon.wire.sampling import SamplingMessage
 from antiphon.wire.tools import CallToolRequestParams, Tool
 from tests.host.asks import origin, request
@@ -57,6 +59,19 @@ async def test_way_through_the_model_api_is_said():
         assert "not part of any call of yours" in shown
         plain, _ = await page.asked(who=origin("2", command=["other.py"]))
         assert "through the model API" not in (await page.get(f"/review/{plain.id}")).text
+
+
+async def test_the_task_that_asks_is_shown_with_its_age_and_what_it_has_cost():
+    """In the request as facts, with the server's own words apart and inert; in the queue as a word."""
+    async with desk() as page:
+        task = OriginTask(name="t", ask="a", started=time.time() - 10_810, says="Chapter <b>2</b>")
+        await page.store.task_so_far("t", "earlier")
+        question, _ = await page.asked(who=origin(task=task))
+        shown = (await page.get(f"/review/{question.id}")).text
+        assert "task, started 3 h ago · 1 ask before this one · nothing spent so far" in shown
+        assert "the server says</span> “Chapter &lt;b&gt;2&lt;/b&gt;”" in shown
+        queue = (await page.get("/", **{"X-Part": "queue"})).text
+        assert "tools/call describe · task" in queue
 
 
 async def test_what_the_host_changed_is_shown():

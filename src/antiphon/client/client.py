@@ -318,17 +318,23 @@ class Client:
             begun = became.task
         return self._handle(params, begun)
 
-    def task(self, id: str, *, tool: str = "") -> TaskHandle:
+    def task(self, id: str, *, tool: str = "", started: float | None = None) -> TaskHandle:
         """Pick up a task by its id, in this process or another one than it was started in.
 
         Args:
             id: ``TaskHandle.id``.
             tool: name of the tool that was called, for those who answer what it asks.
+            started: when it was called, in seconds since the epoch, for them too; by default not known.
         """
-        return self._handle(CallToolRequestParams.of(tool), id)
+        return self._handle(CallToolRequestParams.of(tool), id, started)
 
-    def _handle(self, params: CallToolRequestParams, begun: CreateTaskResult | CallToolResult | str) -> TaskHandle:
-        return TaskHandle(self._link, self._notices, params, self._limits, begun, self.timeout)
+    def _handle(
+        self,
+        params: CallToolRequestParams,
+        begun: CreateTaskResult | CallToolResult | str,
+        started: float | None = None,
+    ) -> TaskHandle:
+        return TaskHandle(self._link, self._notices, params, self._limits, begun, self.timeout, started=started)
 
     async def _followed(self, handle: TaskHandle, timeout: float | None, progress: OnProgress | None) -> CallToolResult:
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -38,6 +39,8 @@ _POLL = 1.0
 """Seconds between two looks, where the server names none."""
 _FASTEST, _SLOWEST = 0.05, 60.0
 """Bounds of what a server may want."""
+_SAID = 200
+"""Most characters of a server's message that are shown with what it asks."""
 _ENDS = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -63,12 +66,15 @@ class TaskHandle:
         limits: RoundLimits,
         begun: CreateTaskResult | CallToolResult | str,
         timeout: float | None,
+        *,
+        started: float | None = None,
     ) -> None:
         self._link = link
         self._notices = notices
         self._params = params
         self._limits = limits
         self._timeout = timeout
+        self._started = started
         self._call = OpenCall("tools/call", params, None)
         self._seen: GetTaskResult | CreateTaskResult | None = None
         self._result: CallToolResult | None = None
@@ -82,6 +88,7 @@ class TaskHandle:
         self._id = ""
         if isinstance(begun, CreateTaskResult):
             self._id, self._seen = begun.task_id, begun
+            self._started = time.time()
         elif isinstance(begun, str):
             self._id = begun
         else:
@@ -244,7 +251,9 @@ class TaskHandle:
         call = OpenCall("tools/call", self._params, self._call.name)
         try:
             async with self._turns:
-                answer = await self._link.calls.answer_for_task(call, ask, this)
+                answer = await self._link.calls.answer_for_task(
+                    call, ask, this, id=self._id, started=self._started, says=(self.message or "")[:_SAID]
+                )
             params = UpdateTaskParams(task_id=self._id, input_responses={key: Raw(encode(answer))})
             await self._request("tasks/update", params, EmptyResult)
             self._link.calls.report_for_task(call, None)

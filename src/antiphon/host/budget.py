@@ -36,6 +36,7 @@ __all__ = [
     "estimated_usage",
     "input_estimate",
     "nano",
+    "task_account",
     "worst_case",
 ]
 
@@ -187,15 +188,25 @@ def estimate_costs(params: CreateMessageRequestParams, price: Priced | None, lef
 def accounts_for(budget: Budget, origin: Origin, *, host: str, day: str) -> tuple[Account, ...]:
     """Return the accounts a request is charged to, always in the same order.
 
-    ``host`` is the process, because ids of calls are unique only within it. ``day`` is such as ``"2026-11-21"``.
+    ``host`` is the process, because ids of calls are unique only within it; a task has one account in all processes.
+    ``day`` is such as ``"2026-11-21"``.
     """
-    call = origin.call.id if origin.call else f"ask:{origin.id}"
+    call = f"call:{host}:{origin.chain}" if origin.task is None else task_account(origin.task.name)
     return (
-        Account(key=f"call:{host}:{call}", cap=budget.call),
+        Account(key=call, cap=budget.call),
         Account(key=f"day:{day}", cap=budget.day),
         *_of_server(budget, origin),
         Account(key="total", cap=budget.total),
     )
+
+
+def task_account(task: str) -> str:
+    """Return the key of the account of a task.
+
+    Args:
+        task: ``OriginTask.name``.
+    """
+    return f"call:task:{task}"
 
 
 def _of_server(budget: Budget, origin: Origin) -> tuple[Account, ...]:

@@ -26,6 +26,7 @@ from antiphon.host.review.partials import Watching
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import Queue
 from antiphon.host.review.summary import span
+from antiphon.host.review.who import task_text
 from antiphon.host.store.base import Store
 from antiphon.web.access import Access, Session
 from antiphon.web.guards import is_plain, session_of
@@ -213,6 +214,7 @@ class Site:
             "key": _key,
             "rule": rule,
             "span": span,
+            "task_text": task_text,
             "LONG": LONG,
             "PIECE": PIECE,
         }

@@ -23,11 +23,13 @@ __all__ = [
     "Launch",
     "Origin",
     "OriginCall",
+    "OriginTask",
     "Round",
     "coarser",
     "describe_target",
     "identify",
     "is_former",
+    "task_name",
 ]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
@@ -80,6 +82,27 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """Most rounds the client allows."""
 
 
+class OriginTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The task that an ask belongs to (modern era). Only ``says`` comes from its server."""
+
+    name: str
+    """Names the task in every process that follows it: a hash, since whoever has the id itself can act on the task."""
+    ask: str
+    """Names the ask in its task; the same when it is asked again, because whoever followed the task was killed."""
+    started: float | None = None
+    """When its call was made, in seconds since the epoch; ``None`` if this client has only picked it up."""
+    says: str = ""
+    """The server's last message about it; not verified."""
+    first: float | None = None
+    """When a host with the same store was first asked for it, in seconds since the epoch; set by the host."""
+    asks: int = 0
+    """Asks of it that such hosts had before this one; set by the host."""
+    money: int = 0
+    """Nano-dollars that they have spent on it; set by the host."""
+    tokens: int = 0
+    """Tokens that they have spent on it; set by the host."""
+
+
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks and why. An answerer is called with ``(params, origin)``."""
 
@@ -101,6 +124,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """The request this ask belongs to; ``None`` if the server asked in the background."""
     round: Round | None = None
     """``None`` in the legacy era."""
+    task: OriginTask | None = None
+    """The task that its call has become; ``None`` if it has not."""
     revision: str | None = None
     """The name of the agreed protocol revision."""
     patience: float | None = None
@@ -114,6 +139,13 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     def identities(self) -> tuple[str, ...]:
         """Its identity and the coarser ones: a denial of any of them denies this server."""
         return (self.identity, *self.coarser)
+
+    @property
+    def chain(self) -> str:
+        """Names what the ask is counted with: its task, whoever follows it; else its call; or else itself."""
+        if self.task is not None:
+            return f"task:{self.task.name}"
+        return self.call.id if self.call is not None else f"ask:{self.id}"
 
     @property
     def alike(self) -> str:
@@ -171,6 +203,11 @@ def coarser(target: str | Sequence[str] | Launch) -> tuple[str, ...]:
     if isinstance(target, Launch):
         return (f"coarse:{_digest(json.dumps(target.alike))}", identify(target.typed))
     return (f"command:{_digest(chr(0).join(target))}",) if _is_memory(target) else ()
+
+
+def task_name(identity: str, *words: str) -> str:
+    """Make the name of a task, or of an ask of it, from words that only its client and its server may know."""
+    return _digest(chr(0).join((identity, *words)))[:32]
 
 
 def is_former(identity: str) -> bool:

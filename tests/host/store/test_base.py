@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from antiphon.host.audit.log import Audit
-from antiphon.host.budget import Amount, Cap
+from antiphon.host.budget import Amount, Cap, task_account
 from antiphon.host.store.base import (
     Balance,
     BlockRow,
@@ -21,6 +21,7 @@ from antiphon.host.store.base import (
     Settlement,
     Standing,
     Store,
+    TaskSoFar,
 )
 from antiphon.host.store.chain import Head
 from tests.host.store.stores import KINDS, Place, hold, record, review
@@ -123,6 +124,20 @@ async def test_records_are_linked_in_order(store: Store):
     ]
     assert [entry.seq for entry in await store.entries(after=1, limit=1)] == [2]
     assert await store.head() == Head(seq=3, hash=(await store.entries())[-1].hash)
+
+
+async def test_what_a_task_has_asked_and_cost_is_known_to_whoever_follows_it(place: Place, store: Store):
+    """Each ask is counted once, however often it is put; another task has nothing to do with it."""
+    assert await store.task_so_far("t", "a") == TaskSoFar(first=place.clock())
+    began = place.clock()
+    place.clock.now += 60.0
+    await store.commit(Change(hold=hold(caps={task_account("t"): Cap()})))
+    await store.commit(Change(settle=Settlement(id="h", amount=Amount(money=3, tokens=2))))
+    spent = Amount(money=3, tokens=2)
+    assert await store.task_so_far("t", "b") == TaskSoFar(first=began, asks=1, spent=spent)
+    assert await store.task_so_far("t", "a") == TaskSoFar(first=began, asks=0, spent=spent)
+    assert await store.task_so_far("t", "c") == TaskSoFar(first=began, asks=2, spent=spent)
+    assert await store.task_so_far("u", "a") == TaskSoFar(first=place.clock())
 
 
 async def test_a_grant_is_counted_no_further_than_it_reaches(store: Store):

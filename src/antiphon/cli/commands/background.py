@@ -113,7 +113,7 @@ async def _on(
     teller = Teller(sys.stderr)
     async with opened(task.target, structs.replace(reach, config=config), answers, teller=teller) as client:
         try:
-            return await work(client.task(task.id, tool=task.tool), teller)
+            return await work(client.task(task.id, tool=task.tool, started=task.started), teller)
         except InvalidParams:
             # Nobody will ever hear of it again.
             forget(task.id)

@@ -21,7 +21,7 @@ from antiphon.client.rounds.loop import RoundLimits
 from antiphon.protocol.events import Request
 from antiphon.wire.common import Wire
 from antiphon.wire.envelope import RequestId
-from antiphon.wire.origin import Origin, OriginCall
+from antiphon.wire.origin import Origin, OriginCall, OriginTask
 
 __all__ = ["OpenCall", "OpenCalls"]
 
@@ -37,7 +37,9 @@ MAX_LATE = 10_000
 class OpenCall:
     """A call of ours that is open. Its origin is made for the first ask that needs it."""
 
-    __slots__ = ("_name", "answered", "answering", "asked", "method", "number", "params", "pending", "request", "time")
+    __slots__ = (
+        "_name", "answered", "answering", "asked", "method", "number", "params", "pending", "request", "task", "time",
+    )  # fmt: skip
 
     def __init__(self, method: str, params: Wire, name: str | None) -> None:
         self.number = next(_numbers)
@@ -45,6 +47,8 @@ class OpenCall:
         self.params = params
         self.request: RequestId | None = None
         """Id of its request that waits now, or waited last."""
+        self.task: OriginTask | None = None
+        """The task that it has become."""
         self.time: TimeLeft | None = None
         """What it has left, as far as that is counted."""
         self.asked = 0

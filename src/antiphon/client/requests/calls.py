@@ -41,7 +41,7 @@ from antiphon.wire.lifecycle import DiscoverResult
 from antiphon.wire.logging import LoggingLevel
 from antiphon.wire.lossless import Received, passed_on
 from antiphon.wire.methods import METHODS, MethodSpec
-from antiphon.wire.origin import Launch, Origin, Round, coarser, describe_target, identify
+from antiphon.wire.origin import Launch, Origin, OriginTask, Round, coarser, describe_target, identify, task_name
 from antiphon.wire.revisions import LATEST
 from antiphon.wire.rounds import InputRequest, InputRequiredResult
 from antiphon.wire.tools import CallToolRequestParams, Tool
@@ -363,8 +363,12 @@ class Calls:
         """Read asks of a task, by the same rules and limits as those of a round; see ``read_round``."""
         return read_round(InputRequiredResult(input_requests=requests), number, asked, self._limits, self._admit)
 
-    async def answer_for_task(self, call: OpenCall, ask: Asked, this: Round) -> Wire | Raw:
-        """Have the answerer of an ask answer it."""
+    async def answer_for_task(
+        self, call: OpenCall, ask: Asked, this: Round, *, id: str, started: float | None, says: str
+    ) -> Wire | Raw:
+        """Have the answerer of an ask answer it; see ``OriginTask`` for what it hears of the task."""
+        name, key = task_name(self._identity, id), task_name(self._identity, id, ask.key)
+        call.task = OriginTask(name=name, ask=key, started=started, says=says)
         return await self._answerer(call)(ask, this)
 
     def report_for_task(self, call: OpenCall, why: str | None) -> None:
@@ -457,6 +461,7 @@ class Calls:
             server=self.session.server_info,
             call=call.origin() if call is not None else None,
             round=this,
+            task=None if call is None else call.task,
             revision=agreed.name if agreed is not None else None,
             patience=self._answers.timeout,
         )

@@ -29,6 +29,7 @@ _COLUMNS = (
     "call",
     "server",
     "tool",
+    "task",
     "model",
     "input_tokens",
     "output_tokens",

@@ -48,6 +48,7 @@ class Facts(TypedDict, total=False):
 
     server: str | None
     tool: str | None
+    task: str | None
     model: str | None
     input_tokens: int | None
     output_tokens: int | None

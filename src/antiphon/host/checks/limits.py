@@ -148,7 +148,7 @@ class Gate:
 
 
 def _chain(origin: Origin) -> str:
-    return f"call:{origin.call.id}" if origin.call else f"ask:{origin.id}"
+    return f"call:{origin.chain}"
 
 
 def _forget(known: OrderedDict[str, deque[float]] | OrderedDict[str, int] | OrderedDict[str, None]) -> None:

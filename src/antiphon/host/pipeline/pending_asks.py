@@ -50,7 +50,7 @@ class Waiting:
         """End the asks of the same call, or of the same server."""
         now = asyncio.get_running_loop().time()
         for limit, other in self._open.items():
-            same_call = origin.call is not None and other.call is not None and other.call.id == origin.call.id
+            same_call = other.chain == origin.chain
             same_server = other.identity == origin.identity
             # A block also covers similar servers, such as the same one started in another folder.
             blocked = reach == "server" and (same_server or origin.alike in other.identities)

@@ -30,6 +30,7 @@ from antiphon.host.pipeline.stages import (
     admitted,
     answer_without_secrets,
     concluded,
+    know_task,
     place_of,
     refuse_blocked,
     without_secrets,
@@ -148,6 +149,7 @@ async def _sampled(case: Case, received: CreateMessageRequestParams) -> CreateMe
     # First of all, so that invalid requests are counted as well and cannot fill the audit.
     entered = admitted(case, received.max_tokens)
     try:
+        await know_task(case)
         params = _validated(case, received)
         asks = await _by_policy(case, params)
         outcome = await _answered(case, received, params, entered, asks=asks)
@@ -412,6 +414,7 @@ async def _elicited(case: Case, params: ElicitRequestParams) -> ElicitResult:
     except Rejected:
         return ElicitResult(action="decline")
     try:
+        await know_task(case)
         return await _let_in(case, params, entered)
     finally:
         case.desk.gate.leave(entered)

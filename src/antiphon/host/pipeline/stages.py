@@ -12,6 +12,8 @@ from collections.abc import Awaitable
 from functools import lru_cache
 from typing import TypeVar
 
+import msgspec
+
 from antiphon.errors import AntiphonError, InvalidParams, Rejected
 from antiphon.host.audit.log import Facts
 from antiphon.host.checks.limits import LimitReached, Pass
@@ -23,7 +25,15 @@ from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import digest
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["admitted", "answer_without_secrets", "concluded", "place_of", "refuse_blocked", "without_secrets"]
+__all__ = [
+    "admitted",
+    "answer_without_secrets",
+    "concluded",
+    "know_task",
+    "place_of",
+    "refuse_blocked",
+    "without_secrets",
+]
 
 T = TypeVar("T")
 
@@ -72,6 +82,17 @@ def _failed(error: AntiphonError) -> Outcome | None:
     """Return the outcome of a permission that led to no answer, or ``None`` for a denial."""
     why = str(error.data.get("reason", "error")) if isinstance(error, Rejected) else "error"
     return None if why == "user" else Outcome(became="failed", why=why)
+
+
+async def know_task(case: Case) -> None:
+    """Add to the origin what the store knows of the task that the ask belongs to, for those who decide."""
+    task = case.origin.task
+    if task is None:
+        return
+    known = await case.desk.store.task_so_far(task.name, task.ask)
+    spent = known.spent
+    task = msgspec.structs.replace(task, first=known.first, asks=known.asks, money=spent.money, tokens=spent.tokens)
+    case.origin = msgspec.structs.replace(case.origin, task=task)
 
 
 def admitted(case: Case, max_tokens: int = 0) -> Pass:
@@ -137,7 +158,10 @@ def _whose(case: Case) -> Facts:
     """Return who asked, in words for people, because an identity is only a hash."""
     origin = case.origin
     named = _masked(origin.call.name)[:_NAME] if origin.call and origin.call.name else None
-    return Facts(server=_masked(origin.target)[:_TARGET], tool=named)
+    facts = Facts(server=_masked(origin.target)[:_TARGET], tool=named)
+    if origin.task is not None:
+        facts["task"] = origin.task.name
+    return facts
 
 
 def _masked(text: str) -> str:

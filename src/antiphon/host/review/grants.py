@@ -84,7 +84,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             identity=origin.identity,
             scope=scope,
-            call=_call(origin) if scope == "call" else None,
+            # An ask without a call is treated as a call of its own, so that a grant for it covers nothing else.
+            call=origin.chain if scope == "call" else None,
             tools=_digest(origin.tool if is_tool else [params.tools, params.tool_choice]),
             system_prompt=_digest(None if is_tool else params.system_prompt),
             max_tokens=0 if is_tool else params.max_tokens,
@@ -229,11 +230,6 @@ class Grants:
 
 def _given(row: GrantRow) -> Given:
     return Given(id=row.id, grant=msgspec.json.decode(row.body, type=Grant), given=row.given, used=row.used)
-
-
-def _call(origin: Origin) -> str:
-    # An ask without a call is treated as a call of its own, so that a grant for it covers nothing else.
-    return origin.call.id if origin.call else f"ask:{origin.id}"
 
 
 def _digest(value: object) -> str:

@@ -10,12 +10,12 @@ import msgspec
 from antiphon.host.budget import Costs
 from antiphon.host.checks.redact import mask
 from antiphon.host.review.diff import pretty
-from antiphon.host.review.summary import money, server_name
+from antiphon.host.review.summary import money, server_name, span
 from antiphon.host.review.texts import Texts
 from antiphon.wire.envelope import encode
-from antiphon.wire.origin import Origin
+from antiphon.wire.origin import Origin, OriginTask
 
-__all__ = ["Who", "headline_of", "who_of"]
+__all__ = ["Who", "headline_of", "task_text", "who_of"]
 
 _DIGITS = 12
 """Hexadecimal digits of an identity that are shown: enough to distinguish a user's servers."""
@@ -39,6 +39,8 @@ class Who(msgspec.Struct, frozen=True, kw_only=True):
     """Method and name of the client's call; empty in the background."""
     arguments: str
     round: tuple[int, int] | None
+    task: OriginTask | None = None
+    """The task that the call has become; what its server says of it has its secrets masked."""
     door: str = ""
     """How it came, if not as a message of the protocol: ``"model-api"``."""
 
@@ -57,6 +59,7 @@ def who_of(origin: Origin) -> Who:
         call=f"{call.method} {call.name or ''}".rstrip() if call else "",
         arguments=_arguments(call.arguments) if call and call.arguments is not None else "",
         round=(origin.round.n, origin.round.max) if origin.round else None,
+        task=None if (task := origin.task) is None else msgspec.structs.replace(task, says=mask(task.says)),
         door=origin.door or "",
     )
 
@@ -66,9 +69,28 @@ def _arguments(arguments: object) -> str:
     return line if len(line) <= _LINE else pretty(arguments)
 
 
+def task_text(task: OriginTask, words: Texts, now: float) -> str:
+    """Say in one line how old a task is, how often it has asked, and what that has cost; all of it is known here.
+
+    ``now``: seconds since the epoch.
+    """
+    since = task.started if task.started is not None else task.first
+    age = "who.task_started" if task.started is not None else "who.task_seen"
+    parts = [words("who.task") if since is None else words(age, age=span(now - since, words))]
+    if not task.asks:
+        parts.append(words("who.task_first"))
+    else:
+        parts.append(words("who.task_ask" if task.asks == 1 else "who.task_asks", n=task.asks))
+        tokens = words("who.task_tokens", n=task.tokens) if task.tokens else words("who.task_free")
+        parts.append(words("who.task_cost", cost=money(task.money)) if task.money else tokens)
+    return " · ".join(parts)
+
+
 def headline_of(who: Who, costs: Costs | None, words: Texts) -> str:
     """Return one line: who asks, for what, at which cost. Not inert: the names come from the server."""
     parts = [who.name, who.call.partition(" ")[2] or who.call or words("who.background")]
+    if who.task:
+        parts.append(words("who.task"))
     if who.round:
         parts.append(words("who.round", n=who.round[0], max=who.round[1]))
     if costs is not None:

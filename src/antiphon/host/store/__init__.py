@@ -24,6 +24,7 @@ from antiphon.host.store.base import (
     Settlement,
     Standing,
     Store,
+    TaskSoFar,
 )
 from antiphon.host.store.chain import Entry, Fault, Head, Record
 from antiphon.host.store.location import open_store, usual_store
@@ -56,6 +57,7 @@ __all__ = [
     "SpentRow",
     "Standing",
     "Store",
+    "TaskSoFar",
     "open_store",
     "usual_store",
 ]

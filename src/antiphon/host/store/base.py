@@ -38,6 +38,7 @@ __all__ = [
     "Standing",
     "Store",
     "StoreStalled",
+    "TaskSoFar",
     "identities_in",
     "late",
 ]
@@ -302,6 +303,17 @@ class BrowserRow(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
 
 
+class TaskSoFar(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hosts of a store know of a task, before the ask that is looked at."""
+
+    first: float
+    """When it asked for the first time, in seconds since the epoch."""
+    asks: int = 0
+    """How often it has asked before."""
+    spent: Amount = Amount()
+    """What that has cost; a reservation that is not settled yet is not counted."""
+
+
 class Store(Protocol):
     """What a host stores. All methods may be called from any task.
 
@@ -348,6 +360,15 @@ class Store(Protocol):
 
         Args:
             keys: keys of the accounts.
+        """
+        ...
+
+    async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
+        """Note an ask of a task, unless it was noted before, and return what was known until then.
+
+        Args:
+            task: ``OriginTask.name``.
+            ask: ``OriginTask.ask``.
         """
         ...
 

@@ -73,6 +73,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The command line or URL, masked, for display; in the first record of an ask."""
     tool: str | None = None
     """The tool or prompt of the call that the ask belongs to; in the first record of an ask."""
+    task: str | None = None
+    """The task that the ask belongs to, by a hash of its id; in the first record of an ask."""
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None

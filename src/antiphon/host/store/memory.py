@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.host.budget import Account, Amount
+from antiphon.host.budget import Account, Amount, task_account
 from antiphon.host.store.asks import AskKey, AskRow, Found, Sought, SpentKey, SpentRow, gather, placed
 from antiphon.host.store.base import (
     BLOCKED,
@@ -34,6 +34,7 @@ from antiphon.host.store.base import (
     ReviewRow,
     ReviewState,
     Standing,
+    TaskSoFar,
     identities_in,
     late,
 )
@@ -71,6 +72,7 @@ class MemoryStore:
         self._clock = clock
         self._accounts: dict[str, Balance] = {}
         self._holds: dict[str, HoldRow] = {}
+        self._task_asks: dict[str, dict[str, float]] = {}
         self._grants: dict[str, GrantRow] = {}
         self._definitions: dict[tuple[str, str], DefinitionRow] = {}
         self._blocks: dict[str, BlockRow] = {}
@@ -122,6 +124,16 @@ class MemoryStore:
     async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
         """See ``base.Store.balances_of``."""
         return [self._accounts[key] for key in keys if key in self._accounts]
+
+    async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
+        """See ``base.Store.task_so_far``."""
+        asks = self._task_asks.setdefault(task, {})
+        asks.setdefault(ask, self._clock())
+        if len(self._task_asks) > MAX_ACCOUNTS:
+            del self._task_asks[next(iter(self._task_asks))]
+        account = self._accounts.get(task_account(task))
+        spent = Amount() if account is None else account.spent
+        return TaskSoFar(first=next(iter(asks.values())), asks=list(asks).index(ask), spent=spent)
 
     async def holds(self) -> list[HoldRow]:
         """See ``base.Store.holds``."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import (
@@ -17,6 +17,7 @@ from sqlalchemy import (
     Connection,
     Row,
     SelectBase,
+    Table,
     Text,
     bindparam,
     delete,
@@ -29,11 +30,14 @@ from sqlalchemy import (
     update,
 )
 
-from antiphon.host.budget import Account, Amount, Cap
-from antiphon.host.store.base import Balance, Hold, HoldRow
+from antiphon.host.budget import Account, Amount, Cap, task_account
+from antiphon.host.store.base import Balance, Hold, HoldRow, TaskSoFar
 from antiphon.host.store.grants import MAX_LISTED
-from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept
+from antiphon.host.store.tables import accounts, blocks, holds, hosts, swept, task_asks
 from antiphon.sql.prepared import Prepared
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 __all__ = [
     "Refused",
@@ -46,6 +50,7 @@ __all__ = [
     "settle_late",
     "sweep",
     "take",
+    "task_so_far",
 ]
 
 
@@ -174,6 +179,19 @@ def balances_of(connection: Connection, keys: Sequence[str]) -> list[Balance]:
     ]
 
 
+def task_so_far(connection: Connection, task: str, ask: str, now: float) -> TaskSoFar:
+    """Note an ask of a task; see ``base.Store.task_so_far``."""
+    of_task = select(task_asks.c.ask, task_asks.c.at).where(task_asks.c.task == task)
+    of_task = of_task.order_by(task_asks.c.at, task_asks.c.ask)
+    known = connection.execute(of_task).all()
+    if all(row.ask != ask for row in known):
+        connection.execute(_noted(connection.dialect.name), {"task": task, "ask": ask, "at": now})
+        known = connection.execute(of_task).all()
+    account = next(iter(balances_of(connection, [task_account(task)])), None)
+    spent = Amount() if account is None else account.spent
+    return TaskSoFar(first=known[0].at, asks=[row.ask for row in known].index(ask), spent=spent)
+
+
 def find_holds(connection: Connection) -> list[HoldRow]:
     """Return the reservations."""
     return [_hold(row) for row in connection.execute(select(holds).order_by(holds.c.id).limit(MAX_LISTED))]
@@ -258,22 +276,30 @@ def _fits(account: Account, amount: Amount) -> bool:
     return within_money and (account.cap.tokens is None or amount.tokens <= account.cap.tokens)
 
 
-@cache
-def _take(dialect: str, count: int) -> Prepared:
-    """Make the conditional update of some accounts: each row is inserted, or updated if the sum is allowed.
-
-    Returns the keys of those that were. Both databases support this, in different dialects of SQLAlchemy.
-    """
+def _upsert(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Begin an insertion that may meet a row. Both databases support this, in different dialects of SQLAlchemy."""
     # Imported here, because a dialect takes long to load, and only one of the two is needed.
     if dialect == "sqlite":
         from sqlalchemy.dialects import sqlite
 
-        upsert = sqlite.insert(accounts)
-    else:
-        from sqlalchemy.dialects import postgresql
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
 
-        upsert = postgresql.insert(accounts)
-    statement = upsert.from_select([column.name for column in _columns()], _wanted(count))
+    return postgresql.insert(table)
+
+
+def _noted(dialect: str) -> sqlite.Insert | postgresql.Insert:
+    """Make the statement that adds an ask of a task, unless another process has just done so."""
+    return _upsert(dialect, task_asks).on_conflict_do_nothing()
+
+
+@cache
+def _take(dialect: str, count: int) -> Prepared:
+    """Make the conditional update of some accounts: each row is inserted, or updated if the sum is allowed.
+
+    Returns the keys of those that were.
+    """
+    statement = _upsert(dialect, accounts).from_select([column.name for column in _columns()], _wanted(count))
     new, old = statement.excluded, accounts.c
     held = {"held_money": old.held_money + new.held_money, "held_tokens": old.held_tokens + new.held_tokens}
     taken = statement.on_conflict_do_update(

@@ -13,14 +13,14 @@ from collections.abc import Set as AbstractSet
 
 from sqlalchemy import Connection, and_, delete, literal, or_, select, update
 
-from antiphon.host.budget import Amount
+from antiphon.host.budget import Amount, task_account
 from antiphon.host.store import audit as trail
 from antiphon.host.store import money, partials
 from antiphon.host.store import reviews as questions
 from antiphon.host.store.base import OPEN, HoldRow, ReviewState
 from antiphon.host.store.chain import Record
 from antiphon.host.store.process import is_gone, is_running
-from antiphon.host.store.tables import accounts, drafts, grants, hosts, reviews, swept
+from antiphon.host.store.tables import accounts, drafts, grants, hosts, reviews, swept, task_asks
 
 __all__ = ["beat", "leave", "recover"]
 
@@ -28,6 +28,8 @@ _OVER: tuple[ReviewState, ...] = ("done", "expired", "withdrawn")
 _SAMPLING = "sampling/createMessage"
 _CALL_KEPT = 24 * 3600.0
 """Seconds that the account of a call is kept after its last reservation: as long as a call may be continued."""
+_TASK_KEPT = 30 * 24 * 3600.0
+"""Seconds that the account of a task and its asks are kept: a task may ask after days, and must not begin anew."""
 _SWEPT_KEPT = 24 * 3600.0
 """Seconds that the settlement of a slow process is expected: longer than a machine is suspended over night."""
 _REVIEW_KEPT = 90 * 24 * 3600.0
@@ -102,7 +104,10 @@ def _record(hold: HoldRow, host: str, now: float) -> Record:
 
 def _tidy(connection: Connection, now: float) -> None:
     idle = and_(accounts.c.held_money == 0, accounts.c.held_tokens == 0, accounts.c.changed < now - _CALL_KEPT)
-    connection.execute(delete(accounts).where(accounts.c.key.startswith("call:"), idle))
+    of_task = accounts.c.key.startswith(task_account(""))
+    old = or_(~of_task, accounts.c.changed < now - _TASK_KEPT)
+    connection.execute(delete(accounts).where(accounts.c.key.startswith("call:"), idle, old))
+    connection.execute(delete(task_asks).where(task_asks.c.at < now - _TASK_KEPT))
     connection.execute(delete(swept).where(swept.c.at < now - _SWEPT_KEPT))
     # By name of the state: "not open" would read all reviews, every few seconds.
     over = and_(reviews.c.state.in_(_OVER), reviews.c.created < now - _REVIEW_KEPT)

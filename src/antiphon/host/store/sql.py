@@ -41,6 +41,7 @@ from antiphon.host.store.base import (
     ReviewState,
     Settlement,
     Standing,
+    TaskSoFar,
     late,
 )
 from antiphon.host.store.chain import Entry, Head, Record
@@ -118,6 +119,10 @@ class SqlStore:
     async def balances_of(self, keys: Sequence[str]) -> list[Balance]:
         """See ``base.Store.balances_of``."""
         return await self._read(partial(money.balances_of, keys=keys))
+
+    async def task_so_far(self, task: str, ask: str) -> TaskSoFar:
+        """See ``base.Store.task_so_far``."""
+        return await self._write(partial(money.task_so_far, task=task, ask=ask, now=self._clock()))
 
     async def holds(self) -> list[HoldRow]:
         """See ``base.Store.holds``."""

@@ -29,9 +29,10 @@ __all__ = [
     "reviews",
     "reviews_head",
     "swept",
+    "task_asks",
 ]
 
-REVISION = "v0010"
+REVISION = "v0011"
 """The newest migration: a store that is there already needs no migration, and Alembic is not even imported."""
 
 OLDEST = "v0008"
@@ -97,6 +98,16 @@ swept = Table(
 )
 """Reservations of silent processes that another one settled, and the amount charged, for a settlement that comes
 late."""
+
+task_asks = Table(
+    "task_asks",
+    metadata,
+    Column("task", Text, primary_key=True),
+    Column("ask", Text, primary_key=True),
+    Column("at", Double, nullable=False),
+    Index("task_asks_by_time", "at"),
+)
+"""The asks of tasks, by hashes: how many there were, and since when. Older code does not count them."""
 
 grants = Table(
     "grants",

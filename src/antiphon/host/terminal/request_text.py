@@ -5,6 +5,7 @@ Pure. Owns what is shown, and in which order; ``layout`` has widths and gutters.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from antiphon.host.review.diff import Line
 from antiphon.host.review.review import ElicitItem, ReviewItem, Rival, ToolItem
 from antiphon.host.review.summary import clock, figures_text, host_of
 from antiphon.host.review.texts import Texts, texts
-from antiphon.host.review.who import headline_of, who_of
+from antiphon.host.review.who import headline_of, task_text, who_of
 from antiphon.host.terminal.layout import Layout
 from antiphon.wire.content import (
     AudioContent,
@@ -161,6 +162,10 @@ def _who(origin: Origin, layout: Layout, words: Texts, *, call: bool = True) -> 
         yield from layout.labelled("", claims)
     if call:
         yield from _call(origin, layout, words)
+    if (task := who_of(origin).task) is not None:
+        yield from layout.labelled("", task_text(task, words, time.time()))
+        if task.says:
+            yield from layout.labelled("", f'{words("who.task_says")} "{task.says}"')
     if origin.round is not None:
         yield from layout.labelled(words("show.round"), words("show.turn", n=origin.round.n, max=origin.round.max))
 

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from antiphon.host.store.migrations.versions import v0001, v0002, v0003, v0004, v0005, v0006, v0007, v0008, v0009, v0010
+from antiphon.host.store.migrations.versions import (
+    v0001,
+    v0002,
+    v0003,
+    v0004,
+    v0005,
+    v0006,
+    v0007,
+    v0008,
+    v0009,
+    v0010,
+    v0011,
+)
 
 
 def test_the_first_follows_none():
@@ -12,5 +24,5 @@ def test_the_first_follows_none():
 
 def test_each_other_follows_the_one_before():
     """So that there is one way through them."""
-    chain = [v0001, v0002, v0003, v0004, v0005, v0006, v0007, v0008, v0009, v0010]
+    chain = [v0001, v0002, v0003, v0004, v0005, v0006, v0007, v0008, v0009, v0010, v0011]
     assert [each.down_revision for each in chain[1:]] == [each.revision for each in chain[:-1]]

@@ -141,6 +141,7 @@ def _summary(question: Question, now: float) -> dict[str, Any]:
     if item is not None:
         origin = item.origin
         summary |= {"target": origin.target, "call": origin.call, "round": origin.round, "gist": gist(question)}
+        summary["task"] = origin.task
         summary["warnings"] = [risk.text for risk in item.risks if risk.level == "warning"]
     if isinstance(item, ReviewItem):
         summary |= {"provider": item.provider, "model": item.model, "choices": sorted(item.choices)}

@@ -6,6 +6,7 @@ inline review.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -22,9 +23,17 @@ from antiphon.host.models.selection.record import Candidate, Selection, kept_sel
 from antiphon.host.review.question import Question
 from antiphon.host.review.queue import AnyItem
 from antiphon.host.review.review import ElicitItem, ReviewItem, ToolItem
+from antiphon.host.review.who import task_text
 from antiphon.host.terminal.edit_form import difference
 from antiphon.host.terminal.layout import Layout
-from antiphon.host.terminal.request_text import show_address, show_elicitation, show_request, show_result, show_tool
+from antiphon.host.terminal.request_text import (
+    ENGLISH,
+    show_address,
+    show_elicitation,
+    show_request,
+    show_result,
+    show_tool,
+)
 from antiphon.wire.content import TextContent
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
@@ -96,7 +105,8 @@ def about(question: Question) -> str:
         return f"{mask(origin.target)}: for no call of yours"
     arguments = "" if call.arguments is None else encode(call.arguments).decode("utf-8", "replace")
     turn = "" if origin.round is None else f", round {origin.round.n} of at most {origin.round.max}"
-    return f"{mask(origin.target)}: {call.method} {call.name or ''} {arguments}".rstrip() + turn
+    task = "" if origin.task is None else f"; {task_text(origin.task, ENGLISH, time.time())}"
+    return f"{mask(origin.target)}: {call.method} {call.name or ''} {arguments}".rstrip() + turn + task
 
 
 def gist(question: Question) -> str:

@@ -38,7 +38,8 @@ def entries(groups: Iterable[Group], words: Words) -> Iterator[Entry]:
     for group in groups:
         call = group.who.call.partition(" ")[2] or group.who.call or words("who.background")
         turn = words("who.round", n=group.who.round[0], max=group.who.round[1]) if group.who.round else ""
-        yield Entry("", inert_line(" · ".join(part for part in (group.who.name, call, turn) if part)))
+        task = words("who.task") if group.who.task else ""
+        yield Entry("", inert_line(" · ".join(part for part in (group.who.name, call, task, turn) if part)))
         yield from (_entry(row, words) for row in group.rows)
 
 

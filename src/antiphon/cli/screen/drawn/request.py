@@ -5,6 +5,7 @@ Pure. ``host.review.shown`` has the content, ``model_table`` models and costs; t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from antiphon.cli.screen.drawn.model_table import figures
@@ -18,7 +19,7 @@ from antiphon.host.review.question import Question
 from antiphon.host.review.review import Rival
 from antiphon.host.review.shown import Shown
 from antiphon.host.review.summary import figures_text
-from antiphon.host.review.who import Who
+from antiphon.host.review.who import Who, task_text
 from antiphon.wire.envelope import encode
 from antiphon.wire.tools import Tool
 
@@ -85,6 +86,10 @@ def _who(who: Who, id: str, words: Words) -> Iterator[Piece]:
         yield theirs(fact(words("who.claims"), f'"{who.claims}"'))
     turn = f" · {words('who.round', n=who.round[0], max=who.round[1])}" if who.round else ""
     yield fact(words("who.call"), f"{who.call or words('who.background')}{turn}")
+    if who.task:
+        yield fact("", task_text(who.task, words, time.time()))
+        if who.task.says:
+            yield theirs(fact("", f'{words("who.task_says")} "{who.task.says}"'))
     if who.door:
         yield fact("", words("who.model_api"), "dim")
     if who.arguments:
