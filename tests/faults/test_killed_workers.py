@@ -195,7 +195,7 @@ async def working(store: str, log: Path) -> AsyncGenerator[Workers]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(600 + 5 * KILLS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_tasks_survive_workers_that_are_killed(kind: str, tmp_path: Path) -> None:
     """Asks, steps and both at once; with ``ANTIPHON_KILLS`` as many kills as one likes."""

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from antiphon.server.calls.state_store import MemoryStateStore, StateStore
     from antiphon.server.calls.task.sql_task_store import SqlTaskStore
     from antiphon.server.calls.task.task_options import TaskOptions
-    from antiphon.server.calls.task.task_store import MemoryTaskStore, StoredTask, TaskRoom, TasksFull, TaskStore
+    from antiphon.server.calls.task.task_store import (
+        MemoryTaskStore,
+        StoredTask,
+        TaskNotice,
+        TaskRoom,
+        TasksFull,
+        TaskStore,
+    )
     from antiphon.server.context import Context
     from antiphon.server.decorators import Features
     from antiphon.server.fallback import Completes
@@ -66,6 +73,7 @@ __all__ = [
     "SqlTaskStore",
     "StateStore",
     "StoredTask",
+    "TaskNotice",
     "TaskOptions",
     "TaskRoom",
     "TaskStore",
@@ -111,6 +119,7 @@ _HOMES = {
     "SqlStateStore": "antiphon.server.calls.sql_state_store",
     "StateStore": "antiphon.server.calls.state_store",
     "StoredTask": "antiphon.server.calls.task.task_store",
+    "TaskNotice": "antiphon.server.calls.task.task_store",
     "TaskOptions": "antiphon.server.calls.task.task_options",
     "TaskRoom": "antiphon.server.calls.task.task_store",
     "TaskStore": "antiphon.server.calls.task.task_store",

@@ -435,6 +435,9 @@ class Handlers:
             self._subscriptions.listen(request, peer, structs.replace(wanted, task_ids=list(tasks)))
             for task in tasks.values():
                 self._subscriptions.task_changed(task, request)
+            if tasks and self.tasks.wake is not None:
+                # They may run in another process, which does not tell this one how far they are.
+                self.tasks.wake()
         except Exception as error:
             peer.reply_error(request, error)
 

@@ -30,6 +30,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from antiphon.errors import ConfigError
+from antiphon.sql.notices import Notices
 
 __all__ = ["CLOSING", "IDLE", "LOCKED", "STATEMENT", "TRANSACTION", "PostgresRunner", "Runner", "SqliteRunner"]
 
@@ -83,6 +84,10 @@ class Runner(Protocol):
         """Whether nothing can be written there."""
         ...
 
+    def notices(self, channel: str) -> Notices | None:
+        """Return what the database says by itself on a channel; ``None`` if it never says anything."""
+        ...
+
     async def aclose(self) -> None:
         """Close all connections, within a limited time."""
         ...
@@ -105,6 +110,9 @@ class SqliteRunner:
         """See ``Runner.read_only``. True for a file that exists and cannot be written, by its mode or its mount."""
         path = self._path.resolve()
         return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+    def notices(self, channel: str) -> None:
+        """See ``Runner.notices``: a file says nothing."""
 
     def run(self, work: Work[T], *, write: bool = True) -> asyncio.Future[T]:
         """See ``Runner.run``. The transaction begins at once."""
@@ -246,6 +254,8 @@ class PostgresRunner:
             url, pool_size=4, pool_timeout=LOCKED, connect_args=bounds, hide_parameters=True
         )
         event.listen(self._engine.sync_engine, "connect", self._connected)
+        self._options = {**self._engine.dialect.create_connect_args(url)[1], **bounds}
+        self._notices: WeakSet[Notices] = WeakSet()
         self._running: set[asyncio.Task[Any]] = set()
         self._drivers: WeakSet[_Driver] = WeakSet()
         self._closing = False
@@ -258,8 +268,16 @@ class PostgresRunner:
         transaction.add_done_callback(self._running.discard)
         return await asyncio.shield(transaction)
 
+    def notices(self, channel: str) -> Notices:
+        """See ``Runner.notices``."""
+        notices = Notices(self._options, channel, self.run)
+        self._notices.add(notices)
+        return notices
+
     async def aclose(self) -> None:
         """See ``Runner.aclose``. What has not ended after ``CLOSING`` seconds is cut off."""
+        for notices in list(self._notices):
+            notices.close()
         if self._running:
             await asyncio.wait(self._running, timeout=CLOSING)
         self._closing = True

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import time
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from antiphon import Context, Server
-from antiphon.server import CallNext, MemoryTaskStore, ServerRequest, TaskOptions
+from antiphon.server import CallNext, MemoryTaskStore, ServerRequest, SqlTaskStore, TaskOptions, TaskStore
 from antiphon.server.calls.request_state import Seal
+from antiphon.server.calls.task import task_worker
 from antiphon.server.calls.task.stored_tasks import StoredTasks
 from antiphon.server.calls.task.task_record import TaskRecord
 from antiphon.server.calls.task.task_states import TaskState
 from antiphon.sql.patience import StoreStalled
 from antiphon.wire.common import ClientCapabilities
+from tests.support.postgres import shared_postgres
 from tests.support.tasking import Tasking, tasking
 
 PARKED = 10_000
@@ -169,3 +175,70 @@ async def test_scopes_are_demanded_where_a_task_goes_on(who: str) -> None:
         ended = await client.until("left", "over")
     may = who in ("a token with it", "a token with a broader one", "a local program")
     assert (ended["status"], "scope" in str(ended)) == (("completed", False) if may else ("failed", True)), ended
+
+
+@asynccontextmanager
+async def two_stores(kind: str) -> AsyncGenerator[tuple[TaskStore, TaskStore]]:
+    """Make the stores of two processes that share their tasks."""
+    if kind == "memory":
+        store = Shared()
+        yield store, store
+        return
+    async with SqlTaskStore(shared_postgres()) as left, SqlTaskStore(shared_postgres()) as right:
+        await left.sweep(math.inf)
+        yield left, right
+
+
+async def hear(*stores: TaskStore) -> None:
+    """Wait until everything is told."""
+    for _ in range(6_000):
+        if all(store.tells for store in stores):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("nothing is told")
+
+
+async def lose_connection(store: TaskStore) -> None:
+    """End the connections over which notices come, as a database that is started again would."""
+    if isinstance(store, SqlTaskStore):
+        lost = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+        await store._run(lambda connection: connection.execute(text(lost)))
+
+
+@pytest.mark.parametrize("kind", ["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+async def test_what_another_process_writes_is_told(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer, a cancelled task, one that is left: nobody has to look for them, not even if a connection is lost."""
+    for name in ("LOOK", "NET"):
+        monkeypatch.setattr(task_worker, name, 1e6)
+
+    async def twice(ctx: Context) -> str:
+        return (await ctx.sample("first?")).text + (await ctx.sample("second?")).text
+
+    def over(store: TaskStore) -> Server:
+        server = Server("told", keys=[KEY], tasks=TaskOptions(store=store, unload_after=None, lease=1e6))
+        server.tool(name="tool", task="required")(twice)
+        return server
+
+    async with two_stores(kind) as (left, right), tasking(over(right)) as other:
+        async with tasking(over(left)) as client:
+            await hear(left, right)
+            answered, cancelled, released = [await client.start("tool") for _ in range(3)]
+            await other.answer(answered, "a")
+            await client.until(answered, partial(asks, "second?"))
+            await lose_connection(left)
+            await other.answer(answered, "b")
+            assert await client.text(answered) == "ab"
+            await client.until(cancelled, "input_required")
+            await other.cancel(cancelled)
+            assert (await client.until(cancelled, "over"))["status"] == "cancelled"
+            await client.answer(released, "a")
+            await client.until(released, partial(asks, "second?"))
+            await hear(right)
+        await other.answer(released, "b")
+        assert await other.text(released) == "ab"
+
+
+def asks(question: str, seen: dict[str, Any]) -> bool:
+    """Tell whether a task asks a question."""
+    asked = [ask["params"]["messages"][0]["content"]["text"] for ask in seen.get("inputRequests", {}).values()]
+    return question in asked

@@ -97,7 +97,7 @@ class ServedTasks:
         self.busy: Counter[str] = Counter()
         """Tasks whose handler is about to start, or has ended and says so."""
         self.store = options.store if options.store is not None else MemoryTaskStore()
-        self.stored = StoredTasks(self.store, seal, core.name, options.patience)
+        self.stored = StoredTasks(self.store, seal, core.name, options.patience, self.me)
         self.wake: Callable[[], None] | None = None
         """Called when a task may need a process."""
         self.closed = False

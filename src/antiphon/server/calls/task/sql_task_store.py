@@ -5,18 +5,20 @@ Each operation is one transaction; ``task_table`` has the statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from antiphon.server.calls.task.task_store import StoredTask, TaskRoom
+from antiphon.server.calls.task.task_store import StoredTask, TaskNotice, TaskRoom
 from antiphon.sql.location import runner_at
 from antiphon.sql.patience import Patience
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+    from antiphon.sql.notices import Notices
 
 __all__ = ["SqlTaskStore"]
 
@@ -48,6 +50,24 @@ class SqlTaskStore:
         self._table = task_table
         self._patience = Patience()
         self._ready = False
+        self._notices: list[Notices] = []
+        """One for each server that watches, which is mostly one."""
+
+    @property
+    def tells(self) -> bool:
+        """See ``TaskStore.tells``: PostgreSQL does, as long as it is heard."""
+        return bool(self._notices) and all(notices.are_heard for notices in self._notices)
+
+    async def watch(self, hear: Callable[[TaskNotice | None], None]) -> None:
+        """See ``TaskStore.watch``."""
+        notices = self._runner.notices(self._table.CHANNEL)
+        if notices is None:
+            return
+        self._notices.append(notices)
+        try:
+            await notices.hear(lambda text: hear(None if text is None else self._table.notice(text)))
+        finally:
+            self._notices.remove(notices)
 
     async def clock(self) -> float:
         """See ``TaskStore.clock``."""
@@ -61,9 +81,11 @@ class SqlTaskStore:
         """See ``TaskStore.get``."""
         return await self._run(partial(self._table.get, id=id), write=False)
 
-    async def write(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
+    async def write(
+        self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None, *, tell: bool = False
+    ) -> bool:
         """See ``TaskStore.write``."""
-        return await self._run(partial(self._table.write, task=task, entries=entries, room=room))
+        return await self._run(partial(self._table.write, task=task, entries=entries, room=room, tell=tell))
 
     async def journal(self, id: str) -> Mapping[str, bytes]:
         """See ``TaskStore.journal``."""
@@ -73,6 +95,10 @@ class SqlTaskStore:
         """See ``TaskStore.due``."""
         return await self._run(partial(self._table.due, at=at, limit=limit), write=False)
 
+    async def next_due(self, after: float) -> float | None:
+        """See ``TaskStore.next_due``."""
+        return await self._run(partial(self._table.next_due, after=after), write=False)
+
     async def renew(self, holder: str, until: float) -> None:
         """See ``TaskStore.renew``."""
         await self._run(partial(self._table.renew, holder=holder, until=until))
@@ -80,6 +106,10 @@ class SqlTaskStore:
     async def held(self, holder: str) -> Mapping[str, int]:
         """See ``TaskStore.held``."""
         return await self._run(partial(self._table.held, holder=holder), write=False)
+
+    async def versions(self, ids: Collection[str]) -> Mapping[str, int]:
+        """See ``TaskStore.versions``."""
+        return await self._run(partial(self._table.versions, ids=list(ids)), write=False)
 
     async def sweep(self, at: float) -> None:
         """See ``TaskStore.sweep``."""

@@ -42,13 +42,18 @@ class OutOfRoom(InvalidRequest):
 
 
 class StoredTasks:
-    """The tasks of one server. ``patience``: most seconds by which waiting for people puts off the end of a task."""
+    """The tasks of one server.
 
-    def __init__(self, store: TaskStore, seal: Seal, name: str, patience: float) -> None:
+    ``patience``: most seconds by which waiting for people puts off the end of a task; ``me``: this process, as the
+    holder of tasks.
+    """
+
+    def __init__(self, store: TaskStore, seal: Seal, name: str, patience: float, me: str = "") -> None:
         self.store = store
         self._seal = seal if store.shared else None
         self._server = name.encode()
         self._patience = patience
+        self._me = me
 
     async def add(self, record: TaskRecord, params: bytes, entries: Mapping[str, Entry], room: TaskRoom) -> TaskRecord:
         """Store a new task, with the params of its call and what it has learnt already.
@@ -90,13 +95,22 @@ class StoredTasks:
                 return before
             after = msgspec.structs.replace(after, version=before.version + 1)
             try:
-                is_written = await self.store.write(self._packed(after), packed, room)
+                tell = self._concerns_others(before, after)
+                is_written = await self.store.write(self._packed(after), packed, room, tell=tell)
             except TasksFull as error:
                 assert room is not None
                 raise _out_of(error, room) from None
             if is_written:
                 return after
         raise InvalidRequest("The task is changed by too many at once; try again")
+
+    def _concerns_others(self, before: TaskRecord, after: TaskRecord) -> bool:
+        """Tell whether another process has to do something: one that holds the task, or any that takes it.
+
+        What a holder itself writes concerns nobody else, and would only wake them.
+        """
+        is_free = not after.holder and after.due is not None
+        return not after.is_over and (is_free or bool({before.holder, after.holder} - {"", self._me}))
 
     async def journal(self, id: str) -> Journal:
         """Return what a task has learnt."""

@@ -8,12 +8,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
-__all__ = ["MemoryTaskStore", "StoredTask", "TaskRoom", "TaskStore", "TasksFull", "bytes_of"]
+__all__ = [
+    "MemoryTaskStore", "StoredTask", "TaskNotice", "TaskRoom", "TaskStore", "TasksFull", "bytes_of",
+    "mark_of",
+]  # fmt: skip
+
+_MARK = 8
+"""How much of a task's id is told: enough to know one's own tasks by, and the rest cannot be guessed."""
 
 
 class TaskRoom(Struct, frozen=True, kw_only=True):
@@ -84,6 +90,15 @@ def bytes_of(entries: Mapping[str, bytes]) -> int:
     return sum(len(place) + len(value) for place, value in entries.items())
 
 
+def mark_of(id: str) -> str:
+    """Return the part of a task's id by which notices name it. The rest would let whoever hears them look at the task.
+
+    Args:
+        id: its name.
+    """
+    return id[:_MARK]
+
+
 class StoredTask(Struct, frozen=True, gc=False):
     """One task, as a store keeps it. Times are seconds since the epoch, by the clock of the store.
 
@@ -108,11 +123,47 @@ class StoredTask(Struct, frozen=True, gc=False):
     data: bytes
 
 
+class TaskNotice(Struct, frozen=True):
+    """What other processes are told of a task that was written.
+
+    Args:
+        mark: ``mark_of`` its id.
+        due: when a process should look at it; ``None`` if nothing will happen to it by itself.
+    """
+
+    mark: str
+    due: float | None
+
+    @classmethod
+    def of(cls, task: StoredTask) -> TaskNotice:
+        """Make the notice of a task.
+
+        Args:
+            task: the task as it was written.
+        """
+        return cls(mark_of(task.id), task.due)
+
+
 class TaskStore(Protocol):
     """A store of tasks. Each operation is atomic, and what it wrote is durable once it has returned."""
 
     shared: bool
     """Whether tasks survive the process, so that others go on with them."""
+
+    @property
+    def tells(self) -> bool:
+        """Whether ``watch`` hears of every write at present; otherwise a process has to look once a second."""
+        ...
+
+    async def watch(self, hear: Callable[[TaskNotice | None], None]) -> None:
+        """Call a function with each write that is to be told, of this process too, until this is cancelled.
+
+        It returns at once where nothing is ever told.
+
+        Args:
+            hear: gets ``None`` if notices may have been missed.
+        """
+        ...
 
     async def clock(self) -> float:
         """Return the time by which leases and deadlines are counted, the same for all processes."""
@@ -139,8 +190,10 @@ class TaskStore(Protocol):
         """
         ...
 
-    async def write(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
-        """Replace a task whose stored version is one less, add entries to its journal, and tell whether it was done.
+    async def write(
+        self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None, *, tell: bool = False
+    ) -> bool:
+        """Replace a task whose stored version is one less, add entries to its journal, and return whether it was done.
 
         Entries that are there already stay as they are. The journal of a task that is over may be deleted.
 
@@ -148,6 +201,7 @@ class TaskStore(Protocol):
             task: the task as it is from now on.
             entries: what it has learnt, by its places.
             room: how much there may be if the task grows by this; no limit by default.
+            tell: whether another process should hear of it.
 
         Raises:
             TasksFull: it is more.
@@ -171,6 +225,14 @@ class TaskStore(Protocol):
         """
         ...
 
+    async def next_due(self, after: float) -> float | None:
+        """Return when a task is due next; ``None`` if none is.
+
+        Args:
+            after: a time; what is due until then does not count.
+        """
+        ...
+
     async def renew(self, holder: str, until: float) -> None:
         """Set ``due`` of all tasks that a process holds; their version stays.
 
@@ -185,6 +247,14 @@ class TaskStore(Protocol):
 
         Args:
             holder: the process.
+        """
+        ...
+
+    async def versions(self, ids: Collection[str]) -> Mapping[str, int]:
+        """Return the versions of those of some tasks that there are, by their names.
+
+        Args:
+            ids: their names.
         """
         ...
 
@@ -205,6 +275,7 @@ class MemoryTaskStore:
     """
 
     shared = False
+    tells = True
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -216,6 +287,7 @@ class MemoryTaskStore:
         """Bytes, by task."""
         self._bytes_owned: Counter[str] = Counter()
         self._bytes = 0
+        self._watching: list[Callable[[TaskNotice | None], None]] = []
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -223,6 +295,14 @@ class MemoryTaskStore:
     async def clock(self) -> float:
         """See ``TaskStore.clock``."""
         return self._clock()
+
+    async def watch(self, hear: Callable[[TaskNotice | None], None]) -> None:
+        """See ``TaskStore.watch``."""
+        self._watching.append(hear)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._watching.remove(hear)
 
     async def add(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom) -> None:
         """See ``TaskStore.add``."""
@@ -255,7 +335,9 @@ class MemoryTaskStore:
         task = self._tasks.get(id)
         return task if task is not None and task.expires > self._clock() else None
 
-    async def write(self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
+    async def write(
+        self, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None, *, tell: bool = False
+    ) -> bool:
         """See ``TaskStore.write``."""
         before = self._tasks.get(task.id)
         if before is None or before.version != task.version - 1 or before.expires <= self._clock():
@@ -272,6 +354,9 @@ class MemoryTaskStore:
         elif new:
             self._journals.setdefault(task.id, {}).update(new)
         self._resize(task, size)
+        if tell:
+            for hear in list(self._watching):
+                hear(TaskNotice.of(task))
         return True
 
     async def journal(self, id: str) -> Mapping[str, bytes]:
@@ -282,6 +367,11 @@ class MemoryTaskStore:
         """See ``TaskStore.due``."""
         found = [task for task in self._tasks.values() if task.due is not None and task.due <= at < task.expires]
         return sorted(found, key=lambda task: task.due or 0.0)[:limit]
+
+    async def next_due(self, after: float) -> float | None:
+        """See ``TaskStore.next_due``."""
+        ahead = [task.due for task in self._tasks.values() if task.due is not None and after < task.due]
+        return min(ahead, default=None)
 
     async def renew(self, holder: str, until: float) -> None:
         """See ``TaskStore.renew``."""
@@ -295,6 +385,10 @@ class MemoryTaskStore:
     async def held(self, holder: str) -> Mapping[str, int]:
         """See ``TaskStore.held``."""
         return {task.id: task.version for task in self._tasks.values() if task.holder == holder}
+
+    async def versions(self, ids: Collection[str]) -> Mapping[str, int]:
+        """See ``TaskStore.versions``."""
+        return {id: self._tasks[id].version for id in ids if id in self._tasks}
 
     async def sweep(self, at: float) -> None:
         """See ``TaskStore.sweep``."""

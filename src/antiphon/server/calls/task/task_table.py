@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -32,9 +33,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from antiphon.server.calls.task.task_store import StoredTask, TaskRoom, bytes_of
+from antiphon.server.calls.task.task_store import StoredTask, TaskNotice, TaskRoom, bytes_of
 
-__all__ = ["add", "clock", "due", "get", "held", "journal", "make", "renew", "sweep", "write"]
+__all__ = [
+    "CHANNEL", "add", "clock", "due", "get", "held", "journal", "make", "next_due", "notice", "renew", "sweep",
+    "versions", "write",
+]  # fmt: skip
+
+CHANNEL = "antiphon_server_tasks"
+"""On which PostgreSQL tells of tasks: a ``TaskNotice`` for each, as JSON."""
 
 _LOCK = 0x7461736B
 """Any number that nothing else uses: "task". SQLite needs no lock, since it has one writer."""
@@ -114,8 +121,15 @@ def get(connection: Connection, id: str) -> StoredTask | None:
     return None if found is None else _task(found)
 
 
-def write(connection: Connection, task: StoredTask, entries: Mapping[str, bytes], room: TaskRoom | None = None) -> bool:
-    """Replace a task if its version is one less, and there is room; tell whether it was."""
+def write(
+    connection: Connection,
+    task: StoredTask,
+    entries: Mapping[str, bytes],
+    room: TaskRoom | None = None,
+    *,
+    tell: bool = False,
+) -> bool:
+    """Replace a task if its version is one less, and there is room; return whether it was. ``tell``: notify others."""
     before = (_tasks.c.id == task.id) & (_tasks.c.version == task.version - 1)
     row = connection.execute(select(_tasks.c.learnt, _tasks.c.size).where(before)).first()
     if row is None:
@@ -138,7 +152,19 @@ def write(connection: Connection, task: StoredTask, entries: Mapping[str, bytes]
     elif new:
         dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
         connection.execute(dialect.insert(_entries).on_conflict_do_nothing(), _rows(task, new))
+    if tell and connection.dialect.name == "postgresql":
+        # "NOTIFY ... does not actually deliver until and unless the transaction is committed."
+        told = msgspec.json.encode(TaskNotice.of(task)).decode()
+        connection.execute(select(func.pg_notify(CHANNEL, told)))
     return True
+
+
+def notice(text: str) -> TaskNotice | None:
+    """Read a notice of the channel; ``None`` for one that says nothing, which somebody else has sent."""
+    try:
+        return msgspec.json.decode(text, type=TaskNotice)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _known(connection: Connection, id: str, places: list[str]) -> set[str]:
@@ -166,6 +192,12 @@ def due(connection: Connection, at: float, limit: int) -> Sequence[StoredTask]:
     return [_task(row) for row in connection.execute(found)]
 
 
+def next_due(connection: Connection, after: float) -> float | None:
+    """Return when a task is due next."""
+    found = select(_tasks.c.due).where(_tasks.c.due > after, _tasks.c.expires > _tasks.c.due)
+    return connection.execute(found.order_by(_tasks.c.due).limit(1)).scalar_one_or_none()
+
+
 def renew(connection: Connection, holder: str, until: float) -> None:
     """Set ``due`` of the tasks of a holder."""
     connection.execute(update(_tasks).where(_tasks.c.holder == holder).values(due=until))
@@ -175,6 +207,15 @@ def held(connection: Connection, holder: str) -> Mapping[str, int]:
     """Return the versions of the tasks of a holder."""
     found = connection.execute(select(_tasks.c.id, _tasks.c.version).where(_tasks.c.holder == holder))
     return {row[0]: row[1] for row in found}
+
+
+def versions(connection: Connection, ids: list[str]) -> Mapping[str, int]:
+    """Return the versions of some tasks."""
+    there: dict[str, int] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        some = _tasks.c.id.in_(ids[start : start + _AT_ONCE])
+        there.update((row[0], row[1]) for row in connection.execute(select(_tasks.c.id, _tasks.c.version).where(some)))
+    return there
 
 
 def sweep(connection: Connection, at: float) -> None:
