@@ -13,6 +13,7 @@ from antiphon.errors import InternalError, Rejected
 from antiphon.host import Answer, Approve, Deny, Host, Limits, MemoryStore, Policy, Queue, Rule, digest, open_store
 from antiphon.host.review.shown import show_item
 from antiphon.host.store import memory
+from antiphon.host.store.base import BlockRow, Change, DefinitionRow, Store
 from antiphon.host.store.sql import SqlStore
 from antiphon.sql.runner import SqliteRunner
 from antiphon.wire.origin import OriginCall
@@ -81,16 +82,50 @@ class Counted(SqliteRunner):
         return super().run(work, write=write)
 
 
-async def test_a_call_that_a_rule_allows_takes_one_read_and_one_write(tmp_path: Path):
-    """A transaction takes longer than all else of the decision; the first call also keeps the definition."""
+async def test_a_call_that_a_rule_allows_takes_one_transaction(tmp_path: Path):
+    """It takes longer than all else of the decision; only the first call also reads, and keeps the definition."""
     runner = Counted(tmp_path / "host.db")
     async with aclosing(Host(reviewer=None, policy=Policy(default="allow"), store=SqlStore(runner))) as host:
         assert await host.confirm(call(), asked("1"))
         runner.writes.clear()
         assert await host.confirm(call(), asked("2"))
-        assert runner.writes == [False, True]
+        assert runner.writes == [True]
         steps = [entry.record.step async for entry in host.audit.entries() if entry.record.ask == asked("2").id]
         assert steps == ["received", "policy", "answered"]
+
+
+async def _block(store: Store, identity: str) -> None:
+    await store.block(BlockRow(identity=identity, target="x", since=1.0))
+
+
+async def _switch_off(store: Store, identity: str) -> None:
+    await store.switch_tool(identity, "order", off=1.0, by="me")
+
+
+async def _redefine(store: Store, identity: str) -> None:
+    await store.commit(
+        Change(define=DefinitionRow(identity=identity, tool="order", digest="d", body="{}", allowed=1.0))
+    )
+
+
+@pytest.mark.parametrize(("said", "reason"), [(_block, "policy"), (_switch_off, "policy"), (_redefine, "definition")])
+async def test_what_another_process_has_said_since_the_last_call_counts(said, reason: str, tmp_path: Path):
+    """Although nothing is read before a call that was allowed: the transaction that records it finds out."""
+    rules = Policy(rules=(Rule(effect="allow", kind="tool"),))
+    async with (
+        aclosing(open_store(tmp_path / "host.db")) as ours,
+        aclosing(open_store(tmp_path / "host.db")) as theirs,
+    ):
+        host = Host(reviewer=None, policy=rules, store=ours)
+        assert await host.confirm(call(), asked("1"))
+        assert await host.confirm(call(), asked("2"))
+        await said(theirs, asked().identity)
+        assert await refused(host, where=asked("3")) == reason
+        entries = [entry.record async for entry in host.audit.entries() if entry.record.ask == "3"]
+        assert [entry.step for entry in entries if entry.step in ("received", "answered", "refused")] == [
+            "received", "refused",
+        ]  # fmt: skip
+        assert await refused(host, where=asked("4")) == reason
 
 
 async def test_a_denied_tool_is_not_even_shown():

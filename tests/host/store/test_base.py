@@ -21,6 +21,7 @@ from antiphon.host.store.base import (
     Settlement,
     Standing,
     Store,
+    Supposed,
     TaskSoFar,
 )
 from antiphon.host.store.chain import Head
@@ -254,6 +255,25 @@ async def test_what_a_call_depends_on_is_read_at_once(store: Store):
     await store.block(BlockRow(identity="command:y", target="y", since=1.0, coarse="former:1"))
     assert await store.standing(names, "order") == Standing(blocked=True, definition=row)
     assert await store.standing(names[:2], "other") == Standing(blocked=False, definition=None)
+
+
+async def test_a_change_is_made_only_if_what_it_supposes_is_so(store: Store):
+    """The definition is the one that was allowed, its tool is on, and no block covers the server."""
+    names = ("command:x", "coarse:1")
+    change = Change(supposed=Supposed(identities=names, tool="order", digest="d"), records=(record(),))
+    assert await store.commit(change) == "standing"
+    row = DefinitionRow(identity="command:x", tool="order", digest="d", body="{}", allowed=1.0)
+    await store.commit(Change(define=row))
+    assert await store.commit(change) is None
+    await store.switch_tool("command:x", "order", off=1.0)
+    assert await store.commit(change) == "standing"
+    await store.switch_tool("command:x", "order", off=None)
+    await store.block(BlockRow(identity="command:y", target="y", since=1.0, coarse="coarse:1"))
+    assert await store.commit(change) == "standing"
+    await store.unblock("command:y")
+    await store.commit(Change(define=msgspec.structs.replace(row, digest="e")))
+    assert await store.commit(change) == "standing"
+    assert (await store.head()).seq == 1
 
 
 async def test_a_blocked_server_reserves_nothing(store: Store):

@@ -25,7 +25,7 @@ from antiphon.host.models.choice import Choose, Chosen
 from antiphon.host.pipeline.handover import Released, ended
 from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers.base import Completion, Provider, Usage
-from antiphon.host.review.definitions import Digests
+from antiphon.host.review.definitions import Allowed, Digests
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import Reviewer
@@ -69,6 +69,8 @@ _SETUP: frozenset[Reason] = frozenset({"no-reviewer", "no-model"})
 _LONGEST_DETAIL = 300
 """Most characters of a failure that are logged."""
 
+_NOTHING = Change()
+
 _log = logging.getLogger("antiphon.host")
 
 
@@ -96,6 +98,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     choose: Choose | None = None
     digests: Digests = msgspec.field(default_factory=Digests)
     """The hashes of the definitions of tools."""
+    allowed: Allowed = msgspec.field(default_factory=Allowed)
+    """The tools of which a definition was allowed, as far as this host remembers."""
 
     @property
     def headless(self) -> bool:
@@ -179,8 +183,10 @@ class Case:
 
     async def save(self, change: Change | None = None) -> str | None:
         """Save a change together with the steps recorded so far. Returns the key of what prevents it."""
-        change = change or Change()
-        if not self._unsaved and change == Change():
+        if change is None and not self._unsaved:
+            return None
+        change = change or _NOTHING
+        if not self._unsaved and change == _NOTHING:
             return None
         noted, drafts = tuple(self._unsaved), change.records
         refused = await self.desk.store.commit(msgspec.structs.replace(change, records=noted + drafts))

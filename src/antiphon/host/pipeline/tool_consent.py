@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.host.checks.limits import Pass
+from antiphon.host.checks.limits import LimitReached, Pass
 from antiphon.host.checks.policy import Verdict
 from antiphon.host.checks.risk import redefined
 from antiphon.host.checks.scan import risks_of
@@ -19,7 +19,7 @@ from antiphon.host.pipeline.stages import admitted, concluded
 from antiphon.host.review.definitions import row_of
 from antiphon.host.review.grants import Grant
 from antiphon.host.review.review import Approve, Choice, ToolItem, digest
-from antiphon.host.store.base import Change, DefinitionRow
+from antiphon.host.store.base import Change, DefinitionRow, Standing, Supposed
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import CallToolRequestParams
 
@@ -41,10 +41,12 @@ async def confirm(desk: Desk, params: CallToolRequestParams, origin: Origin) -> 
 
 async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
     desk = case.desk
-    shown = await _shown(case, params)
-    verdict = case.verdict(params, redefined=shown.is_changed)
     # One hash for all records of the call: the params cannot change.
     hashed = digest(params)
+    if await _known_to_be_allowed(case, params, hashed):
+        return
+    shown = await _shown(case, params)
+    verdict = case.verdict(params, redefined=shown.is_changed)
     case.note("policy", verdict.effect, hashed, content=await case.content(params))
     if shown.is_changed:
         # Beside the effect, because a default that allows everything allows a changed definition, too.
@@ -59,6 +61,30 @@ async def _confirmed(case: Case, params: CallToolRequestParams) -> None:
     finally:
         desk.gate.leave(entered)
     case.note("answered", "confirmed", hashed)
+
+
+async def _known_to_be_allowed(case: Case, params: CallToolRequestParams, hashed: str) -> bool:
+    """Let a call pass that a rule allows, if its tool was found allowed before and still is when that is recorded.
+
+    Nothing is read first, so that most calls need one transaction. In all other cases nothing has happened.
+    """
+    desk, origin = case.desk, case.origin
+    allowed = desk.allowed.get(origin, params.name)
+    if allowed is None or allowed != await case.scanned(desk.digests.of(origin.identity, origin.tool)):
+        return False
+    if case.verdict(params).effect != "allow" or desk.gate.is_stopped(origin):
+        return False
+    content = await case.content(params)
+    try:
+        desk.gate.leave(desk.gate.enter(origin))
+    except LimitReached:
+        return False
+    drafts = (
+        case.draft("policy", "allow", hashed, content=content),
+        case.draft("answered", "confirmed", hashed),
+    )
+    supposed = Supposed(identities=origin.identities, tool=params.name, digest=allowed)
+    return await case.save(Change(supposed=supposed, records=drafts)) is None
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +106,7 @@ async def _shown(case: Case, params: CallToolRequestParams) -> _Shown:
         Rejected: a person has blocked the server or switched the tool off, or there is too much to examine.
     """
     standing = await case.desk.store.standing(case.origin.identities, params.name)
+    case.desk.allowed.note(case.origin, params.name, standing)
     if standing.blocked:
         raise case.refusal("policy", "blocked")
     now = await case.scanned(case.desk.digests.of(case.origin.identity, case.origin.tool))
@@ -94,7 +121,12 @@ async def _allowed(case: Case, params: CallToolRequestParams, verdict: Verdict, 
     if verdict.effect != "allow":
         return not shown.is_changed and await _granted(case, params)
     define = None if shown.allowed is not None else _defined(case, shown)
-    return define is None or await case.save(Change(define=define)) is None
+    if define is None:
+        return True
+    prevents = await case.save(Change(define=define))
+    if prevents is None:
+        case.desk.allowed.note(case.origin, params.name, Standing(blocked=False, definition=define))
+    return prevents is None
 
 
 def _defined(case: Case, shown: _Shown, by: str | None = None) -> DefinitionRow | None:

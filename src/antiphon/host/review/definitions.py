@@ -18,13 +18,13 @@ from antiphon.host.checks.scan import MAX_HERE, MAX_SECONDS
 from antiphon.host.checks.visible import hidden
 from antiphon.host.review.diff import MAX_LINES, Line, compared, labelled, pretty
 from antiphon.host.review.review import digest
-from antiphon.host.store.base import DefinitionRow
+from antiphon.host.store.base import DefinitionRow, Standing
 from antiphon.side_process.pool import run_aside
 from antiphon.wire.envelope import encode
 from antiphon.wire.origin import Origin
 from antiphon.wire.tools import Tool
 
-__all__ = ["MAX_KEPT", "Digests", "changes_of", "digest_document", "row_of", "speaks_to_the_model"]
+__all__ = ["MAX_KEPT", "Allowed", "Digests", "changes_of", "digest_document", "row_of", "speaks_to_the_model"]
 
 MAX_KEPT = 64 * 1024
 """Most bytes of a definition that is kept to be compared with a later one; of a longer one only the hash is kept."""
@@ -57,6 +57,41 @@ class Digests:
             while len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
         return known[1]
+
+
+class Allowed:
+    """The definitions that one host has found allowed, by the server's identities and the tool's name.
+
+    It only saves reading: each is confirmed in the transaction that records the call. See ``Supposed``.
+    """
+
+    def __init__(self) -> None:
+        self._digests: OrderedDict[tuple[tuple[str, ...], str], str] = OrderedDict()
+
+    def get(self, origin: Origin, tool: str) -> str | None:
+        """Return the hash of the definition that was allowed, if that is remembered.
+
+        Args:
+            origin: the server.
+            tool: name of the tool.
+        """
+        return self._digests.get((origin.identities, tool))
+
+    def note(self, origin: Origin, tool: str, standing: Standing) -> None:
+        """Remember what was read of a tool; what is not simply allowed is forgotten.
+
+        Args:
+            origin: the server.
+            tool: name of the tool.
+            standing: what was read.
+        """
+        key, row = (origin.identities, tool), standing.definition
+        if standing.blocked or row is None or row.off is not None:
+            self._digests.pop(key, None)
+            return
+        self._digests[key] = row.digest
+        while len(self._digests) > _MOST_KNOWN:
+            self._digests.popitem(last=False)
 
 
 def defining(tool: Tool) -> Tool:

@@ -24,6 +24,7 @@ from antiphon.host.store.base import (
     Settlement,
     Standing,
     Store,
+    Supposed,
     TaskSoFar,
 )
 from antiphon.host.store.chain import Entry, Fault, Head, Record
@@ -57,6 +58,7 @@ __all__ = [
     "SpentRow",
     "Standing",
     "Store",
+    "Supposed",
     "TaskSoFar",
     "open_store",
     "usual_store",

@@ -38,6 +38,7 @@ __all__ = [
     "Standing",
     "Store",
     "StoreStalled",
+    "Supposed",
     "TaskSoFar",
     "identities_in",
     "late",
@@ -134,6 +135,19 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """See ``Store.definition``."""
 
 
+class Supposed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision about a tool was made by: it stands only if that is still so in the transaction that records it.
+
+    So a call that a rule allows needs one transaction, and what another process has said meanwhile is not missed.
+    """
+
+    identities: tuple[str, ...]
+    """``origin.identities`` of the server, which no block may cover."""
+    tool: str
+    digest: str
+    """Of the definition that was allowed; the tool must not have been switched off since."""
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What is changed in one transaction. It either makes one hold or settles one."""
 
@@ -149,6 +163,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a decision that was carried out."""
     define: DefinitionRow | None = None
     """The definition of a tool that is allowed now, in place of an earlier one."""
+    supposed: Supposed | None = None
+    """What must still be so; if it is not, ``"standing"`` prevents the change."""
     records: tuple[Record, ...] = ()
 
 
@@ -343,7 +359,7 @@ class Store(Protocol):
             ``None`` when done; else nothing was changed, and the key names what prevents it: the account
             (``"day:2026-11-21"``), ``"grant"`` (used up, ended, revoked), ``"review"`` (it has no decision to carry
             out), ``"block"`` (the server of a hold is blocked), ``"hold"`` (another process has released the hold) or
-            ``"definition"`` (no further definition can be kept).
+            ``"definition"`` (no further definition can be kept) or ``"standing"`` (what was supposed is not so).
         """
         ...
 

@@ -8,7 +8,7 @@ from functools import cache
 import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, Text, and_, bindparam, delete, or_, select, update
 
-from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing
+from antiphon.host.store.base import BlockRow, DefinitionRow, GrantRow, Standing, Supposed
 from antiphon.host.store.tables import blocks, definitions, grants
 from antiphon.sql.prepared import Prepared
 
@@ -23,6 +23,7 @@ __all__ = [
     "in_force",
     "revoke",
     "standing",
+    "stands",
     "switch",
     "unblock",
     "use",
@@ -134,6 +135,23 @@ def standing(connection: Connection, identities: Sequence[str], tool: str) -> St
     """Return whether a server is blocked, and the definition of a tool of it as it was last allowed."""
     blocking = blocked(connection, identities)
     return Standing(blocked=bool(blocking), definition=definition(connection, identities[0], tool))
+
+
+def stands(connection: Connection, supposed: Supposed) -> bool:
+    """Tell whether what a decision about a tool was made by is still so."""
+    identities = {f"identity{at}": name for at, name in enumerate(supposed.identities)}
+    values = {"server": supposed.identities[0], "name": supposed.tool, "digest": supposed.digest, **identities}
+    return bool(_standing(len(identities)).rows(connection, values))
+
+
+@cache
+def _standing(count: int) -> Prepared:
+    """Make the statement that finds a definition that is still allowed, unless a block covers one of the identities."""
+    names = [bindparam(f"identity{at}", type_=Text()) for at in range(count)]
+    blocking = select(blocks.c.identity).where(or_(blocks.c.identity.in_(names), blocks.c.coarse.in_(names)))
+    same = (definitions.c.identity == bindparam("server"), definitions.c.tool == bindparam("name"))
+    allowed = (definitions.c.digest == bindparam("digest"), definitions.c.off.is_(None))
+    return Prepared(select(definitions.c.tool).where(*same, *allowed, ~blocking.exists()))
 
 
 def defined(connection: Connection, identity: str | None) -> list[DefinitionRow]:

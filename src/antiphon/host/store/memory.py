@@ -34,6 +34,7 @@ from antiphon.host.store.base import (
     ReviewRow,
     ReviewState,
     Standing,
+    Supposed,
     TaskSoFar,
     identities_in,
     late,
@@ -375,7 +376,14 @@ class MemoryStore:
             return "grant"
         return self._refusal_of_decision(change)
 
+    def _stands(self, supposed: Supposed) -> bool:
+        known = self._definitions.get((supposed.identities[0], supposed.tool))
+        allowed = known is not None and known.off is None and known.digest == supposed.digest
+        return allowed and not any(row.covers(supposed.identities) for row in self._blocks.values())
+
     def _refusal_of_decision(self, change: Change) -> str | None:
+        if change.supposed is not None and not self._stands(change.supposed):
+            return "standing"
         if change.finish is not None:
             review = self._reviews.get(change.finish)
             if review is None or review.state != "decided":

@@ -393,6 +393,8 @@ class SqlStore:
 
     def _changed(self, change: Change, connection: Connection) -> Sequence[Record]:
         now, records = self._clock(), change.records
+        if change.supposed is not None and not permits.stands(connection, change.supposed):
+            raise money.Refused("standing")
         if change.settle is not None:
             records = self._settled(change.settle, records, connection) or late(records, change.settle, Amount())
         if change.hold is not None:
