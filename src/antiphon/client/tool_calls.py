@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import structs
 
-from antiphon.call_time import TimeLeft, counting
+from antiphon.call_time import CURRENT, TimeLeft
 from antiphon.client.cache import Cache
 from antiphon.client.known_tools import KnownTools
 from antiphon.client.link import Link
@@ -64,19 +64,26 @@ class Consent:
         Raises:
             Rejected: the call was refused, or the decision took too long; nothing was sent.
         """
+        before = CURRENT.set(time)
+        try:
+            deciding = self._confirm(params, origin)
+            allowed = await (deciding if self._timeout is None else self._in_time(params, deciding))
+        finally:
+            CURRENT.reset(before)
+        if allowed is not True:
+            raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
+
+    async def _in_time(self, params: CallToolRequestParams, deciding: Awaitable[bool | None]) -> bool | None:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                with counting(time):
-                    allowed = await self._confirm(params, origin)
+                return await deciding
         except TimeoutError:
             if not limit.expired():
                 raise
             raise Rejected(
                 f"Nobody decided about the call of {params.name!r} in time", data={"reason": "expired"}
             ) from None
-        if allowed is not True:
-            raise Rejected(f"User rejected the call of {params.name!r}", data={"reason": "user"})
 
 
 T = TypeVar("T")

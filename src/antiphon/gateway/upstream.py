@@ -10,8 +10,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import cached_property
+from types import TracebackType
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -59,6 +60,45 @@ class _Run(Struct, eq=False):
     following: asyncio.Task[None] | None = None
 
 
+class _Use:
+    """See ``Upstream.used``. A class, since a generator costs every call ten times as much."""
+
+    __slots__ = ("_client", "_during", "_request", "_upstream")
+
+    _client: Client
+    _during: AbstractAsyncContextManager[None]
+
+    def __init__(self, upstream: Upstream, request: ServerRequest) -> None:
+        self._upstream = upstream
+        self._request = request
+
+    async def __aenter__(self) -> Client:
+        upstream = self._upstream
+        upstream.take()
+        try:
+            client = self._client = await upstream.started()
+            self._during = upstream.answerers.open.during(self._request, client)
+            await self._during.__aenter__()
+        except BaseException:
+            upstream.let_go()
+            raise
+        return client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        upstream = self._upstream
+        try:
+            await self._during.__aexit__(kind, error, trace)
+            if error is None:
+                # Not when it has started: one that dies in every call must not be started for each.
+                upstream.failures = 0
+            elif (told := upstream.unusable(self._client, error)) is not None:
+                raise told from error
+        finally:
+            upstream.let_go()
+
+
 class Upstream:
     """A server behind a gateway.
 
@@ -99,7 +139,8 @@ class Upstream:
         """The last lines that it wrote to standard error."""
         self.resting_since: float | None = None
         """The loop's time at which nobody used it any more; ``None`` while it is used or has no process."""
-        self._answerers = answerers
+        self.answerers = answerers
+        """Answer what it asks."""
         self._terms = terms
         self.logs = LogLevels()
         """The log messages that it was asked to send."""
@@ -113,8 +154,7 @@ class Upstream:
         self._again_at = 0.0
         self._is_closed = False
 
-    @asynccontextmanager
-    async def used(self, request: ServerRequest) -> AsyncGenerator[Client]:
+    def used(self, request: ServerRequest) -> AbstractAsyncContextManager[Client]:
         """Use the server for a request of a client; it is started if it is not running.
 
         Args:
@@ -123,20 +163,7 @@ class Upstream:
         Raises:
             Unavailable: it cannot be started, failed a moment ago, ended while it was used, or answers nonsense.
         """
-        with self.held():
-            client = await self._started()
-            try:
-                async with self._answerers.open.during(request, client):
-                    yield client
-                # Not when it has started: one that dies in every call must not be started for each.
-                self.failures = 0
-            except ConnectionClosed as error:
-                if self._run is not None and self._run.client is client:
-                    self._failed(str(error))
-                    self._end(self._run)
-                raise self._unavailable(f"it ended during the request: {error}") from error
-            except (RemoteProtocolError, CallTimeout) as error:
-                raise Unavailable(f"The server {self.name!r} gave no answer that can be used: {error}") from error
+        return _Use(self, request)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Client]:
@@ -146,18 +173,26 @@ class Upstream:
             Unavailable: it cannot be started, or failed a moment ago.
         """
         with self.held():
-            yield await self._started()
+            yield await self.started()
 
     @contextmanager
     def held(self) -> Generator[None]:
         """Keep it from being stopped for having nothing to do, as long as somebody waits for something of it."""
-        self._users += 1
-        self._wake()
+        self.take()
         try:
             yield
         finally:
-            self._users -= 1
-            self._begin_rest()
+            self.let_go()
+
+    def take(self) -> None:
+        """Begin to hold it; ``let_go`` ends that."""
+        self._users += 1
+        self._wake()
+
+    def let_go(self) -> None:
+        """Hold it no longer."""
+        self._users -= 1
+        self._begin_rest()
 
     @cached_property
     def identity(self) -> str:
@@ -183,10 +218,26 @@ class Upstream:
         if offer is not None:
             self.offer, self.is_listed = offer, True
 
+    def unusable(self, client: Client, error: BaseException) -> AntiphonError | None:
+        """Take note of how a request to it has ended; returns the error for its client, if the server is at fault.
+
+        Args:
+            client: the client that made the request.
+            error: what the request raised.
+        """
+        if isinstance(error, ConnectionClosed):
+            if self._run is not None and self._run.client is client:
+                self._failed(str(error))
+                self._end(self._run)
+            return self._unavailable(f"it ended during the request: {error}")
+        if isinstance(error, RemoteProtocolError | CallTimeout):
+            return Unavailable(f"The server {self.name!r} gave no answer that can be used: {error}")
+        return None
+
     async def start(self) -> None:
         """Start the server if it is not running. See ``used``."""
         with self.held():
-            await self._started()
+            await self.started()
 
     async def close(self) -> None:
         """End the server. It is not started again."""
@@ -203,7 +254,8 @@ class Upstream:
 
     # --- starting -----------------------------------------------------------------------------------------------
 
-    async def _started(self) -> Client:
+    async def started(self) -> Client:
+        """Return its client, once it runs; it must be held. See ``used``."""
         if self._run is not None and (self._run.client.is_open or self._users > 1):
             return self._run.client
         if self._run is not None:
@@ -259,13 +311,13 @@ class Upstream:
             client = Client(
                 self.target,
                 auth=await terms.sign_in(self.name, terms.principal) if terms.sign_in is not None else None,
-                sampling=self._answerers.sampling,
-                elicitation=self._answerers.elicitation,
-                roots=self._answerers.roots,
+                sampling=self.answerers.sampling,
+                elicitation=self.answerers.elicitation,
+                roots=self.answerers.roots,
                 confirm=terms.host,
                 timeout=terms.timeout,
                 errlog=self._heard,
-                on_log=LogsPassedOn(self._answerers.open),
+                on_log=LogsPassedOn(self.answerers.open),
                 wrap=self._opened,
             )
         except BaseException:

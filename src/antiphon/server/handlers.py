@@ -156,13 +156,16 @@ class Handlers:
 
             return self._middleware.run(self._passing(params, request, call), last)
 
+        if isinstance(params, CallToolRequestParams) and not self._has_tool(params.name):
+            # The middleware serves it, or changes its name, or it is refused after that.
+            return Handled(params.name, body, self._middleware.code)
         try:
             sent = find(params, request, peer)
         except InsufficientScope:
             raise
         except PeerError:
             # There is no such target, unless the middleware changes the name.
-            sent = Handled("", body, bytes)
+            return Handled(_subject(params), body, self._middleware.code)
         code = sent.code
         return Handled(_subject(params), body, lambda: self._middleware.code() + code(), once=sent.once, task=sent.task)
 
@@ -264,6 +267,10 @@ class Handlers:
         return Handled(
             tool.name, body, partial(self._code, tool), once=tool.once, asks=tool.wants_context, task=tool.task
         )
+
+    def _has_tool(self, name: str) -> bool:
+        """Tell whether a registry has the tool, or a mounted server may serve it by middleware."""
+        return self._core.features.tools.get(name) is not None or self._mounts.by_name(name) is not None
 
     def _mounted_tool_call(self, via: Via, params: CallToolRequestParams, request: Request, peer: Peer) -> Handled:
         mount: Mount = via.mount

@@ -103,12 +103,12 @@ def merge(original: bytes | Raw, before: Wire, after: Wire) -> bytes:
     """
     if after is before:
         return bytes(original)
-    return bytes(_merge(Raw(original), encode(before), encode(after)))
+    old, new = encode(before), encode(after)
+    # What is encoded here are objects; a document that is none was not decoded to one.
+    return bytes(original if old == new else _merge_objects(Raw(original), old, new))
 
 
-def _merge(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw:
-    if before == after:
-        return original
+def _merge(original: Raw, before: Raw, after: Raw) -> Raw:
     kinds = {bytes(text).lstrip(_SPACE)[:1] for text in (original, before, after)}
     if kinds == {b"{"}:
         return _merge_objects(original, before, after)
@@ -124,10 +124,8 @@ def _merge_objects(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Ra
     for name in old.keys() - new.keys():
         document.pop(name, None)
     for name, value in new.items():
-        if name in old and name in document:
-            document[name] = _merge(document[name], old[name], value)
-        elif name not in old or old[name] != value:
-            document[name] = value
+        if old.get(name) != value:
+            document[name] = _merge(document[name], old[name], value) if name in old and name in document else value
     return Raw(encode(document))
 
 
@@ -136,7 +134,8 @@ def _merge_arrays(original: Raw, before: bytes | Raw, after: bytes | Raw) -> Raw
     if len(document) != len(old):
         return Raw(after)
     if len(old) == len(new):
-        return Raw(encode([_merge(*row) for row in zip(document, old, new, strict=True)]))
+        rows = zip(document, old, new, strict=True)
+        return Raw(encode([each if was == now else _merge(each, was, now) for each, was, now in rows]))
     head = _common_start(old, new)
     tail = _common_start(old[head:][::-1], new[head:][::-1])
     kept = len(document) - tail

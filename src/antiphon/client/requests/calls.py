@@ -443,14 +443,13 @@ class Calls:
 
     def origin_of(self, params: CallToolRequestParams, tool: Tool | None) -> Origin:
         """Return the origin of a tool call, for the person who confirms it."""
-        origin = self._origin(OpenCall("tools/call", params, None), None)
-        return structs.replace(origin, tool=tool)
+        return self._origin(OpenCall("tools/call", params, None), None, tool)
 
     def loose_origin(self) -> Origin:
         """Return the origin of an ask that comes beside this connection: of the tool call that is open, if one is."""
         return self._origin(self.open.only_tool_call(), None)
 
-    def _origin(self, call: OpenCall | None, this: Round | None) -> Origin:
+    def _origin(self, call: OpenCall | None, this: Round | None, tool: Tool | None = None) -> Origin:
         agreed = self.session.revision
         return Origin(
             id=str(next(_asks)),
@@ -462,6 +461,7 @@ class Calls:
             call=call.origin() if call is not None else None,
             round=this,
             task=None if call is None else call.task,
+            tool=tool,
             revision=agreed.name if agreed is not None else None,
             patience=self._answers.timeout,
         )
