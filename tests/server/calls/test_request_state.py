@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -160,6 +161,24 @@ def test_bytes_for_a_store_are_bound_as_well() -> None:
     assert seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"one") == b"journal"
     with pytest.raises(InvalidParams):
         seal.open_bytes(seal.seal_bytes(b"journal", b"one"), b"two")
+
+
+def test_megabytes_are_sealed_as_any_bytes() -> None:
+    """In pieces, with the same outcome: with keys that rotate, and refused if any part is not what it was."""
+    old, new = b"o" * 32, b"n" * 32
+    data = os.urandom(1_000_000)
+    sealed = Seal([old]).seal_bytes(data, b"here")
+    assert sealed[:2] == b"A4"
+    assert AESGCM(old).decrypt(sealed[2:14], sealed[14:], b"A4here") == data
+    assert Seal([new, old]).open_bytes(sealed, b"here") == data
+    for at in (20, 500_000, len(sealed) - 20, len(sealed) - 1):
+        broken = bytearray(sealed)
+        broken[at] ^= 1
+        with pytest.raises(InvalidParams):
+            Seal([old]).open_bytes(bytes(broken), b"here")
+    for key, bound in ((new, b"here"), (old, b"there")):
+        with pytest.raises(InvalidParams):
+            Seal([key]).open_bytes(sealed, bound)
 
 
 def test_a_short_key_is_refused_with_the_remedy() -> None:

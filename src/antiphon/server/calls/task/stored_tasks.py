@@ -6,8 +6,10 @@ made anew on what they wrote. So a change is a function of a record, and may run
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +22,8 @@ from antiphon.server.calls.task.task_store import StoredTask, TaskRoom, TasksFul
 
 __all__ = ["Change", "OutOfRoom", "StoredTasks"]
 
+T = TypeVar("T")
+
 Change = Callable[[TaskRecord], "TaskRecord | None"]
 """Makes the next record of a task; ``None`` if there is nothing to change."""
 
@@ -31,6 +35,9 @@ _CALL = "call"
 
 _MAX_ID = 100
 """Ids are shorter. What clients name may be anything."""
+
+_LARGE = 256 * 1024
+"""Bytes that are sealed or opened in the event loop, which takes half a millisecond; more goes to a thread."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(TaskRecord).decode
@@ -62,9 +69,9 @@ class StoredTasks:
             OutOfRoom: there are too many, or they are too large; the message says which bound that is.
         """
         record = msgspec.structs.replace(record, version=1)
-        packed = self._packed_entries(record.id, {_CALL: Entry("step", b"", params), **entries})
+        packed = await self._packed_entries(record.id, {_CALL: Entry("step", b"", params), **entries})
         try:
-            await self.store.add(self._packed(record), packed, room)
+            await self.store.add(await self._packed(record), packed, room)
         except TasksFull as error:
             raise _out_of(error, room) from None
         return record
@@ -74,7 +81,7 @@ class StoredTasks:
         if not (id.isascii() and id.isprintable() and len(id) < _MAX_ID):
             return None
         stored = await self.store.get(id)
-        return None if stored is None else self.unpacked(stored)
+        return None if stored is None else await self.unpacked(stored)
 
     async def change(
         self, id: str, change: Change, entries: Mapping[str, Entry] | None = None, room: TaskRoom | None = None
@@ -85,7 +92,7 @@ class StoredTasks:
             OutOfRoom: it grows, and there is no ``room``.
             Whatever ``change`` raises; nothing was written then.
         """
-        packed = self._packed_entries(id, entries or {})
+        packed = await self._packed_entries(id, entries or {})
         for _ in range(_TRIES):
             before = await self.get(id)
             if before is None:
@@ -96,7 +103,7 @@ class StoredTasks:
             after = msgspec.structs.replace(after, version=before.version + 1)
             try:
                 tell = self._concerns_others(before, after)
-                is_written = await self.store.write(self._packed(after), packed, room, tell=tell)
+                is_written = await self.store.write(await self._packed(after), packed, room, tell=tell)
             except TasksFull as error:
                 assert room is not None
                 raise _out_of(error, room) from None
@@ -120,18 +127,23 @@ class StoredTasks:
     async def call(self, id: str) -> tuple[bytes, Journal]:
         """Return the params of a task's call, as JSON, and what it has learnt; both are empty once it has ended."""
         packed = await self.store.journal(id)
-        entries = {place: _decode_entry(self._opened(data, id + place)) for place, data in packed.items()}
+
+        def opened() -> dict[str, Entry]:
+            return {place: _decode_entry(self._opened(data, id + place)) for place, data in packed.items()}
+
+        entries = await self._beside(sum(map(len, packed.values())), opened)
         call = entries.pop(_CALL, None)
         return b"" if call is None else call.value, Journal(entries)
 
-    def unpacked(self, stored: StoredTask) -> TaskRecord:
+    async def unpacked(self, stored: StoredTask) -> TaskRecord:
         """Read a task of the store."""
-        record = _decode(self._opened(stored.data, stored.id))
+        record = await self._beside(len(stored.data), lambda: _decode(self._opened(stored.data, stored.id)))
         # A lease is renewed without a new version, for all tasks of a process at once.
         lease = stored.due if record.state in HELD else record.lease
         return msgspec.structs.replace(record, version=stored.version, lease=lease)
 
-    def _packed(self, record: TaskRecord) -> StoredTask:
+    async def _packed(self, record: TaskRecord) -> StoredTask:
+        size = len(record.outcome) + sum(len(ask.params) for ask in record.asks)
         return StoredTask(
             id=record.id,
             version=record.version,
@@ -140,11 +152,18 @@ class StoredTasks:
             due=record.due,
             expires=record.expires(self._patience),
             is_over=record.is_over,
-            data=self._sealed(_encode(record), record.id),
+            data=await self._beside(size, lambda: self._sealed(_encode(record), record.id)),
         )
 
-    def _packed_entries(self, id: str, entries: Mapping[str, Entry]) -> dict[str, bytes]:
-        return {place: self._sealed(_encode(entry), id + place) for place, entry in entries.items()}
+    async def _packed_entries(self, id: str, entries: Mapping[str, Entry]) -> dict[str, bytes]:
+        size = sum(len(entry.value) for entry in entries.values())
+        return await self._beside(
+            size, lambda: {place: self._sealed(_encode(entry), id + place) for place, entry in entries.items()}
+        )
+
+    async def _beside(self, size: int, work: Callable[[], T]) -> T:
+        """Seal or open so many bytes: in a thread if they are many."""
+        return work() if self._seal is None or size <= _LARGE else await asyncio.to_thread(work)
 
     def _sealed(self, data: bytes, place: str) -> bytes:
         return data if self._seal is None else self._seal.seal_bytes(data, self._server + place.encode())
