@@ -20,7 +20,7 @@ DEMO_EXTRA := $(if $(findstring --web,$(ARGS)),[host])
 DEMO_STAMP := .venv/.made-for-demo$(if $(DEMO_EXTRA),-on-page)
 DEMO := $(if $(findstring --web,$(ARGS)),,--yes) --products 3 --messages
 
-.PHONY: help setup demo test fuzz endurance postgres nginx browser screenshots interop conformance check format cover bench bench-full constraints audit-dependencies clean
+.PHONY: help setup demo test fuzz endurance postgres redis nginx browser screenshots interop conformance check format cover bench bench-full constraints audit-dependencies clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -56,6 +56,9 @@ fuzz: $(STAMP) ## the long runs: 100,000 mutated frames a side, a host killed at
 
 postgres: $(STAMP) ## the store on a real PostgreSQL (needs its server programs; starts one of its own)
 	$(BIN)/pytest -m postgres --timeout 120 $(ARGS)
+
+redis: $(STAMP) ## replicas on a real Redis (needs redis-server; starts one of its own)
+	$(BIN)/pytest -m redis --timeout 120 $(ARGS)
 
 nginx: $(STAMP) ## two replicas behind a real nginx (which must be installed: apt-get install nginx-light)
 	$(BIN)/pytest -m nginx --timeout 180 $(ARGS)

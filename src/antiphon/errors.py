@@ -28,6 +28,7 @@
     ├── ToolError                     raised by a tool: its text becomes a result with ``isError``
     ├── SamplingFailed                an answer came that cannot be used (wrong shape, too many steps)
     ├── ResultInvalid                 a tool's structured content does not fit its output schema
+    ├── ClusterUnavailable            what the replicas of a server share did not answer in time
     ├── TooCostly                     checking what a peer sent goes beyond the bounds of time or memory
     └── ConfigError                   a file, a command line or a decorator is wrong: names the place
 
@@ -43,6 +44,7 @@ __all__ = [
     "AntiphonError",
     "CallDiverged",
     "CallTimeout",
+    "ClusterUnavailable",
     "ConfigError",
     "ConnectionClosed",
     "ElicitationUnavailable",
@@ -288,6 +290,10 @@ class SamplingFailed(AntiphonError):
 
 class ResultInvalid(AntiphonError):
     """Structured content does not fit the tool's output schema; the message names the place."""
+
+
+class ClusterUnavailable(AntiphonError):
+    """What the replicas of a server share could not be reached in time; the operation may have taken effect."""
 
 
 class TooCostly(AntiphonError):

@@ -36,12 +36,16 @@ if TYPE_CHECKING:
     from antiphon.server.middleware import CallNext, Middleware, ServerRequest
     from antiphon.server.network import HttpOptions, ServeOptions, ServerApp
     from antiphon.server.request_info import RequestFacts
+    from antiphon.transports.cluster.base import Cluster
+    from antiphon.transports.cluster.memory import MemoryCluster
+    from antiphon.transports.cluster.redis import RedisCluster
     from antiphon.transports.http.server.event_store import EventStore
 
 __all__ = [
     "AsTask",
     "CallAbandoned",
     "CallNext",
+    "Cluster",
     "Completes",
     "Context",
     "Elicited",
@@ -49,6 +53,7 @@ __all__ = [
     "Features",
     "HttpOptions",
     "Lifespan",
+    "MemoryCluster",
     "MemoryStateStore",
     "MemoryTaskStore",
     "Middleware",
@@ -56,6 +61,7 @@ __all__ = [
     "Page",
     "PromptOptions",
     "Rate",
+    "RedisCluster",
     "Registry",
     "RequestFacts",
     "ResourceOptions",
@@ -85,6 +91,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "RedisCluster": "antiphon.transports.cluster.redis",
+    "MemoryCluster": "antiphon.transports.cluster.memory",
+    "Cluster": "antiphon.transports.cluster.base",
     "AsTask": "antiphon.server.features.tools",
     "CallAbandoned": "antiphon.server.calls.call",
     "CallNext": "antiphon.server.middleware",

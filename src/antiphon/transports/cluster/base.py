@@ -1,0 +1,286 @@
+"""The interface to an engine that the replicas of one server share, and what all engines have in common.
+
+An engine keeps records and events, carries messages between replicas, and knows which replicas are alive. It need not
+be trusted with content: whoever uses it seals what must not be read or forged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+__all__ = ["LEASE", "MAX_MESSAGE", "PATIENCE", "Cluster", "Deliver"]
+
+log = logging.getLogger("antiphon.cluster")
+
+Deliver = Callable[[str, bytes], object]
+"""Called with the name of the replica that sent a message, and its data. It neither waits nor raises."""
+
+LEASE = 2.0
+"""Seconds without a sign of life after which a replica counts as dead."""
+
+PATIENCE = 2.0
+"""Seconds that an engine has for one operation."""
+
+MAX_MESSAGE = 24 * 1024 * 1024
+"""Most bytes of one message or record: the largest frame, with room for headers and a token's claims."""
+
+
+class Cluster(Protocol):
+    """What the replicas of one server share. Each object is one replica's part in it.
+
+    Every operation either takes effect or raises ``ClusterUnavailable`` within a deadline; after that error it may
+    have taken effect nevertheless. Keys, topics and names of streams are ASCII and below 200 characters.
+    """
+
+    replica: str
+    """Name of this replica, new with each start."""
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Join: from now on messages are delivered, and the others see this replica. May be called several times.
+
+        Raises:
+            ClusterUnavailable: the engine cannot be reached.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Leave, after as many calls as there were of ``open``: for the others this replica is dead at once."""
+        ...
+
+    async def is_alive(self, replica: str) -> bool:
+        """Tell whether a replica is alive: it has given a sign within the last seconds, and has not left.
+
+        Args:
+            replica: its name.
+        """
+        ...
+
+    def on_lapse(self, function: Callable[[], object]) -> Callable[[], None]:
+        """Have a function called when this replica finds that the others have taken it for dead for a while.
+
+        Args:
+            function: plain, without arguments.
+
+        Returns:
+            a function that ends this.
+        """
+        ...
+
+    # --- messages -----------------------------------------------------------------------------------------------
+
+    def listen(self, topic: str, deliver: Deliver) -> Callable[[], None]:
+        """Have the messages of a topic delivered, each once and those of one sender in order.
+
+        Args:
+            topic: its name; there is one listener for each.
+            deliver: called on the event loop that has opened this.
+
+        Returns:
+            a function that ends this.
+        """
+        ...
+
+    async def send(self, replica: str, topic: str, data: bytes) -> None:
+        """Send a message to one replica. It is lost if that replica is dead, or has no listener.
+
+        Args:
+            replica: its name; may be this one.
+            topic: what it is about.
+            data: at most ``MAX_MESSAGE`` bytes.
+        """
+        ...
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        """Send a message to all replicas but this one.
+
+        Args:
+            topic: what it is about.
+            data: at most 64 KiB.
+        """
+        ...
+
+    # --- records: a ``CompareAndSetStore`` ----------------------------------------------------------------------
+
+    async def get(self, key: str) -> bytes | None:
+        """Return what is stored under a key, or ``None``.
+
+        Args:
+            key: the key.
+        """
+        ...
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        """Store a value, replacing any that is there.
+
+        Args:
+            key: the key.
+            value: at most ``MAX_MESSAGE`` bytes.
+            ttl: seconds after which it is forgotten.
+        """
+        ...
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        """Store a value if there is none, and tell whether it was stored.
+
+        Args:
+            key: the key.
+            value: at most ``MAX_MESSAGE`` bytes.
+            ttl: seconds after which it is forgotten.
+        """
+        ...
+
+    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
+        """Store a value if ``expected`` is stored now, and tell whether it was.
+
+        Args:
+            key: the key.
+            value: at most ``MAX_MESSAGE`` bytes.
+            ttl: seconds after which it is forgotten.
+            expected: the value that must be stored now.
+        """
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Forget a key, if it is there.
+
+        Args:
+            key: the key.
+        """
+        ...
+
+    # --- events: an ``EventStore`` ------------------------------------------------------------------------------
+
+    async def append(self, stream: str, number: int, data: bytes) -> None:
+        """Keep one event of a stream, for half an hour after the last one; the oldest are dropped first.
+
+        Args:
+            stream: name of the stream.
+            number: number of the event, 0 or more; they increase within a stream.
+            data: at most ``MAX_MESSAGE`` bytes.
+        """
+        ...
+
+    async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
+        """Return the kept events of a stream that follow one, in order.
+
+        Args:
+            stream: name of the stream.
+            number: number of that event; -1 for all.
+        """
+        ...
+
+    async def forget(self, stream: str) -> None:
+        """Drop a stream, if it is there.
+
+        Args:
+            stream: name of the stream.
+        """
+        ...
+
+
+class Member(ABC):
+    """What every engine's replica does in the same way: who listens, how often it was opened, its signs of life."""
+
+    def __init__(self, *, lease: float = LEASE) -> None:
+        self.replica = secrets.token_hex(8)
+        self._lease = lease
+        self._users = 0
+        self._gate = asyncio.Lock()
+        self._listeners: dict[str, Deliver] = {}
+        self._lapses: list[Callable[[], object]] = []
+        self._heart: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """See ``Cluster.open``."""
+        async with self._gate:
+            if self._users == 0:
+                await self._join()
+                self._heart = asyncio.get_running_loop().create_task(self._beat())
+            self._users += 1
+
+    async def close(self) -> None:
+        """See ``Cluster.close``."""
+        async with self._gate:
+            if self._users == 0:
+                return
+            self._users -= 1
+            if self._users == 0:
+                if self._heart is not None:
+                    self._heart.cancel()
+                    await asyncio.wait((self._heart,))
+                await self._leave()
+                # Its name was given up: nobody may send to what is opened next what was meant for this one.
+                self.replica = secrets.token_hex(8)
+
+    def listen(self, topic: str, deliver: Deliver) -> Callable[[], None]:
+        """See ``Cluster.listen``."""
+        self._listeners[topic] = deliver
+
+        def end() -> None:
+            if self._listeners.get(topic) is deliver:
+                del self._listeners[topic]
+
+        return end
+
+    def on_lapse(self, function: Callable[[], object]) -> Callable[[], None]:
+        """See ``Cluster.on_lapse``."""
+        self._lapses.append(function)
+
+        def end() -> None:
+            if function in self._lapses:
+                self._lapses.remove(function)
+
+        return end
+
+    def take(self, sender: str, topic: str, data: bytes) -> None:
+        """Deliver a message that has arrived.
+
+        Args:
+            sender: the replica that sent it.
+            topic: what it is about.
+            data: the message.
+        """
+        listener = self._listeners.get(topic)
+        if listener is None:
+            return
+        try:
+            listener(sender, data)
+        except Exception:
+            log.exception("a message from another replica could not be handled")
+
+    async def _beat(self) -> None:
+        """Give a sign of life four times within a lease; note when there was none for longer than one."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        while True:
+            await asyncio.sleep(self._lease / 4)
+            begun = loop.time()
+            try:
+                await self._renew()
+            except Exception as error:
+                log.debug("no sign of life could be given: %r", error)
+                continue
+            if begun - last > self._lease:
+                log.warning("this replica gave no sign of life for %.1f s; others may have taken over", begun - last)
+                for function in list(self._lapses):
+                    function()
+            last = begun
+
+    @abstractmethod
+    async def _join(self) -> None:
+        """Begin to receive messages, and give the first sign of life."""
+
+    @abstractmethod
+    async def _leave(self) -> None:
+        """Take back the signs of life, receive nothing more, and free everything."""
+
+    @abstractmethod
+    async def _renew(self) -> None:
+        """Give a sign of life."""

@@ -1,0 +1,251 @@
+"""Replicas that share a Redis (7 or later) or a Valkey: records as strings, events and messages as streams.
+
+Messages are streams rather than pub/sub, so that a connection that breaks loses none: the reader goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Sequence
+from typing import Any, cast
+
+from antiphon.errors import ClusterUnavailable, ConfigError
+from antiphon.transports.cluster.base import LEASE, MAX_MESSAGE, PATIENCE, Member, log
+
+__all__ = ["RedisCluster"]
+
+_BLOCK = 1.0
+"""Seconds for which one read waits for messages; between two reads the connection is known to work."""
+
+_READ = 64
+"""Most messages of one stream that one read returns."""
+
+_PUBLISHED = 10_000
+"""Most messages to all replicas that are kept for those that have lost their connection; Redis may keep a few more."""
+
+_WAITING = 60
+"""Seconds that messages wait for a replica that reads none."""
+
+_EVENTS = 1_000
+"""Most events of one stream that are kept; Redis may keep a few more."""
+
+_EVENTS_FOR = 1_800
+"""Seconds for which a stream is kept after its last event."""
+
+_PAUSE = 1.0
+"""Most seconds between two attempts to connect again."""
+
+_REPLACE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+  return 1
+end
+return 0
+"""
+
+
+class RedisCluster(Member):
+    """A replica of a server whose replicas share a Redis. Needs ``antiphon[redis]``.
+
+    Args:
+        url: where it is: ``redis://user:password@host:6379/0``, ``rediss://`` for TLS, or ``unix://``.
+        prefix: what the names of all keys begin with; servers with the same prefix and name share what they keep.
+        lease: seconds without a sign of life after which a replica counts as dead.
+        patience: seconds that the engine has for one operation.
+
+    Raises:
+        ConfigError: redis-py is not installed, or the address is none.
+    """
+
+    def __init__(self, url: str, *, prefix: str = "antiphon", lease: float = LEASE, patience: float = PATIENCE) -> None:
+        super().__init__(lease=lease)
+        try:
+            from redis.asyncio import Redis
+            from redis.exceptions import RedisError
+        except ImportError:
+            raise ConfigError("RedisCluster needs redis-py: pip install 'antiphon[redis]'") from None
+        self._patience = patience
+        self._prefix = prefix
+        self._errors = (RedisError, OSError, TimeoutError)
+        options: dict[str, Any] = {"socket_connect_timeout": patience, "retry": None, "max_connections": 64}
+        connect = cast("Any", Redis).from_url
+        try:
+            # Any: by its types, whatever redis-py returns may be text, bytes or nothing.
+            self._redis: Any = connect(url, socket_timeout=patience, **options)
+            # Its reads wait, so that it has a connection and a time limit of its own.
+            self._inbound: Any = connect(url, socket_timeout=_BLOCK + patience, **options)
+        except ValueError as error:
+            raise ConfigError(f"RedisCluster: {error}") from None
+        self._reading: asyncio.Task[None] | None = None
+        self._seen: dict[str, str] = {}
+        self._is_open = False
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        last = await self._done(self._redis.xrevrange(self._to_all, count=1))
+        self._seen = {self._to(self.replica): "0", self._to_all: last[0][0] if last else "0"}
+        await self._renew()
+        self._is_open = True
+        self._reading = asyncio.get_running_loop().create_task(self._read_on())
+
+    async def _leave(self) -> None:
+        self._is_open = False
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
+        with contextlib.suppress(ClusterUnavailable):
+            await self._done(self._redis.delete(self._life(self.replica), self._to(self.replica)))
+        for client in (self._redis, self._inbound):
+            with contextlib.suppress(*self._errors):
+                await client.aclose()
+
+    async def _renew(self) -> None:
+        await self._done(self._redis.set(self._life(self.replica), b"1", px=_ms(self._lease)))
+
+    async def is_alive(self, replica: str) -> bool:
+        """See ``Cluster.is_alive``."""
+        return bool(await self._done(self._redis.exists(self._life(replica))))
+
+    # --- messages -----------------------------------------------------------------------------------------------
+
+    async def send(self, replica: str, topic: str, data: bytes) -> None:
+        """See ``Cluster.send``."""
+        key = self._to(replica)
+        steps = self._redis.pipeline(transaction=False)
+        steps.xadd(key, self._message(topic, data))
+        # Should that replica be dead, nobody else would ever remove it.
+        steps.expire(key, _WAITING)
+        await self._done(steps.execute())
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        """See ``Cluster.publish``."""
+        await self._done(self._redis.xadd(self._to_all, self._message(topic, data), maxlen=_PUBLISHED))
+
+    def _message(self, topic: str, data: bytes) -> dict[Any, Any]:
+        _check_size(data)
+        return {"f": self.replica, "t": topic, "d": data}
+
+    async def _read_on(self) -> None:
+        """Deliver messages until this replica leaves, over as many connections as it takes."""
+        pause = 0.0
+        # Not only until it is cancelled: redis-py may turn that into a timeout of its own.
+        while self._is_open:
+            try:
+                found = await self._inbound.xread(dict(self._seen), count=_READ, block=_ms(_BLOCK))
+            except self._errors as error:
+                pause = min(_PAUSE, 2 * pause + 0.05)
+                log.debug("the engine cannot be read: %r", error)
+                await asyncio.sleep(pause)
+                continue
+            pause = 0.0
+            for stream, messages in _pairs(found):
+                await self._take(stream.decode(), messages)
+
+    async def _take(self, stream: str, messages: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        own = stream == self._to(self.replica)
+        for id, fields in messages:
+            self._seen[stream] = id.decode()
+            sender = fields.get(b"f", b"").decode("ascii", "replace")
+            if own or sender != self.replica:
+                self.take(sender, fields.get(b"t", b"").decode("ascii", "replace"), fields.get(b"d", b""))
+        if own:
+            # What was read needs room no longer.
+            with contextlib.suppress(ClusterUnavailable):
+                await self._done(self._redis.xdel(stream, *(id for id, _ in messages)))
+
+    # --- records ------------------------------------------------------------------------------------------------
+
+    async def get(self, key: str) -> bytes | None:
+        """See ``Cluster.get``."""
+        return await self._done(self._redis.get(self._record(key)))
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        """See ``Cluster.put``."""
+        _check_size(value)
+        await self._done(self._redis.set(self._record(key), value, px=_ms(ttl)))
+
+    async def add(self, key: str, value: bytes, ttl: float) -> bool:
+        """See ``Cluster.add``."""
+        _check_size(value)
+        return bool(await self._done(self._redis.set(self._record(key), value, px=_ms(ttl), nx=True)))
+
+    async def replace(self, key: str, value: bytes, ttl: float, *, expected: bytes) -> bool:
+        """See ``Cluster.replace``."""
+        _check_size(value)
+        script = self._redis.eval(_REPLACE, 1, self._record(key), expected, value, _ms(ttl))
+        return bool(await self._done(script))
+
+    async def delete(self, key: str) -> None:
+        """See ``Cluster.delete``."""
+        await self._done(self._redis.delete(self._record(key)))
+
+    # --- events -------------------------------------------------------------------------------------------------
+
+    async def append(self, stream: str, number: int, data: bytes) -> None:
+        """See ``Cluster.append``."""
+        _check_size(data)
+        key = self._stream(stream)
+        steps = self._redis.pipeline(transaction=False)
+        # Redis knows no id 0-0.
+        steps.xadd(key, {"d": data}, id=f"{number}-1", maxlen=_EVENTS)
+        steps.expire(key, _EVENTS_FOR)
+        await self._done(steps.execute())
+
+    async def after(self, stream: str, number: int) -> Sequence[tuple[int, bytes]]:
+        """See ``Cluster.after``."""
+        first = f"({number}-1" if number >= 0 else "-"
+        found = await self._done(self._redis.xrange(self._stream(stream), min=first, count=_EVENTS))
+        return [(int(id.partition(b"-")[0]), fields[b"d"]) for id, fields in found]
+
+    async def forget(self, stream: str) -> None:
+        """See ``Cluster.forget``."""
+        await self._done(self._redis.delete(self._stream(stream)))
+
+    # --- names --------------------------------------------------------------------------------------------------
+
+    @property
+    def _to_all(self) -> str:
+        return f"{self._prefix}:all"
+
+    def _to(self, replica: str) -> str:
+        return f"{self._prefix}:to:{replica}"
+
+    def _life(self, replica: str) -> str:
+        return f"{self._prefix}:alive:{replica}"
+
+    def _record(self, key: str) -> str:
+        return f"{self._prefix}:record:{key}"
+
+    def _stream(self, stream: str) -> str:
+        return f"{self._prefix}:events:{stream}"
+
+    async def _done(self, operation: Awaitable[Any]) -> Any:
+        """Wait for an operation, no longer than the engine has for one."""
+        try:
+            async with asyncio.timeout(self._patience):
+                return await operation
+        except self._errors as error:
+            # The text may have the address with its password.
+            log.debug("Redis failed", exc_info=error)
+            raise ClusterUnavailable(
+                f"Redis did not do it within {self._patience:g} s: {type(error).__name__}"
+            ) from None
+
+
+def _pairs(found: Any) -> Sequence[tuple[bytes, Any]]:
+    """Return what was read, by stream: a list of pairs, or with RESP3 a mapping to lists of lists."""
+    if isinstance(found, dict):
+        by_stream = cast("dict[bytes, Any]", found)
+        return [(stream, batch) for stream, batches in by_stream.items() for batch in batches]
+    return found or ()
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_MESSAGE:
+        raise ClusterUnavailable(f"{len(data)} bytes are too many for one message: {MAX_MESSAGE} are allowed")
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

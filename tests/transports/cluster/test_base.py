@@ -1,0 +1,75 @@
+"""What all engines have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from antiphon.errors import ClusterUnavailable
+from antiphon.transports.cluster.base import Member
+from antiphon.transports.cluster.memory import MemoryCluster
+
+
+class _Silent(Member):
+    """Gives a sign of life when it is allowed to, and says so."""
+
+    def __init__(self) -> None:
+        super().__init__(lease=0.02)
+        self.fails = 0
+        self.renewed = asyncio.Event()
+
+    async def _join(self) -> None:
+        """Nothing to reach."""
+
+    async def _leave(self) -> None:
+        """Nothing to free."""
+
+    async def _renew(self) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise ClusterUnavailable("silence")
+        self.renewed.set()
+
+
+async def test_a_replica_that_was_silent_for_too_long_is_told():
+    """Others have taken its sessions over by then; it is told once it can reach the engine again."""
+    member, told = _Silent(), asyncio.Event()
+    end = member.on_lapse(told.set)
+    member.fails = 20
+    await member.open()
+    async with asyncio.timeout(30):
+        await told.wait()
+    end()
+    end()
+    await member.close()
+
+
+async def test_a_listener_that_fails_costs_only_its_message(caplog: pytest.LogCaptureFixture):
+    """The log says so, and the next message is delivered."""
+    replica, arrived = MemoryCluster(), asyncio.Event()
+
+    def deliver(sender: str, data: bytes) -> None:
+        if data == b"bad":
+            raise ValueError(data)
+        arrived.set()
+
+    await replica.open()
+    replica.listen("topic", deliver)
+    with caplog.at_level(logging.ERROR, "antiphon.cluster"):
+        await replica.send(replica.replica, "topic", b"bad")
+        await replica.send(replica.replica, "topic", b"good")
+        async with asyncio.timeout(30):
+            await arrived.wait()
+    assert "could not be handled" in caplog.text
+    await replica.close()
+
+
+async def test_leaving_more_often_than_joining_does_nothing():
+    """Closing twice is no error anywhere here."""
+    replica = MemoryCluster()
+    await replica.close()
+    await replica.open()
+    await replica.close()
+    await replica.close()

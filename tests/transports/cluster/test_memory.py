@@ -1,0 +1,53 @@
+"""The cluster within one process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from antiphon.errors import ClusterUnavailable
+from antiphon.transports.cluster import memory
+from antiphon.transports.cluster.memory import MemoryCluster
+from tests.transports.cluster.contract import Contract, Together
+
+
+@pytest.fixture
+async def together() -> AsyncIterator[Together]:
+    """Make replicas that leave at the end."""
+    made: list[MemoryCluster] = []
+
+    async def make() -> MemoryCluster:
+        replica = MemoryCluster(made[0] if made else None)
+        await replica.open()
+        made.append(replica)
+        return replica
+
+    yield make
+    for each in made:
+        await each.close()
+
+
+class TestMemoryCluster(Contract):
+    """It does what every engine does."""
+
+
+async def test_the_oldest_are_dropped_when_there_are_too_many(together: Together, monkeypatch: pytest.MonkeyPatch):
+    """Records and events are bounded apart from each other, and the newest of each stays whatever its size."""
+    monkeypatch.setattr(memory, "MAX_KEPT", 1_000)
+    one = await together()
+    for each in "abc":
+        await one.put(each, bytes(400), 60)
+        await one.append(each, 1, bytes(400))
+    assert [await one.get(each) is not None for each in "abc"] == [False, False, True]
+    assert [len(await one.after(each, -1)) for each in "abc"] == [0, 0, 1]
+
+
+async def test_nothing_works_while_it_cannot_be_reached(together: Together):
+    """As with an engine that has stopped."""
+    one = await together()
+    one.reachable(False)
+    with pytest.raises(ClusterUnavailable):
+        await one.get("key")
+    one.reachable(True)
+    assert await one.get("key") is None

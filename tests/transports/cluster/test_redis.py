@@ -1,0 +1,89 @@
+"""Replicas that share a real Redis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+
+import pytest
+
+from antiphon.errors import ClusterUnavailable, ConfigError
+from antiphon.transports.cluster.redis import RedisCluster
+from tests.support.redis import OwnRedis, own_redis
+from tests.transports.cluster.contract import Contract, Inbox, Together, eventually
+
+pytestmark = pytest.mark.redis
+PREFIXES = (f"test-{number}" for number in count())
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnRedis]:
+    """Run one for all tests here; each has keys of its own."""
+    with own_redis() as started:
+        yield started
+
+
+@pytest.fixture
+async def together(server: OwnRedis) -> AsyncIterator[Together]:
+    """Make replicas that leave at the end."""
+    prefix, made = next(PREFIXES), list[RedisCluster]()
+
+    async def make() -> RedisCluster:
+        replica = RedisCluster(server.url, prefix=prefix, patience=10)
+        await replica.open()
+        made.append(replica)
+        return replica
+
+    yield make
+    for each in made:
+        await each.close()
+
+
+class TestRedisCluster(Contract):
+    """It does what every engine does."""
+
+
+async def test_messages_that_come_while_the_connection_is_broken_are_not_lost(server: OwnRedis, together: Together):
+    """The reader goes on where it was, also after the engine was killed and started again."""
+    one, other, inbox = await together(), await together(), Inbox()
+    other.listen("topic", inbox)
+    await one.send(other.replica, "topic", b"before")
+    assert (await inbox.next())[1] == b"before"
+    server.stop()
+    server.start()
+
+    async def sent() -> bool:
+        await one.send(other.replica, "topic", b"after")
+        return True
+
+    assert await eventually(sent)
+    assert (await inbox.next())[1] == b"after"
+
+
+async def test_an_engine_that_stands_still_costs_no_more_than_the_patience(server: OwnRedis):
+    """The operation ends with an error, and the next one works when the engine does."""
+    replica = RedisCluster(server.url, prefix=next(PREFIXES), patience=0.2)
+    await replica.get("warm")
+    server.stand_still()
+    try:
+        with pytest.raises(ClusterUnavailable, match="Redis did not do it"):
+            await replica.get("key")
+    finally:
+        server.go_on()
+    assert await eventually(lambda: replica.add("key", b"value", 60))
+    await replica._leave()
+
+
+async def test_the_error_does_not_tell_the_password():
+    """It would stand in a log."""
+    replica = RedisCluster("redis://:secret@127.0.0.1:1/0", patience=5)
+    with pytest.raises(ClusterUnavailable) as caught:
+        await replica.open()
+    assert "secret" not in repr(caught.value)
+    await replica._leave()
+
+
+def test_an_address_that_is_none_is_refused():
+    """With what redis-py says of it."""
+    with pytest.raises(ConfigError, match="RedisCluster"):
+        RedisCluster("http://127.0.0.1")
