@@ -19,6 +19,7 @@ from antiphon.host.open import open_host
 from antiphon.host.own_request import Offer, OwnAnswer
 from antiphon.host.providers import Echo, Manual, Provider, Scripted
 from antiphon.host.providers.base import Completion, Growth, Usage
+from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, Embeds
 from antiphon.host.review.grants import Given, Grant, Grants
 from antiphon.host.review.question import Outcome, Question
 from antiphon.host.review.queue import AlreadyDecided, Mismatch, NotShown, Queue
@@ -66,6 +67,9 @@ __all__ = [
     "Echo",
     "Edit",
     "ElicitItem",
+    "Embedded",
+    "EmbeddingParams",
+    "Embeds",
     "Equipment",
     "Facts",
     "Figures",

@@ -5,7 +5,7 @@ Owns how settings become the parts of a ``Host``; requests go through ``pipeline
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import msgspec
@@ -21,6 +21,7 @@ from antiphon.host.models.models import Models
 from antiphon.host.own_request import Offer, OwnAnswer
 from antiphon.host.providers import Provider
 from antiphon.host.providers.base import Completion
+from antiphon.host.providers.embeddings import Embedded
 from antiphon.host.providers.persistence import Patience
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import Reviewer
@@ -142,6 +143,12 @@ class Configured:
     ) -> Completion:
         """See ``Host.complete``."""
         return await self.host(*origin.identities).complete(params, origin, flow)
+
+    async def embed(
+        self, texts: Sequence[str], origin: Origin, *, model: str = "", dimensions: int | None = None
+    ) -> Embedded:
+        """See ``Host.embed``."""
+        return await self.host(*origin.identities).embed(texts, origin, model=model, dimensions=dimensions)
 
     def model_names(self, origin: Origin) -> tuple[str, ...]:
         """Return the names under which a server may wish for a model: those it is allowed.

@@ -5,7 +5,7 @@ Owns the choice of parts and their defaults; ``pipeline.sampling`` handles a req
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -19,6 +19,7 @@ from antiphon.host.checks.redact import Redaction
 from antiphon.host.model_door import ModelApi, model_api_over
 from antiphon.host.models.choice import Choose, chooser, names_of
 from antiphon.host.own_request import Offer, OwnAnswer
+from antiphon.host.pipeline import embeddings
 from antiphon.host.pipeline import sampling as pipeline
 from antiphon.host.pipeline import tool_consent as consent
 from antiphon.host.pipeline.case import Desk
@@ -26,6 +27,7 @@ from antiphon.host.pipeline.handover import Released
 from antiphon.host.pipeline.pending_asks import Waiting
 from antiphon.host.providers import Provider, named
 from antiphon.host.providers.base import Completion
+from antiphon.host.providers.embeddings import Embedded, EmbeddingParams
 from antiphon.host.review.grants import Grants
 from antiphon.host.review.review import MAX_UNDO, Informed, Reviewer
 from antiphon.host.store.base import Store
@@ -189,6 +191,25 @@ class Host:
             InternalError: the provider or the store failed; the reason is not sent to the server.
         """
         return await pipeline.complete(self._desk, params, origin, flow)
+
+    async def embed(
+        self, texts: Sequence[str], origin: Origin, *, model: str = "", dimensions: int | None = None
+    ) -> Embedded:
+        """Make vectors of texts: limited, priced, budgeted and recorded as answers are, and reviewed if a rule says so.
+
+        Args:
+            texts: what is to become vectors, each by itself; at most 2,048.
+            origin: who asks, and why.
+            model: the name of a model, as a hint; empty for none.
+            dimensions: numbers of each vector; by default as many as the model makes.
+
+        Raises:
+            InvalidParams: the request is not valid; the message names the place.
+            Rejected: refused, as when the host is called; ``no-model`` if none of the models makes embeddings.
+            InternalError: the provider or the store failed; the reason is not sent to the server.
+        """
+        params = EmbeddingParams.of(texts, model=model, dimensions=dimensions)
+        return await embeddings.embed(self._desk, params, origin)
 
     def model_names(self, origin: Origin) -> tuple[str, ...]:
         """Return the names under which a server may wish for a model.

@@ -6,11 +6,12 @@ it, so that other hosts load none of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
 from antiphon.host.providers.base import Completion
+from antiphon.host.providers.embeddings import Embedded
 from antiphon.wire.common import ClientCapabilities
 from antiphon.wire.origin import Equipment, Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -35,6 +36,12 @@ class Completes(Protocol):
         flow: Callable[[str], object] | None = None,
     ) -> Completion:
         """Answer a request; see ``Host.complete``."""
+        ...
+
+    async def embed(
+        self, texts: Sequence[str], origin: Origin, *, model: str = "", dimensions: int | None = None
+    ) -> Embedded:
+        """Make vectors of texts; see ``Host.embed``."""
         ...
 
     def model_names(self, origin: Origin) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Catalogue
 from antiphon.host.providers.base import Completion, Provider, ProviderFailure
+from antiphon.host.providers.embeddings import Embedded
 from antiphon.telemetry import current
 from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -22,7 +23,7 @@ from antiphon.wire.sampling import CreateMessageRequestParams
 if TYPE_CHECKING:
     from antiphon.telemetry.operations import Attributes, Measure, Operation, Telemetry
 
-__all__ = ["watched_completion", "watched_review"]
+__all__ = ["watched_completion", "watched_embeddings", "watched_review"]
 
 T = TypeVar("T")
 
@@ -77,6 +78,34 @@ async def watched_review(reviewing: Awaitable[T]) -> T:
         telemetry.note("antiphon.review", {"antiphon.review.decision": decision, "antiphon.review.seconds": seconds})
 
 
+def watched_embeddings(making: Awaitable[Embedded], provider: Provider, model: str | None) -> Awaitable[Embedded]:
+    """Wait for vectors, and report how long it took and the number of tokens.
+
+    ``model``: the chosen one, ``None`` for the provider's own.
+    """
+    telemetry = current()
+    return making if telemetry is None else _embedded(telemetry, making, provider, model)
+
+
+async def _embedded(
+    telemetry: Telemetry, making: Awaitable[Embedded], provider: Provider, model: str | None
+) -> Embedded:
+    labels = _labels("embeddings", provider, model)
+    operation = telemetry.begin(f"embeddings {labels['gen_ai.request.model']}", "client", labels)
+    with operation.watched(lambda error: _end(telemetry, operation, labels, _kind_of(error))):
+        made = await making
+    operation.span.set_attribute("gen_ai.response.model", made.model)
+    if made.usage is not None:
+        _count(telemetry, operation, labels, "input", made.usage.input_tokens)
+    _end(telemetry, operation, labels, None)
+    return made
+
+
+def _labels(name: str, provider: Provider, model: str | None) -> Attributes:
+    vendor, called = _vendor(provider, model)
+    return {"gen_ai.operation.name": name, "gen_ai.provider.name": vendor, "gen_ai.request.model": called}
+
+
 async def _completed(
     telemetry: Telemetry,
     completing: Awaitable[Completion],
@@ -84,16 +113,11 @@ async def _completed(
     params: CreateMessageRequestParams,
     model: str | None,
 ) -> Completion:
-    vendor, called = _vendor(provider, model)
-    labels: Attributes = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": vendor,
-        "gen_ai.request.model": called,
-    }
+    labels = _labels("chat", provider, model)
     asked: Attributes = {**labels, "gen_ai.request.max_tokens": params.max_tokens}
     if params.temperature is not None:
         asked["gen_ai.request.temperature"] = params.temperature
-    operation = telemetry.begin(f"chat {called}", "client", asked)
+    operation = telemetry.begin(f"chat {labels['gen_ai.request.model']}", "client", asked)
     with operation.watched(lambda error: _end(telemetry, operation, labels, _kind_of(error))):
         completion = await completing
     _describe(telemetry, operation, labels, completion)
@@ -109,9 +133,13 @@ def _describe(telemetry: Telemetry, operation: Operation, labels: Attributes, co
     if usage is None:
         return
     for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-        span.set_attribute(f"gen_ai.usage.{kind}_tokens", tokens)
-        counted: Attributes = {**labels, "gen_ai.token.type": kind}
-        telemetry.record(_measure("gen_ai.client.token.usage"), tokens, counted, operation.context)
+        _count(telemetry, operation, labels, kind, tokens)
+
+
+def _count(telemetry: Telemetry, operation: Operation, labels: Attributes, kind: str, tokens: int) -> None:
+    operation.span.set_attribute(f"gen_ai.usage.{kind}_tokens", tokens)
+    counted: Attributes = {**labels, "gen_ai.token.type": kind}
+    telemetry.record(_measure("gen_ai.client.token.usage"), tokens, counted, operation.context)
 
 
 def _end(telemetry: Telemetry, operation: Operation, labels: Attributes, error: str | None) -> None:

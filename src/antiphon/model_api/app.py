@@ -7,8 +7,9 @@ request with an ``Origin`` is refused, whatever it is, and so is a ``Host`` that
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 from urllib.parse import unquote
 
@@ -16,8 +17,10 @@ import msgspec
 
 from antiphon.host.budget import input_estimate
 from antiphon.host.model_door import Completes
+from antiphon.host.providers.embeddings import Embedded
 from antiphon.model_api.access_tokens import Token, Tokens
-from antiphon.model_api.calls import Call
+from antiphon.model_api.calls import Answered, Call
+from antiphon.model_api.dialects import embeddings
 from antiphon.model_api.dialects.asked import Asked, Said, said
 from antiphon.model_api.dialects.chat import Chat
 from antiphon.model_api.dialects.failures import NO_RETRY, Failure, anthropic_error, openai_error
@@ -150,6 +153,10 @@ class App:
             asked = Messages.read(body, offers_tools=self._offers_tools, counting=True)
             await send_json(http, 200, msgspec.json.encode({"input_tokens": input_estimate(asked.params)}))
             return
+        if path == "/v1/embeddings":
+            _expect(method, "POST")
+            await self._embedded(http, token)
+            return
         dialect = _DIALECTS.get(path)
         if dialect is None:
             raise Failure(404, "unknown_path", "This host offers no such path.")
@@ -179,34 +186,58 @@ class App:
     async def _completed(self, http: Http, token: Token, dialect: _Dialect) -> None:
         body, raw = await _json_of(http)
         asked = dialect.read(body, offers_tools=self._offers_tools)
-        call = self._call(http, token, asked, hashlib.sha256(str(http.scope["path"]).encode() + raw).digest())
-        gone = asyncio.ensure_future(_disconnected(http))
-        token.calls.attach(call)
-        try:
+        origins = [_origin(token) for _ in range(asked.n)]
+        call = self._call(http, token, raw, origins, lambda call: self._answered(asked, origins, call))
+        async with _awaited(http, token, call) as gone:
             if asked.streams:
                 streamed = Stream(http, dialect.stream(asked), call, dialect.keep_alive, every=self._keep_alive)
-                delivered = await streamed.run(gone, _notes(asked))
+                delivered = await streamed.run(gone, _notes(asked.noted))
             else:
                 delivered = await self._whole(http, dialect, asked, call, gone)
             if delivered:
                 call.delivered()
-        finally:
-            gone.cancel()
-            token.calls.detach(call)
 
-    def _call(self, http: Http, token: Token, asked: Asked, digest: bytes) -> Call:
+    async def _embedded(self, http: Http, token: Token) -> None:
+        body, raw = await _json_of(http)
+        wanted = embeddings.read(body)
+        origin = _origin(token)
+
+        async def made(call: Call[Embedded]) -> Embedded:
+            return await self._host.embed(wanted.texts, origin, model=wanted.model, dimensions=wanted.dimensions)
+
+        call = self._call(http, token, raw, [origin], made, keeps=False)
+        async with _awaited(http, token, call) as gone:
+            await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
+            outcome = call.outcome
+            if outcome is None or gone.done():
+                return
+            if isinstance(outcome, Failure):
+                raise outcome
+            await _send_pieces(http, embeddings.written(outcome, wanted), _notes(wanted.noted))
+            call.delivered()
+
+    def _call(
+        self,
+        http: Http,
+        token: Token,
+        raw: bytes,
+        origins: Sequence[Origin],
+        work: Callable[[Call[Answered]], Awaitable[Answered]],
+        *,
+        keeps: bool = True,
+    ) -> Call[Answered]:
         """Return the call that this request repeats, or a new one."""
+        digest = hashlib.sha256(str(http.scope["path"]).encode() + raw).digest()
         key = http.headers.get(b"idempotency-key", b"")[:_LONGEST_KEY].decode("latin-1") or None
         count = http.headers.get(b"x-stainless-retry-count", b"0")
         found = token.calls.find(digest, key, is_retry=count.isdigit() and int(count[:9]) > 0)
         if found is not None:
             return found
-        origins = [msgspec.structs.replace(token.origin(), door="model-api") for _ in range(asked.n)]
-        call = token.calls.open(digest, key, lambda call: self._answered(asked, origins, call))
+        call = token.calls.open(digest, key, work, keeps=keeps)
         call.on_end = lambda delivered: self._report(origins, None if delivered else "closed")
         return call
 
-    async def _answered(self, asked: Asked, origins: Sequence[Origin], call: Call) -> list[Said]:
+    async def _answered(self, asked: Asked, origins: Sequence[Origin], call: Call[list[Said]]) -> list[Said]:
         """Ask the host, once for each choice."""
         if len(origins) == 1:
             return [await self._one(asked, origins[0], call.add if asked.form is None else None)]
@@ -235,7 +266,9 @@ class App:
         if not task.cancelled():
             task.exception()
 
-    async def _whole(self, http: Http, dialect: _Dialect, asked: Asked, call: Call, gone: asyncio.Future[None]) -> bool:
+    async def _whole(
+        self, http: Http, dialect: _Dialect, asked: Asked, call: Call[list[Said]], gone: asyncio.Future[None]
+    ) -> bool:
         """Send the whole response; return whether it was sent."""
         await asyncio.wait([call.task, gone], return_when=asyncio.FIRST_COMPLETED)
         outcome = call.outcome
@@ -243,7 +276,7 @@ class App:
             return False
         if isinstance(outcome, Failure):
             raise outcome
-        await send_json(http, 200, dialect.respond(asked, outcome), _notes(asked))
+        await send_json(http, 200, dialect.respond(asked, outcome), _notes(asked.noted))
         return True
 
 
@@ -278,6 +311,22 @@ async def _json_of(http: Http) -> tuple[Mapping[str, Any], bytes]:
     return cast("dict[str, Any]", body), raw
 
 
+@contextlib.asynccontextmanager
+async def _awaited(http: Http, token: Token, call: Call[Any]) -> AsyncGenerator[asyncio.Future[None]]:
+    """Wait for a call within a block; yields what is done once the client is gone."""
+    gone = asyncio.ensure_future(_disconnected(http))
+    token.calls.attach(call)
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+        token.calls.detach(call)
+
+
+def _origin(token: Token) -> Origin:
+    return msgspec.structs.replace(token.origin(), door="model-api")
+
+
 async def _disconnected(http: Http) -> None:
     """Wait until the client is gone."""
     while (await http.receive())["type"] != "http.disconnect":
@@ -293,9 +342,20 @@ async def _refuse(http: Http, failure: Failure, write: Callable[[Failure], bytes
     await send_json(http, failure.status, write(failure), extra)
 
 
-def _notes(asked: Asked) -> tuple[HeaderPair, ...]:
+async def _send_pieces(http: Http, pieces: Iterable[bytes], extra: tuple[HeaderPair, ...]) -> None:
+    """Send a response that is too large to be written at once."""
+    head = [(b"content-type", b"application/json"), *extra]
+    await http.send({"type": "http.response.start", "status": 200, "headers": head})
+    for piece in pieces:
+        await http.send({"type": "http.response.body", "body": piece, "more_body": True})
+        # Writing a piece takes a millisecond, and a client that reads fast is never waited for.
+        await asyncio.sleep(0)
+    await http.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _notes(noted: Sequence[str]) -> tuple[HeaderPair, ...]:
     """Return the header that names what had no effect."""
-    named = ", ".join(name for name in asked.noted if name.isidentifier() and name.isascii())
+    named = ", ".join(name for name in noted if name.isidentifier() and name.isascii())
     return ((b"antiphon-without-effect", named.encode()),) if named else ()
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
-from antiphon.model_api.dialects.asked import Said
 from antiphon.model_api.dialects.failures import Failure, failure_of
 
-__all__ = ["KEPT", "MAX_KEPT", "MAX_OPEN", "Call", "Calls", "Outcome"]
+__all__ = ["KEPT", "MAX_KEPT", "MAX_OPEN", "Answered", "Call", "Calls"]
 
 KEPT = 600.0
 """Seconds for which a request outlives its last connection: ten minutes, as long as a review may take by default."""
@@ -22,16 +22,25 @@ MAX_OPEN = 64
 MAX_KEPT = 64
 """Most answers of one process that are kept; the oldest is dropped."""
 
-Outcome = list[Said] | Failure
-Work = Callable[["Call"], Awaitable[list[Said]]]
+Answered = TypeVar("Answered")
 
 
-class Call:
+class Call(Generic[Answered]):
     """One request. Made by ``Calls.open``."""
 
-    def __init__(self, digest: bytes, key: str | None, work: Work, ended: Callable[[Call], None]) -> None:
+    def __init__(
+        self,
+        digest: bytes,
+        key: str | None,
+        work: Callable[[Call[Answered]], Awaitable[Answered]],
+        ended: Callable[[Call[Any]], None],
+        *,
+        keeps: bool,
+    ) -> None:
         self.digest = digest
         self.key = key
+        self.keeps = keeps
+        """Whether its answer is kept for a retry, once it has one."""
         self.pieces: list[str] = []
         """The text that has come so far."""
         self.readers = 0
@@ -41,7 +50,7 @@ class Call:
         """Called once: when somebody has its answer, or when it is forgotten and nobody had."""
         self._has_ended = False
         self._news = asyncio.Event()
-        self.task: asyncio.Task[Outcome] = asyncio.create_task(self._run(work), name="antiphon-model-api")
+        self.task: asyncio.Task[Answered | Failure] = asyncio.create_task(self._run(work), name="antiphon-model-api")
         self.task.add_done_callback(lambda _: self._told(ended))
 
     def add(self, piece: str) -> None:
@@ -60,8 +69,8 @@ class Call:
             self.on_end(was_delivered)
 
     @property
-    def outcome(self) -> Outcome | None:
-        """The answers, or why there is none; ``None`` while it runs."""
+    def outcome(self) -> Answered | Failure | None:
+        """The answer, or why there is none; ``None`` while it runs."""
         if not self.task.done():
             return None
         if self.task.cancelled():
@@ -73,13 +82,13 @@ class Call:
         while len(self.pieces) <= seen and not self.task.done():
             await self._news.wait()
 
-    async def _run(self, work: Work) -> Outcome:
+    async def _run(self, work: Callable[[Call[Answered]], Awaitable[Answered]]) -> Answered | Failure:
         try:
             return await work(self)
         except Exception as error:
             return failure_of(error)
 
-    def _told(self, ended: Callable[[Call], None]) -> None:
+    def _told(self, ended: Callable[[Call[Any]], None]) -> None:
         self._tell()
         ended(self)
 
@@ -93,13 +102,13 @@ class Calls:
 
     def __init__(self, *, kept: float = KEPT) -> None:
         self._kept = kept
-        self._calls: list[Call] = []
+        self._calls: list[Call[Any]] = []
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> Call | None:
+    def find(self, digest: bytes, key: str | None, *, is_retry: bool) -> Call[Any] | None:
         """Return the request that this one repeats, or ``None`` if it is a new one.
 
         Args:
@@ -120,8 +129,21 @@ class Calls:
         # Of several, one that lost its connection.
         return min(alike, key=lambda call: call.readers, default=None)
 
-    def open(self, digest: bytes, key: str | None, work: Work) -> Call:
+    def open(
+        self,
+        digest: bytes,
+        key: str | None,
+        work: Callable[[Call[Answered]], Awaitable[Answered]],
+        *,
+        keeps: bool = True,
+    ) -> Call[Answered]:
         """Begin a request.
+
+        Args:
+            digest: of the path and the body.
+            key: its idempotency key, if it has one.
+            work: makes the answer.
+            keeps: whether the answer is kept for a retry; one that is large and soon made again is not.
 
         Raises:
             Failure: too many are open, or its process has ended while the request came in.
@@ -130,21 +152,23 @@ class Calls:
             raise Failure(401, "revoked", "The token was revoked.")
         if sum(not call.task.done() for call in self._calls) >= MAX_OPEN:
             raise Failure(429, "refused_limit", "Too many requests are open.")
-        call = Call(digest, key, work, self._ended)
+        call = Call(digest, key, work, self._ended, keeps=keeps)
         self._calls.append(call)
         return call
 
-    def attach(self, call: Call) -> None:
+    def attach(self, call: Call[Any]) -> None:
         """Note that a connection waits for a request."""
         call.readers += 1
         if call.timer is not None:
             call.timer.cancel()
             call.timer = None
 
-    def detach(self, call: Call) -> None:
+    def detach(self, call: Call[Any]) -> None:
         """Note that it does not any more: the request is forgotten after a while, unless a retry comes."""
         call.readers -= 1
-        if call.readers == 0 and call in self._calls:
+        if call.readers == 0 and call.task.done() and not call.keeps:
+            self._forget(call)
+        elif call.readers == 0 and call in self._calls:
             call.timer = asyncio.get_running_loop().call_later(self._kept, self._forget, call)
 
     def close(self) -> None:
@@ -153,12 +177,14 @@ class Calls:
         for call in list(self._calls):
             self._forget(call)
 
-    def _ended(self, call: Call) -> None:
+    def _ended(self, call: Call[Any]) -> None:
+        if not call.readers and not call.keeps:
+            self._forget(call)
         done = [each for each in self._calls if each.task.done() and not each.readers]
         for each in done[: max(0, len(done) - MAX_KEPT)]:
             self._forget(each)
 
-    def _forget(self, call: Call) -> None:
+    def _forget(self, call: Call[Any]) -> None:
         if call not in self._calls:
             return
         self._calls.remove(call)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from antiphon.model_api.calls import Call, Outcome
+from antiphon.model_api.calls import Call
 from antiphon.model_api.dialects.asked import Said
 from antiphon.model_api.dialects.failures import Failure
 from antiphon.transports.http.server.asgi import HeaderPair, Http
@@ -50,7 +50,7 @@ class Stream:
         every: seconds without news after which it is sent.
     """
 
-    def __init__(self, http: Http, writer: Writer, call: Call, sign: bytes, *, every: float) -> None:
+    def __init__(self, http: Http, writer: Writer, call: Call[list[Said]], sign: bytes, *, every: float) -> None:
         self._http = http
         self._writer = writer
         self._call = call
@@ -93,7 +93,7 @@ class Stream:
         has_begun, self._has_begun = self._has_begun, True
         return b"" if has_begun else self._writer.begin()
 
-    def _ended(self, outcome: Outcome) -> bytes:
+    def _ended(self, outcome: list[Said] | Failure) -> bytes:
         if isinstance(outcome, Failure):
             return self._writer.failed(outcome)
         flowed = "".join(self._call.pieces)

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.wire.elicitation import ElicitRequestParams
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
@@ -19,7 +20,7 @@ from antiphon.wire.tools import CallToolRequestParams
 __all__ = ["ALLOW_ALL", "Asked", "Effect", "Kind", "Policy", "Rule", "Verdict", "decide", "explain"]
 
 Effect = Literal["deny", "ask", "allow"]
-Kind = Literal["sampling", "elicitation", "tool"]
+Kind = Literal["sampling", "elicitation", "tool", "embedding"]
 Asked = CreateMessageRequestParams | ElicitRequestParams | CallToolRequestParams
 Reason = Literal["rule", "default", "no-reviewer", "definition"]
 
@@ -35,7 +36,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     deny or an ask also matches a coarser identity (``coarse:<sha256>``), so that starting the server in another folder
     does not evade it."""
     kind: Kind | None = None
-    """Only sampling, only elicitation, or only tool calls (where the client has them confirmed)."""
+    """Only sampling, only elicitation, only tool calls (where the client has them confirmed), or only embeddings."""
     tools: bool | None = None
     """Only requests with tools (true) or without (false)."""
     max_tokens: int | None = None
@@ -56,7 +57,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules, and what happens when none matches.
 
-    A deny outranks an ask, an ask outranks an allow; among rules of one effect the first that matches is named.
+    A deny outranks an ask, an ask outranks an allow; among rules of one effect the first that matches is named. Nobody
+    is asked about embeddings unless a rule says so: a program wants hundreds of them, and no person can read a vector.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -95,6 +97,8 @@ def decide(
     matching = [rule for rule in _ranked(policy) if mismatch(rule, params, origin) is None]
     rule = next(iter(matching), None)
     verdict = Verdict(effect=rule.effect if rule else policy.default, reason="rule" if rule else "default", rule=rule)
+    if rule is None and policy.default == "ask" and isinstance(params, EmbeddingParams):
+        return Verdict(effect="allow", reason="default")
     if redefined and rule is not None and rule.effect == "allow" and not any(one.any_definition for one in matching):
         verdict = Verdict(effect="ask", reason="definition", rule=rule)
     if verdict.effect == "ask" and headless:
@@ -128,12 +132,14 @@ def mismatch(rule: Rule, params: Asked, origin: Origin) -> str | None:
     kind = _kind(params)
     if rule.kind not in (None, kind) or any(about(rule) for other, about in _ABOUT.items() if other != kind):
         return f"it is {_SAID[kind]}"
-    if isinstance(params, CreateMessageRequestParams):
+    if kind == "sampling" and isinstance(params, CreateMessageRequestParams):
         return _sampling_mismatch(rule, params)
     return _tool_mismatch(rule, params, origin) if isinstance(params, CallToolRequestParams) else None
 
 
 def _kind(params: Asked) -> Kind:
+    if isinstance(params, EmbeddingParams):
+        return "embedding"
     if isinstance(params, CreateMessageRequestParams):
         return "sampling"
     return "elicitation" if isinstance(params, ElicitRequestParams) else "tool"
@@ -170,7 +176,12 @@ def _is_about_tools(rule: Rule) -> bool:
 
 
 _ABOUT: dict[Kind, Callable[[Rule], bool]] = {"sampling": _is_about_sampling, "tool": _is_about_tools}
-_SAID: dict[Kind, str] = {"sampling": "sampling", "elicitation": "an elicitation", "tool": "the call of a tool"}
+_SAID: dict[Kind, str] = {
+    "sampling": "sampling",
+    "elicitation": "an elicitation",
+    "tool": "the call of a tool",
+    "embedding": "a request for embeddings",
+}
 
 
 def _ranked(policy: Policy) -> Iterator[Rule]:

@@ -15,6 +15,7 @@ import msgspec
 from antiphon.host.checks.contents import Leaf, leaves, rewritten
 from antiphon.host.checks.secret_forms import FORMS, is_password, names_password
 from antiphon.host.checks.visible import bare
+from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.wire.envelope import encode
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -23,7 +24,7 @@ __all__ = [
     "secrets_of",
 ]  # fmt: skip
 
-Asked = TypeVar("Asked", CreateMessageRequestParams, CreateMessageResult)
+Asked = TypeVar("Asked", CreateMessageRequestParams, EmbeddingParams, CreateMessageResult)
 RedactionMode = Literal["allow", "mask", "block"]
 _SIGNS = tuple((sign, form) for form in FORMS for sign in form.signs)
 _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)", re.DOTALL)

@@ -13,6 +13,8 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Catalogue, Model
 from antiphon.host.models.select import select
@@ -21,6 +23,7 @@ from antiphon.host.models.selection.record import Selection
 from antiphon.host.providers.api_keys import find_key, missing_key
 from antiphon.host.providers.base import Completion, Growth, ProviderFailure, Usage
 from antiphon.host.providers.echo import Echo
+from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, joined
 from antiphon.host.providers.persistence import Patience, may_stand_in, persist
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from antiphon.host.providers.vendor.adapter import Vendor
 
 __all__ = ["Models"]
+
+_AT_ONCE = 64
+"""Texts in one call for vectors: its answer is decoded in the event loop, which takes some milliseconds."""
 
 
 class Models:
@@ -65,7 +71,8 @@ class Models:
     @property
     def name(self) -> str:
         """The name of the model that answers if nothing favours another one."""
-        return self.catalogue.default or next(iter(self.catalogue)).name
+        first = min(self.catalogue, key=lambda model: bool(model.embeddings))
+        return self.catalogue.default or first.name
 
     @property
     def tools(self) -> bool:
@@ -151,12 +158,45 @@ class Models:
         except TimeoutError:
             raise ProviderFailure("timeout", f"{model}: no answer in {self._patience.deadline} seconds") from None
 
+    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
+        """Make the vectors of some texts with the named model, or with one chosen here. Retries, and has no fallback.
+
+        Raises:
+            ProviderFailure: all attempts failed; this is the last failure.
+            ConfigError: there is no such model, or a package for it is missing.
+        """
+        if model is None:
+            selection = self.select(params)
+            if selection.winner is None:
+                raise ProviderFailure("unsupported", selection.why_none)
+            model = selection.winner
+        chosen = self.catalogue.get(model)
+        if chosen.provider == Echo.name:
+            return msgspec.structs.replace(await Echo().embed(params), usage=Usage())
+        vendor = await self._vendor(chosen)
+        try:
+            async with asyncio.timeout(self._patience.deadline):
+                return await self._in_portions(vendor, params)
+        except TimeoutError:
+            raise ProviderFailure("timeout", f"{model}: no vectors in {self._patience.deadline} seconds") from None
+
     async def aclose(self) -> None:
         """Close all connections."""
         vendors = list(self._vendors.values())
         self._vendors.clear()
         for vendor in vendors:
             await vendor.aclose()
+
+    async def _in_portions(self, vendor: Vendor, params: EmbeddingParams) -> Embedded:
+        made: list[Embedded] = []
+        for some in params.portions(_AT_ONCE):
+            try:
+                made.append(await persist(partial(vendor.embed, some), self._patience, sleep=self._sleep))
+            except ProviderFailure as failed:
+                # What came before is paid for.
+                failed.charged = failed.charged or bool(made)
+                raise
+        return joined(made)
 
     async def _in_turn(
         self, params: CreateMessageRequestParams, names: tuple[str, ...], growth: Growth | None

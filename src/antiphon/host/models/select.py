@@ -42,7 +42,9 @@ def select(
     ``allowed``: globs over names, one of which must match; ``None`` for any model. ``left``: dollars the request may
     cost in the worst case; ``None`` for no limit. ``unavailable``: why a model cannot be used now, by its name.
     """
-    judged = [_judged(model, needs, allowed, left, unavailable or {}) for model in catalogue]
+    # A model for embeddings is no candidate for an answer, nor the other way round.
+    concerned = [model for model in catalogue if bool(model.embeddings) == needs.embeddings]
+    judged = [_judged(model, needs, allowed, left, unavailable or {}) for model in concerned]
     eligible = [each.model for each in judged if not each.obstacles]
     followed = follow([hint.name or "" for hint in (wishes.hints if wishes else None) or ()], eligible)
     priorities = priorities_of(wishes)
@@ -107,7 +109,7 @@ def _decide(models: list[_Scored], catalogue: Catalogue, *, weighed: bool) -> tu
 
 
 def _fallbacks(winner: Model | None, eligible: list[Model], catalogue: Catalogue) -> tuple[str, ...]:
-    if winner is None:
+    if winner is None or winner.embeddings:
         return ()
     return tuple(model.name for model in catalogue.fallbacks(winner.name) if model in eligible)
 
@@ -132,8 +134,10 @@ def _obstacles(
     if model.name in unavailable:
         yield Obstacle(code="unavailable", detail=unavailable[model.name])
     yield from _lacking(model, needs)
-    yield from _too_small(model, needs)
-    yield from _too_dear(cost, left)
+    if not needs.embeddings:
+        # The context of a model for embeddings bounds each text, not all of them together.
+        yield from _too_small(model, needs)
+    yield from _too_dear(cost, left, needs)
 
 
 def _lacking(model: Model, needs: Needs) -> Iterator[Obstacle]:
@@ -159,12 +163,13 @@ def _too_small(model: Model, needs: Needs) -> Iterator[Obstacle]:
         )
 
 
-def _too_dear(cost: Decimal | None, left: Decimal | None) -> Iterator[Obstacle]:
+def _too_dear(cost: Decimal | None, left: Decimal | None, needs: Needs) -> Iterator[Obstacle]:
     if left is None:
         return
     if cost is None:
         yield Obstacle(code="price-unknown", detail="there is a budget, but its price is not known: set price")
-    elif cost > left:
+    elif cost > left and not needs.embeddings:
+        # For vectors a cheaper model is no help, since those of two models cannot be compared: the budget refuses.
         yield Obstacle(code="too-dear", detail=f"it may cost ${cost:.6f}, and ${left:.6f} is left")
 
 

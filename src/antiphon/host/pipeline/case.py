@@ -35,7 +35,7 @@ from antiphon.wire.elicitation import ElicitResult
 from antiphon.wire.origin import Origin
 from antiphon.wire.sampling import CreateMessageRequestParams
 
-__all__ = ["ELICITATION", "SAMPLING", "TOOL", "Case", "Desk", "Reason"]
+__all__ = ["ELICITATION", "EMBEDDINGS", "SAMPLING", "TOOL", "Case", "Desk", "Reason"]
 
 T = TypeVar("T")
 
@@ -47,6 +47,7 @@ Reason = Literal[
 SAMPLING = "sampling/createMessage"
 ELICITATION = "elicitation/create"
 TOOL = "tools/call"
+EMBEDDINGS = "embeddings"
 
 # 2025-11-25 client/sampling, "Error Handling": code -1, this text. That of a tool stays on this side.
 _REFUSED = {SAMPLING: "User rejected sampling request", TOOL: "User rejected the call of the tool"}

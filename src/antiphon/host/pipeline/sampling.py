@@ -1,9 +1,9 @@
 """The stages of answering an ask, in the only module of the host that knows their order.
 
-``answer`` serves sampling, ``answer_elicitation`` elicitation; ``tool_consent`` does the same for tool calls. Each
-stage decides in a module of its own; this one acts on the decisions. Stages are numbered 1 to 10 in the order of calls.
-The tenth, the audit, is part of all others: a record is saved in the transaction of the change it describes, and before
-anything is sent.
+``answer`` serves sampling, ``answer_elicitation`` elicitation; ``tool_consent`` does the same for tool calls, and
+``embeddings`` for vectors. Each stage decides in a module of its own; this one acts on the decisions. Stages are
+numbered 1 to 10 in the order of calls. The tenth, the audit, is part of all others: a record is saved in the
+transaction of the change it describes, and before anything is sent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from antiphon.errors import ConfigError, InternalError, InvalidParams, Rejected
+from antiphon.errors import InternalError, InvalidParams, Rejected
 from antiphon.host.budget import Costs
 from antiphon.host.checks.forms import fields_of
 from antiphon.host.checks.limits import Pass
@@ -32,10 +32,11 @@ from antiphon.host.pipeline.stages import (
     concluded,
     know_task,
     place_of,
+    provided,
     refuse_blocked,
     without_secrets,
 )
-from antiphon.host.providers.base import Completion, ProviderFailure, Usage, completion_of, text_answer
+from antiphon.host.providers.base import Completion, completion_of, text_answer
 from antiphon.host.review.grants import Grant
 from antiphon.host.review.review import (
     Answer,
@@ -286,26 +287,20 @@ async def _generated(case: Case, cleared: _Cleared) -> CreateMessageResult:
             "generate", provider.name, sent, model=case.chosen.model, content=await case.content(cleared.params)
         )
         await send(case, cleared.params, sending)
-    try:
-        async with growing(case) as shown:
-            growth = flowing(case, cleared.params, shown, alone=cleared.beside is None)
-            completing = completion_of(
-                provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
-            )
-            limited = within(case.desk.generate_timeout, completing)
-            completion = await watched_completion(limited, provider, cleared.params, case.chosen.model)
-    except TimeoutError:
-        raise case.failure("the provider took too long") from None
-    except Exception as error:
-        if isinstance(error, ProviderFailure) and not error.charged:
-            # The provider refused without completing, so nothing was used. For any other failure the
-            # usage is unknown.
-            case.usage = Usage(input_tokens=0, output_tokens=0)
-        # A missing package or key can be remedied by our own caller.
-        remedy = str(error) if isinstance(error, ConfigError) else ""
-        raise case.failure(f"the provider failed: {type(error).__name__}: {error}", remedy) from None
+    completion = await provided(case, _completed(case, cleared))
     case.completed(completion, cleared.params)
     return await answer_without_secrets(case, _sound(case, completion.result, cleared.params))
+
+
+async def _completed(case: Case, cleared: _Cleared) -> Completion:
+    provider = case.desk.provider
+    async with growing(case) as shown:
+        growth = flowing(case, cleared.params, shown, alone=cleared.beside is None)
+        completing = completion_of(
+            provider, cleared.params, model=case.chosen.model, fallbacks=case.chosen.fallbacks, growth=growth
+        )
+        limited = within(case.desk.generate_timeout, completing)
+        return await watched_completion(limited, provider, cleared.params, case.chosen.model)
 
 
 async def _made(case: Case, cleared: _Cleared) -> _Made:

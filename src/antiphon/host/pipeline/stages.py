@@ -1,4 +1,4 @@
-"""The short stages: admission, blocks, secrets in both directions, and the end of an ask.
+"""The short stages: admission, blocks, secrets in both directions, the wait for a provider, and the end of an ask.
 
 Makes sure that nothing is sent before it is recorded. ``sampling`` has the order of the stages, and ``tool_consent``
 that for tool calls.
@@ -14,13 +14,15 @@ from typing import TypeVar
 
 import msgspec
 
-from antiphon.errors import AntiphonError, InvalidParams, Rejected
+from antiphon.errors import AntiphonError, ConfigError, InvalidParams, Rejected
 from antiphon.host.audit.log import Facts
 from antiphon.host.checks.limits import LimitReached, Pass
 from antiphon.host.checks.redact import mask
 from antiphon.host.checks.scan import cleaned
 from antiphon.host.checks.validate import validate
 from antiphon.host.pipeline.case import Case
+from antiphon.host.providers.base import ProviderFailure, Usage
+from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.host.review.question import Outcome
 from antiphon.host.review.review import digest
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
@@ -31,11 +33,13 @@ __all__ = [
     "concluded",
     "know_task",
     "place_of",
+    "provided",
     "refuse_blocked",
     "without_secrets",
 ]
 
 T = TypeVar("T")
+Params = TypeVar("Params", CreateMessageRequestParams, EmbeddingParams)
 
 _NAME, _TARGET = 128, 512
 """Most characters of a tool's name and of a server's address in a record."""
@@ -120,7 +124,7 @@ async def refuse_blocked(case: Case) -> None:
         raise case.refusal("policy", "blocked")
 
 
-async def without_secrets(case: Case, params: CreateMessageRequestParams) -> CreateMessageRequestParams:
+async def without_secrets(case: Case, params: Params) -> Params:
     """Run stage 6 for a request."""
     mode = case.desk.redaction.request
     clean = None if mode == "allow" else await case.scanned(cleaned(params))
@@ -147,6 +151,26 @@ async def answer_without_secrets(case: Case, result: CreateMessageResult) -> Cre
         raise case.refusal("secret")
     case.note("redacted", "response")
     return clean
+
+
+async def provided(case: Case, completing: Awaitable[T]) -> T:
+    """Wait for a provider that was called.
+
+    Raises:
+        InternalError: it failed, or took too long; what that costs is noted as far as it is known.
+    """
+    try:
+        return await completing
+    except TimeoutError:
+        raise case.failure("the provider took too long") from None
+    except Exception as error:
+        if isinstance(error, ProviderFailure) and not error.charged:
+            # The provider refused without completing, so nothing was used. For any other failure the usage is
+            # unknown.
+            case.usage = Usage(input_tokens=0, output_tokens=0)
+        # A missing package or key can be remedied by our own caller.
+        remedy = str(error) if isinstance(error, ConfigError) else ""
+        raise case.failure(f"the provider failed: {type(error).__name__}: {error}", remedy) from None
 
 
 def place_of(error: InvalidParams) -> str:

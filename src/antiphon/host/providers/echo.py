@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from asyncio import sleep
+from zlib import crc32
+
+from antiphon.host.providers.embeddings import Embedded, EmbeddingParams, packed
 from antiphon.wire.content import TextContent
 from antiphon.wire.sampling import CreateMessageRequestParams, CreateMessageResult
 
-__all__ = ["Echo"]
+__all__ = ["Echo", "embedded"]
 
 _CHARACTERS_PER_TOKEN = 4
 """An estimate for English text. For other languages it yields fewer tokens than counted, which ``max_tokens``
 allows."""
+
+_DIMENSIONS = 64
+"""Numbers of a vector where a request names no other number."""
+_CHARACTERS_PER_VECTOR = 10_000
+"""Most characters of a text that count for its vector: some milliseconds."""
+
+
+async def embedded(params: EmbeddingParams, model: str) -> Embedded:
+    """Make vectors without a model: each from the words of its text, so that texts with the same words are close.
+
+    Args:
+        params: the request.
+        model: the name that the vectors are said to be from.
+    """
+    size = params.dimensions or _DIMENSIONS
+    vectors: list[bytes] = []
+    for text in params.texts:
+        vectors += packed([_vector(text[:_CHARACTERS_PER_VECTOR], size)])
+        # Thousands of texts must not hold up other tasks.
+        await sleep(0)
+    return Embedded(vectors=tuple(vectors), model=model)
+
+
+def _vector(text: str, size: int) -> list[float]:
+    """Count the words of a text, each at a place and with a sign by its checksum; the length of the vector is 1."""
+    counts = [0.0] * size
+    for word in text.lower().split() or [text]:
+        drawn = crc32(word.encode("utf-8", "surrogatepass"))
+        counts[(drawn >> 1) % size] += 1.0 if drawn & 1 else -1.0
+    length = math.hypot(*counts) or 1.0
+    return [count / length for count in counts]
 
 
 class Echo:
@@ -36,6 +72,15 @@ class Echo:
             model=self.name,
             stop_reason="endTurn" if len(text) <= most else "maxTokens",
         )
+
+    async def embed(self, params: EmbeddingParams, *, model: str | None = None) -> Embedded:
+        """Make vectors of the words of each text. See ``embedded``.
+
+        Args:
+            params: the request.
+            model: not used.
+        """
+        return await embedded(params, self.name)
 
     def _last_text(self, params: CreateMessageRequestParams) -> str:
         said = [message.text for message in params.messages if message.role == "user" and message.text]

@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.model_api.dialects.values import unusable
 
-__all__ = ["CHAT", "MESSAGES", "RESPONSES", "Fate", "Member", "noted_in"]
+__all__ = ["CHAT", "EMBEDDINGS", "MESSAGES", "RESPONSES", "Fate", "Member", "noted_in"]
 
 Fate = Literal["carried", "noted", "refused"]
 
@@ -156,6 +156,16 @@ RESPONSES: tuple[Member, ...] = (
     _refused("image", "answers are text"),
 )
 """Members of ``POST /v1/responses``. Nothing is stored, whatever ``store`` says."""
+
+
+EMBEDDINGS: tuple[Member, ...] = (
+    _carried("input", "a text, or up to 2048 of them; lists of token ids are refused: they belong to one model"),
+    _carried("model", "as a hint: the host chooses among the models that make embeddings"),
+    _carried("dimensions", "passed on; a model that cannot do it fails"),
+    _carried("encoding_format", "float or base64"),
+    *_noted("user"),
+)
+"""Members of ``POST /v1/embeddings``."""
 
 
 def noted_in(body: Mapping[str, Any], table: tuple[Member, ...]) -> tuple[str, ...]:

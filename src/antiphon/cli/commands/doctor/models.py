@@ -1,4 +1,4 @@
-"""Checks that each configured model answers, by asking for one word. This costs a fraction of a cent.
+"""Checks that each configured model answers, by asking for one word or one vector. This costs a fraction of a cent.
 
 Owns the question, and the texts about answers and failures.
 """
@@ -18,6 +18,8 @@ from antiphon.host.checks.visible import inert_line
 from antiphon.host.config import load_config
 from antiphon.host.models.models import Models
 from antiphon.host.providers.api_keys import missing_key
+from antiphon.host.providers.base import Usage
+from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.host.providers.persistence import Patience
 from antiphon.host.review.summary import money
 from antiphon.wire.content import TextContent
@@ -51,15 +53,23 @@ async def _asked(model: Model, environ: Mapping[str, str]) -> Finding:
     models = Models(Catalogue((model,)), environ, patience=Patience(attempts=1, deadline=_DEADLINE))
     began = time.monotonic()
     try:
-        answer = await models.generate(_request(), model=model.name)
+        said, usage = await _tried(models, model)
     except AntiphonError as error:
         return Finding("failed", model.name, str(error))
     finally:
         await models.aclose()
-    cost = None if answer.usage is None else models.cost(model.name, answer.usage)
+    cost = None if usage is None else models.cost(model.name, usage)
     paid = "" if not cost else f", {money(int(cost * DOLLAR))}"
-    text = inert_line(answer.result.text.strip()[:_SHOWN])
-    return Finding("ok", model.name, f'answered "{text}" in {time.monotonic() - began:.1f} s{paid}')
+    return Finding("ok", model.name, f"{said} in {time.monotonic() - began:.1f} s{paid}")
+
+
+async def _tried(models: Models, model: Model) -> tuple[str, Usage | None]:
+    """Use a model once; return what it did, and what that took."""
+    if model.embeddings:
+        made = await models.embed(EmbeddingParams.of([_QUESTION]), model=model.name)
+        return f"made a vector of {len(made.vectors[0]) // 4} numbers", made.usage
+    answer = await models.generate(_request(), model=model.name)
+    return f'answered "{inert_line(answer.result.text.strip()[:_SHOWN])}"', answer.usage
 
 
 def _request() -> CreateMessageRequestParams:

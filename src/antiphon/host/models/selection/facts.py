@@ -24,6 +24,8 @@ _SPEAKS: tuple[Modality, ...] = ("text", "audio")
 
 _PRICED = {"gemini": "google", "openai-compatible": None, "ollama": None, "vllm": None, "echo": None, "manual": None}
 """Providers with another id in genai-prices, or without prices there, such as local ones."""
+_EMBEDS = "embed"
+"""In the name of nearly every model that makes embeddings, and of no other."""
 _FREE = Price(input=Decimal(0), output=Decimal(0))
 
 
@@ -94,6 +96,8 @@ def completed(model: Model) -> Model:
             inputs=family.inputs if model.inputs is None else model.inputs,
             tools=family.tools if model.tools is None else model.tools,
         )
+    if model.embeddings is None and _EMBEDS in model.model.lower():
+        model = msgspec.structs.replace(model, embeddings=True)
     if model.price is not None and model.context is not None:
         return model
     price, context = _listed(model)
@@ -116,12 +120,15 @@ def _listed(model: Model) -> tuple[Price | None, int | None]:
         _, found = get_snapshot().find_provider_model(model.model, None, service, None)
     except LookupError:
         return None, None
-    return _price(found.get_prices(datetime.now(tz=UTC))), found.context_window
+    return _price(found.get_prices(datetime.now(tz=UTC)), embeds=bool(model.embeddings)), found.context_window
 
 
-def _price(listed: Any) -> Price | None:
+def _price(listed: Any, *, embeds: bool) -> Price | None:
     """Convert a price of genai-prices: plain amounts, or a base with tiers by the number of input tokens."""
     rates = [listed.input_mtok, listed.output_mtok]
+    if embeds and rates[1] is None:
+        # Nothing is generated, so nothing is charged for it.
+        rates[1] = Decimal(0)
     if any(rate is None for rate in rates):
         return None
     starts = sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})

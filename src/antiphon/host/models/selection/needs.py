@@ -10,6 +10,7 @@ import msgspec
 from antiphon.host.budget import input_estimate
 from antiphon.host.catalogue import Modality
 from antiphon.host.checks.contents import blocks
+from antiphon.host.providers.embeddings import EmbeddingParams
 from antiphon.wire.content import AudioContent, ImageContent, ToolResultContent, ToolUseContent
 from antiphon.wire.sampling import CreateMessageRequestParams
 
@@ -22,6 +23,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[Modality, ...] = ()
     """Inputs in addition to text."""
     tools: bool = False
+    embeddings: bool = False
+    """Whether vectors are wanted, which only models for that make."""
     input_tokens: int = 0
     """Estimated."""
     max_tokens: int = 1
@@ -39,6 +42,7 @@ def needs_of(params: CreateMessageRequestParams) -> Needs:
     return Needs(
         inputs=tuple(inputs),
         tools=bool(params.tools) or any(isinstance(block, ToolUseContent | ToolResultContent) for block in held),
+        embeddings=isinstance(params, EmbeddingParams),
         input_tokens=input_estimate(params),
         max_tokens=params.max_tokens,
     )

@@ -88,12 +88,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: Decimal | None = None
     """Dollars that were left to spend; ``None`` for no limit."""
     candidates: tuple[Candidate, ...] = ()
-    """All models of the user, in the user's order."""
+    """All models of the user that are for such requests, in the user's order."""
 
     @property
     def why_none(self) -> str:
         """Say why the models cannot answer, for five of them at most."""
         first = [f"{each.name}: {each.obstacles[0].detail}" for each in self.candidates if each.obstacles]
+        if not self.candidates:
+            return "none of the models makes embeddings" if self.needs.embeddings else "all models make embeddings only"
         return "; ".join(first[:5])
 
 

@@ -7,10 +7,11 @@ that is meant for it, never another one from the environment.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx2
+from pydantic_ai.embeddings import EmbeddingModel
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model as TheirModel
 from pydantic_ai.models import get_user_agent, infer_model
@@ -22,7 +23,7 @@ from antiphon.errors import ConfigError
 from antiphon.host.catalogue import Model
 from antiphon.host.providers.api_keys import key_variables
 
-__all__ = ["MAX_RESPONSE", "Connected", "connect"]
+__all__ = ["MAX_RESPONSE", "Connected", "ConnectedEmbedder", "connect", "connect_embedder"]
 
 MAX_RESPONSE = 64 * 1024 * 1024
 """Most bytes of one answer: three times the media that one request may contain."""
@@ -32,6 +33,9 @@ _READ_TIMEOUT = 600.0
 _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
 _GOOGLE = "https://generativelanguage.googleapis.com"
+
+
+_Made = TypeVar("_Made")
 
 
 class Connected(NamedTuple):
@@ -48,19 +52,52 @@ class Connected(NamedTuple):
             _end(theirs)
 
 
+class ConnectedEmbedder(NamedTuple):
+    """A model for embeddings and its client, which must be closed."""
+
+    model: EmbeddingModel
+    client: httpx2.AsyncClient
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
+
+
 def connect(model: Model, key: str | None) -> Connected:
     """Make a client for a model. Nothing is sent yet.
 
     Raises:
         ConfigError: its key or a package is missing, or its provider is unknown; the message says what to do.
     """
+    client = _keyed(model, key)
+    return Connected(_made(model, key, client, _MAKERS.get(model.provider, _other)), client)
+
+
+def connect_embedder(model: Model, key: str | None) -> ConnectedEmbedder:
+    """Make a client for a model that makes embeddings. Nothing is sent yet.
+
+    Raises:
+        ConfigError: its key or a package is missing, or no embeddings of its provider can be had.
+    """
+    client = _keyed(model, key)
+    return ConnectedEmbedder(_made(model, key, client, _embedder), client)
+
+
+def _keyed(model: Model, key: str | None) -> httpx2.AsyncClient:
     if key is None and (variables := key_variables(model)):
         # Without a key, the vendor's library would take any key from the environment.
         raise ConfigError(f"{model.name}: the environment has no {' or '.join(variables)}")
-    client = _client()
-    make = _MAKERS.get(model.provider, _other)
+    return _client()
+
+
+def _made(
+    model: Model,
+    key: str | None,
+    client: httpx2.AsyncClient,
+    make: Callable[[Model, str | None, httpx2.AsyncClient], _Made],
+) -> _Made:
     try:
-        return Connected(make(model, key, client), client)
+        return make(model, key, client)
     except ImportError as error:
         # This message only names the package and how to install it.
         raise ConfigError(f"{model.name}: {error}") from None
@@ -84,25 +121,34 @@ def _client() -> httpx2.AsyncClient:
 
 def _openai(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
 
     if model.base_url is not None and not _is_of(model.base_url, "openai.com"):
         return _compatible(model, key, client)
-    provider = OpenAIProvider(base_url=model.base_url or _OPENAI, api_key=key, http_client=client)
-    return OpenAIChatModel(model.model, provider=provider)
+    return OpenAIChatModel(model.model, provider=_openai_itself(model, key, client))
+
+
+def _openai_itself(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirProvider[Any]:
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    return OpenAIProvider(base_url=model.base_url or _OPENAI, api_key=key, http_client=client)
 
 
 def _compatible(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     from pydantic_ai.models.openai import OpenAIChatModel
+
+    provider = _compatible_service(model, key, client)
+    # All such services know "max_tokens"; some ignore the newer name, and so would ignore the limit.
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    return OpenAIChatModel(model.model, provider=provider, profile=profile)
+
+
+def _compatible_service(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirProvider[Any]:
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     if model.base_url is None:
         raise ConfigError(f"{model.name}: {model.provider!r} needs a base_url")
-    provider = OpenAICompatibleProvider("openai-compatible", base_url=model.base_url, api_key=key, http_client=client)
     client.event_hooks = {**client.event_hooks, "request": [_without_account]}
-    # All such services know "max_tokens"; some ignore the newer name, and so would ignore the limit.
-    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
-    return OpenAIChatModel(model.model, provider=provider, profile=profile)
+    return OpenAICompatibleProvider("openai-compatible", base_url=model.base_url, api_key=key, http_client=client)
 
 
 async def _without_account(request: httpx2.Request) -> None:
@@ -130,15 +176,39 @@ def _google(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirM
 
 def _other(model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirModel:
     """Make a model of a vendor that pydantic-ai knows and that needs only a key."""
+    return infer_model(f"{model.provider}:{model.model}", lambda name: _other_service(name, model, key, client))
 
-    def provider(name: str) -> TheirProvider[Any]:
-        # The arguments of providers differ; one that takes neither key nor client raises a ``TypeError``,
-        # which is reported.
-        made = cast("Callable[..., TheirProvider[Any]]", infer_provider_class(name))
-        address = {"base_url": model.base_url} if model.base_url is not None else {}
-        return made(api_key=key, http_client=client, **address)
 
-    return infer_model(f"{model.provider}:{model.model}", provider)
+def _other_service(name: str, model: Model, key: str | None, client: httpx2.AsyncClient) -> TheirProvider[Any]:
+    # The arguments of providers differ; one that takes neither key nor client raises a ``TypeError``, which is
+    # reported.
+    made = cast("Callable[..., TheirProvider[Any]]", infer_provider_class(name))
+    address = {"base_url": model.base_url} if model.base_url is not None else {}
+    return made(api_key=key, http_client=client, **address)
+
+
+def _embedder(model: Model, key: str | None, client: httpx2.AsyncClient) -> EmbeddingModel:
+    """Make a model for embeddings of OpenAI, or of a service that speaks as OpenAI does."""
+    from openai import AsyncOpenAI
+    from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
+
+    if model.provider in _OTHERWISE:
+        raise ConfigError(
+            f"{model.name}: embeddings of {model.provider!r} are not offered; use an address that speaks as OpenAI "
+            'does, with "openai-compatible" and a base_url'
+        )
+    if model.provider == "openai" and (model.base_url is None or _is_of(model.base_url, "openai.com")):
+        service = _openai_itself(model, key, client)
+    elif model.provider in ("openai", "openai-compatible"):
+        service = _compatible_service(model, key, client)
+    else:
+        service = _other_service(model.provider, model, key, client)
+    theirs = service.client
+    if not isinstance(theirs, AsyncOpenAI):
+        raise TypeError
+    # ``persistence`` retries, and knows the deadline and the reservation.
+    theirs.max_retries = 0
+    return OpenAIEmbeddingModel(model.model, provider=service)
 
 
 def _end(theirs: Any) -> None:
@@ -158,6 +228,8 @@ def _is_closed() -> None:
     raise RuntimeError("this client is closed")
 
 
+_OTHERWISE = ("anthropic", "cohere", "gemini", "google")
+"""Providers whose own interface is not OpenAI's."""
 _Maker = Callable[[Model, str | None, httpx2.AsyncClient], TheirModel]
 _MAKERS: dict[str, _Maker] = {
     "openai": _openai,
